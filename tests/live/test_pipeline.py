@@ -21,6 +21,7 @@ from kafka_peer import wait_until
 from pyspark.sql import SparkSession
 
 from moldau.admin.pipeline import pipeline as commands
+from moldau.pipeline import dedup
 from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
 from moldau.pipeline.books import Line, balances, outcomes
@@ -207,6 +208,94 @@ def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -
     totals = orders.runner().folder.books.newest(1)[0].totals
     assert (totals.read, totals.rows_out, outcomes(totals, "ok")) == (60, 60, 60)
     assert totals.sinks[f"{orders.folder}/second"] == 60
+
+
+def with_dedup(orders: Orders, what: str, *, more: str = "") -> Pipeline:
+    """Declare the pipeline with a section ``dedup``."""
+    orders.declare()
+    text = orders.file.read_text().replace("check:", f"dedup: {{{what}}}\ncheck:")
+    orders.file.write_text(text.replace("dlq: {", f"{more}dlq: {{"))
+    return load(orders.file, {})
+
+
+def test_a_key_that_was_seen_is_left_out_of_its_batch_of_later_ones_and_of_later_runs(orders: Orders) -> None:
+    with_dedup(orders, "by: [id, amount], within: 1h")
+    orders.orders(range(30))
+    orders.orders(range(25))
+    orders.write({"id": 7, "amount": 8.5, "at": None}, {"id": 400, "amount": None}, {"id": 400, "amount": None})
+    assert orders.run() is Ended.DONE
+    orders.orders(range(20, 40))
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == sorted([*range(40), 7]), "an amount that is not there is no sound one"
+    totals = orders.runner().folder.books.newest(1)[0].totals
+    assert balances(totals)
+    assert totals.topics[orders.topic] == {"ok": 41, "skip:dedup": 35, "dlq:sound": 2}
+    sent = json.loads(runner_state(orders))
+    assert all(one["booked"] for one in sent)
+
+
+def runner_state(orders: Orders) -> bytes:
+    """What the pipeline says that it remembers."""
+    return (orders.folder / "state" / "dedup" / "parts.json").read_bytes()
+
+
+def test_a_key_is_remembered_for_the_time_that_is_said_by_the_column_that_is_said(orders: Orders) -> None:
+    with_dedup(orders, "by: id, within: 1h, at: at, on_duplicate: dlq")
+
+    def at(*ids: int, hour: int, minute: int = 0) -> None:
+        orders.write(*({"id": one, "amount": hour, "at": f"2026-11-20T{hour:02}:{minute:02}:00Z"} for one in ids))
+        assert orders.run() is Ended.DONE
+
+    at(1, 2, hour=1)
+    at(1, hour=1, minute=59)
+    at(3, hour=3)
+    at(1, 3, hour=3, minute=1)
+    orders.write({"id": 5, "amount": 1, "at": "9999-01-01T00:00:00Z"})
+    assert orders.run() is Ended.DONE
+    at(2, 5, hour=4)
+    assert orders.ids() == [1, 1, 2, 2, 3, 5], "5 is known until the year 9999 comes, 2 was forgotten"
+    dead = [(one.stage, one.records) for one in Replays(load(orders.file, {}), orders.runner().folder).waiting()]
+    assert sum(count for stage, count in dead if stage == "dedup") == 3
+
+
+def test_a_batch_that_is_cut_off_is_judged_as_before_when_it_is_run_again(orders: Orders) -> None:
+    with_dedup(orders, "by: id", more="  - {table: second}\n")
+    orders.orders(range(10))
+    orders.orders(range(10))
+    (orders.folder / "second").write_text("in the way of a table")
+    with pytest.raises(Exception, match="second"):
+        orders.run()
+    assert orders.ids() == list(range(10)), "the first table has the batch"
+    (orders.folder / "second").unlink()
+
+    def die(line: Line) -> None:
+        raise RuntimeError("dead before Spark knows")
+
+    runner = orders.runner()
+    runner._heard = die
+    with pytest.raises(Exception, match="dead before Spark knows"):
+        runner.run()
+    orders.orders(range(5, 15))
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(15))
+    totals = orders.runner().folder.books.newest(1)[0].totals
+    assert balances(totals)
+    assert totals.sinks[f"{orders.folder}/second"] == 15
+    assert totals.topics[orders.topic] == {"ok": 15, "skip:dedup": 15}
+
+
+def test_many_parts_of_what_is_remembered_become_one_and_know_as_much(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dedup, "MERGED_FROM", 3)
+    with_dedup(orders, "by: id")
+    for number in range(4):
+        orders.orders(range(10 * number, 10 * number + 15))
+        assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(45))
+    names = [one["name"] for one in json.loads(runner_state(orders))]
+    assert len(names) < 3
+    assert {path.name for path in (orders.folder / "state" / "dedup").iterdir() if path.is_dir()} == {*names}
 
 
 def test_a_pipeline_that_pauses_writes_nothing_of_the_batch_and_goes_on_when_its_file_is_mended(orders: Orders) -> None:

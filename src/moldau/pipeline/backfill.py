@@ -159,6 +159,7 @@ class Backfills:
             modules=modules,
             heard=heard,
             kind=books.BACKFILL,
+            store=folder.store,
         )
         for number, spans in enumerate(planned.batches, planned.first):
             if number in written:

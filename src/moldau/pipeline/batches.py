@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from moldau.pipeline import books, stages
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals
+from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.sinks import KEPT, Dead, Target, ToTopic, open_sink
 from moldau.pipeline.spec import Late, OnError, Pipeline
 from moldau.spark.tables import BatchKey, key_of
+from moldau.spark.tables.stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,6 +58,7 @@ class Batches:
         modules: Path | None = None,
         heard: Callable[[Line], None] = lambda line: None,
         kind: str = books.BATCH,
+        store: Store | None = None,
     ) -> None:
         self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
         self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
@@ -74,6 +77,10 @@ class Batches:
         if letters.table is not None or letters.topic is not None:
             late = kind != books.BATCH or (stream is not None and stream.dead_in != letters.table)
             self._dead = Dead(letters, pipeline.name, cluster, begins_late=late)
+        self._seen: SeenKeys | None = None
+        if pipeline.dedup is not None:
+            assert store is not None, "what dedup remembers lies in the pipeline's folder"
+            self._seen = SeenKeys(store, pipeline.dedup)
         self.refused: Refused | None = None
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
@@ -89,9 +96,14 @@ class Batches:
         covered = key if covered is None else covered
         self.refused, began = None, time.time()
         pipeline = self._pipeline
-        rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks).persist()
+        rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
+        if self._seen is not None:
+            rows = self._seen.judged(rows, key)
+        rows = rows.persist()
         try:
             counts = self._counts(rows)
+            if self._seen is not None:
+                self._seen.remember(rows, key)
             drift = self._drift(rows)
             late, newest_ms = self._late(rows, pipeline.late)
             out = self._transformed(rows).persist()
@@ -111,6 +123,8 @@ class Batches:
         )  # fmt: skip
         books.check(line, [sink.name for sink in self._sinks if sink.exact])
         line = self._books.add(line, newest_ms)
+        if self._seen is not None:
+            self._seen.booked(records.sparkSession, key)
         self._heard(line)
         return line
 
@@ -161,8 +175,7 @@ class Batches:
     def _transformed(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as fn
 
-        inner = (names.VALUE, names.SCHEMA_ID, names.DRIFT, names.OUTCOME, names.STAGE, names.REASON)
-        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
         if self._pipeline.steps:
             return stages.transformed(ok, self._pipeline.steps, self._modules)
         return ok

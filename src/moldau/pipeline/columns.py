@@ -31,5 +31,16 @@ OUTCOME: Final = "_outcome"
 STAGE: Final = "_stage"
 REASON: Final = "_reason"
 
-RESERVED: Final = frozenset({*PLACES, VALUE, SCHEMA_ID, DRIFT, OUTCOME, STAGE, REASON})
+DEDUP_KEY: Final = "_dedup_key"
+DEDUP_KEY_2: Final = "_dedup_key_2"
+DEDUP_AT: Final = "_dedup_at"
+DEDUP_NTH: Final = "_dedup_nth"
+DEDUP_SEEN: Final = "_dedup_seen"
+
+INNER: Final = (
+    VALUE, SCHEMA_ID, DRIFT, OUTCOME, STAGE, REASON, DEDUP_KEY, DEDUP_KEY_2, DEDUP_AT, DEDUP_NTH, DEDUP_SEEN,
+)  # fmt: skip
+"""Columns that no transformation sees."""
+
+RESERVED: Final = frozenset({*PLACES, *INNER})
 """Names that no field may have."""

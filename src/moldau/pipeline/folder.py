@@ -100,12 +100,7 @@ class Folder:
         """Note what this process does."""
         self.store.make_folder()
         content = json.dumps(asdict(State(state, os.getpid(), round(time.time() * 1000), message))).encode()
-        if self.store.local:  # a reader sees the old or the new, never half
-            fresh = f"{STATE}.{os.getpid()}"
-            self.store.write(fresh, content)
-            os.replace(self.store.at(fresh), self.store.at(STATE))
-        else:
-            self.store.write(STATE, content)
+        self.store.replace(STATE, content)
 
     def is_locked(self) -> bool:
         """Whether a process of this machine runs the pipeline."""

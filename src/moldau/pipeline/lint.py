@@ -21,7 +21,7 @@ from sqlglot.optimizer.qualify import qualify
 from moldau.pipeline.columns import PLACES, RESERVED
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
-from moldau.pipeline.spec import KEPT_OF_RECORDS, Decode, Format, OnError, Pipeline, TableSink, TopicSink
+from moldau.pipeline.spec import DECODE, DEDUP, KEPT_OF_RECORDS, Decode, Format, OnError, Pipeline, TableSink, TopicSink
 
 RECORDS = "records"
 """The view over which a transformation's SQL is written."""
@@ -76,6 +76,7 @@ class _Linter:
         for at, check in enumerate(self.pipeline.checks):
             self.condition(check.rule, columns, f"check[{at}].rule", f"check {check.name!r}")
         self.names_of_checks()
+        self.dedup(columns)
         if self.pipeline.late is not None and columns is not None:
             self.demand((self.pipeline.late.column,), columns, "late.column", "late")
         for at, step in enumerate(self.pipeline.steps):
@@ -184,9 +185,20 @@ class _Linter:
     def names_of_checks(self) -> None:
         seen: set[str] = set()
         for at, check in enumerate(self.pipeline.checks):
+            if check.name in (DECODE, DEDUP):
+                self.say(f"check[{at}].rule", f"{check.name!r} is a stage of its own: call the check something else")
             if check.name in seen:
                 self.say(f"check[{at}].rule", f"a second check {check.name!r}: the books would count both as one")
             seen.add(check.name)
+
+    def dedup(self, columns: Columns | None) -> None:
+        dedup = self.pipeline.dedup
+        if dedup is None or columns is None:
+            return
+        self.demand((*dedup.by, *(() if dedup.at is None else (dedup.at,))), columns, "dedup", "dedup")
+        for name in dedup.by:
+            if "map<" in columns.get(name, "").replace(" ", "").lower():
+                self.say("dedup", f"dedup: {name} is a map, which cannot be compared")
 
     def step(self, sql: str, columns: Columns | None, path: str) -> Columns | None:
         """The columns that a SELECT gives; None when they cannot be known."""
@@ -287,6 +299,7 @@ class _Linter:
     def dead_letters(self) -> None:
         pipeline = self.pipeline
         uses = [f"check {one.name!r}" for one in pipeline.checks if one.on_error is OnError.DLQ]
+        uses += ["dedup"] if pipeline.dedup is not None and pipeline.dedup.on_duplicate is OnError.DLQ else []
         uses += ["decode"] if pipeline.decode.on_error is OnError.DLQ else []
         there = pipeline.dead_letters.table is not None or pipeline.dead_letters.topic is not None
         if uses and not there:

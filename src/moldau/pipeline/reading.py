@@ -20,6 +20,7 @@ from moldau.pipeline.spec import (
     Check,
     DeadLetters,
     Decode,
+    Dedup,
     Format,
     Late,
     OnError,
@@ -112,8 +113,8 @@ class _Reader:
     # --- parts of a pipeline
 
     def pipeline(self, root: Value) -> Pipeline | None:
-        names = ("pipeline", "cluster", "folder", "source", "decode", "check", "transform", "sinks", "dlq", "late",
-                 "every", "schedule", "publish_group")  # fmt: skip
+        names = ("pipeline", "cluster", "folder", "source", "decode", "check", "dedup", "transform", "sinks", "dlq",
+                 "late", "every", "schedule", "publish_group")  # fmt: skip
         found = self.mapping(root, "a pipeline", names)
         if found is None:
             return None
@@ -132,6 +133,7 @@ class _Reader:
             source=self.source(found.get("source")),
             decode=self.decode(found.get("decode")),
             checks=tuple(self.each(found.get("check"), "check", self.check)),
+            dedup=self.dedup(found.get("dedup")),
             steps=tuple(self.each(found.get("transform"), "transform", self.step)),
             sinks=tuple(self.each(found.get("sinks"), "sinks", self.sink)),
             dead_letters=self.dead_letters(found.get("dlq")),
@@ -204,6 +206,22 @@ class _Reader:
         rule = self.needed(value, found, "rule", f"{path}.rule")
         name = self.text(found.get("name"), "name") or rule
         return Check(name=name, rule=rule, on_error=self.policy(found.get("on_error")))
+
+    def dedup(self, value: Value | None) -> Dedup | None:
+        if value is None:
+            return None
+        self.places["dedup"] = value.place
+        found = self.mapping(value, "dedup", ("by", "within", "at", "on_duplicate")) or {}
+        by = self.names(found.get("by"), "by")
+        if not by:
+            self.wrong(value.place, "dedup: 'by' names the columns of the key")
+        within = self.text(found.get("within"), "within") or "1d"
+        if not DURATION.fullmatch(within):
+            self.wrong(found["within"].place, f"within: {within!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
+        policy = self.one_of(found.get("on_duplicate"), "on_duplicate", ("skip", "dlq", "fail")) or "skip"
+        known = policy in ("skip", "dlq", "fail")
+        at = self.text(found.get("at"), "at")
+        return Dedup(by=by, within=within, at=at, on_duplicate=OnError(policy) if known else OnError.SKIP)
 
     def step(self, value: Value, path: str) -> Step | None:
         found = self.mapping(value, "a step", ("sql", "python"))

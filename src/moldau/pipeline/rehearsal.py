@@ -11,6 +11,7 @@ from moldau.model import TopicPartition
 from moldau.pipeline import columns as names
 from moldau.pipeline import stages
 from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
@@ -52,7 +53,10 @@ def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int,
     options = {name: value for name, value in options.items() if name not in _BATCH_HAS_NO}
     records = spark.read.format("moldau").options(**options, endingOffsets=as_start(end)).load().limit(most)
     decoding = plan_decode(pipeline.decode, pipeline.source.topics)
-    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks).persist()
+    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks)
+    if pipeline.dedup is not None:
+        rows = SeenKeys(folder.store, pipeline.dedup).judged(rows)
+    rows = rows.persist()
     try:
         place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)
         grouped = rows.groupBy(names.TOPIC, names.OUTCOME, names.STAGE)
@@ -61,8 +65,7 @@ def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int,
              "first": f"{row[0]}-{row['first'][0]}@{row['first'][1]}", "reason": row["first"][2]}
             for row in grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).collect()
         ]  # fmt: skip
-        inner = (names.VALUE, names.SCHEMA_ID, names.DRIFT, names.OUTCOME, names.STAGE, names.REASON)
-        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
         out = [row.asDict(True) for row in stages.transformed(ok, pipeline.steps, modules).limit(most).collect()]
     finally:
         rows.unpersist()

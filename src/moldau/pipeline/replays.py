@@ -133,6 +133,7 @@ class Replays:
             modules=modules,
             heard=heard,
             kind=books.REPLAY,
+            store=self._folder.store,
         )
         key = BatchKey(QUERY, planned.number)
         line = batches.take(spark.createDataFrame(chosen), key, f"replay-{planned.number}")

@@ -167,6 +167,7 @@ class Runner:
             checkpoint=self.folder.checkpoint,
             modules=None if self._file is None else self._file.parent,
             heard=self._heard,
+            store=self.folder.store,
         )
 
     def _publish(self, pipeline: Pipeline) -> None:

@@ -1,7 +1,8 @@
 """What a pipeline is: values that a file, or a program, fills in. Nothing here reads, asks or runs anything.
 
-Stages in their order: ``Source`` -> ``Decode`` -> ``Check``s -> ``Step``s of a transformation -> ``Sink``s. Each stage
-that can meet a record which it cannot take has an ``OnError``. Read next: reading.py (from a file), batches.py (run).
+Stages in their order: ``Source`` -> ``Decode`` -> ``Check``s -> ``Dedup`` -> ``Step``s of a transformation ->
+``Sink``s. Each stage that can meet a record which it cannot take has an ``OnError``. Read next: reading.py (from a
+file), batches.py (run).
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+DECODE = "decode"
+"""The stage of records whose value could not be read; checks are stages by their names."""
+DEDUP = "dedup"
+"""The stage of records whose key was seen before."""
 
 
 class OnError(Enum):
@@ -83,6 +90,20 @@ class Check:
     name: str
     rule: str
     on_error: OnError = OnError.PAUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dedup:
+    """Leaves out a record when another with the same columns ``by`` came before it, ``within`` a span of event time.
+
+    ``at`` is the column of the event time, the record's own timestamp unless it is said. What stands in all columns
+    ``by`` is the key; a record with NULL in one of them is compared with none.
+    """
+
+    by: tuple[str, ...]
+    within: str = "1d"
+    at: str | None = None
+    on_duplicate: OnError = OnError.SKIP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +191,7 @@ class Pipeline:
     source: Source
     decode: Decode
     checks: tuple[Check, ...] = ()
+    dedup: Dedup | None = None
     steps: tuple[Step, ...] = ()
     sinks: tuple[Sink, ...] = ()
     dead_letters: DeadLetters = DeadLetters()

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from moldau.pipeline import columns as names
 from moldau.pipeline.lint import RECORDS
-from moldau.pipeline.spec import Check, OnError, Step
+from moldau.pipeline.spec import DECODE, Check, OnError, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from moldau.pipeline.decode import Decoding
 
 OK = "ok"
-DECODE = "decode"
-"""The stage of records whose value could not be read; checks are stages by their names."""
 
 ANSI = "spark.sql.ansi.enabled"
 _REASON_LONGEST = 2000

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from moldau.pipeline import columns as names
-from moldau.pipeline import stages
+from moldau.pipeline import dedup, stages
 from moldau.pipeline.places import NotYaml, Problem, Value, parse
 from moldau.pipeline.reading import did_you_mean
 from moldau.pipeline.spec import OnError, Pipeline
@@ -132,7 +132,10 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
 
     topic = pipeline.source.topics[0] if pipeline.source.topics else "topic"
     records = spark.createDataFrame(as_records(case.records, topic))
-    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks).persist()
+    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks)
+    if pipeline.dedup is not None:
+        rows = dedup.judged(rows, pipeline.dedup)
+    rows = rows.persist()
     try:
         places = [fn.col(name).alias(name.removeprefix("_")) for name in (*names.PLACES, names.VALUE)]
         told = [fn.col(name).alias(name.removeprefix("_")) for name in (names.OUTCOME, names.STAGE, names.REASON)]
@@ -144,8 +147,7 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
         left_out = [one for one in bad if one["outcome"] == OnError.SKIP.value]
         if refused or case.refused is not None:
             return Verdict(case, _refusal(case, refused))
-        inner = (names.VALUE, names.SCHEMA_ID, names.DRIFT, names.OUTCOME, names.STAGE, names.REASON)
-        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*inner)
+        ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
         out = [row.asDict(True) for row in stages.transformed(ok, pipeline.steps, folder).collect()]
     finally:
         rows.unpersist()

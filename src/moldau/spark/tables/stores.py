@@ -86,6 +86,15 @@ class Store:
         with self.filesystem.open_output_stream(self.at(name)) as file:
             file.write(content)
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file anew: a reader sees the old one or the new one, never half."""
+        if not self.local:
+            self.write(name, content)
+            return
+        fresh = f"{name}.{os.getpid()}"
+        self.write(fresh, content)
+        os.replace(self.at(fresh), self.at(name))
+
     def make_folder(self, name: str = "") -> None:
         """See that there is such a folder; object stores need none."""
         if not self.s3:
