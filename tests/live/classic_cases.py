@@ -453,6 +453,16 @@ kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run
 kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration PT0S --bootstrap-server {b}
 kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P9999DT1H --bootstrap-server {b}
 kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P99999D --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration PT99999999999999H --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P106751991167300D --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P999999999999999999D --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --by-duration P110000000000D --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:0,1,1 --dry-run --to-offset 5 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read:1,0,1 --dry-run --shift-by 1 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic read --dry-run --shift-by 9223372036854775807 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --topic other --dry-run --shift-by 1 --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/negative.csv --bootstrap-server {b}
+kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/badname.csv --bootstrap-server {b}
 kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file /nowhere --bootstrap-server {b}
 kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/good.csv --bootstrap-server {b}
 kafka-consumer-groups.sh --reset-offsets --group {s}-calm --dry-run --from-file {json}/group.csv --bootstrap-server {b}

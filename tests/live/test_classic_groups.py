@@ -23,6 +23,8 @@ QUIET_GROUPS = ("calm", "j-calm", "m-calm", "j-spare", "m-spare", "a-group-with-
 """No two fall into one place of a table of Java's, where the order would be that of the answers."""
 
 PLANS = {
+    "negative": "read,0,-2\n",
+    "badname": "#read,0,2\n",
     "good": "read,0,4\nread,2,8\n",
     "group": 'j-calm,read,0,4\nm-calm,read,0,4\n"j-calm",other,2,900\nm-calm,other,2,900\n',
     "many": "read,0,4,5,6\n",

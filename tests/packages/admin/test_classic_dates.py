@@ -6,7 +6,7 @@ import pytest
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_dates import java_date
-from moldau.admin.classic.java_times import java_datetime_ms, java_duration_ms
+from moldau.admin.classic.java_times import java_ago_ms, java_datetime_ms
 
 
 def test_a_time_in_a_pattern() -> None:
@@ -38,10 +38,23 @@ def test_what_is_no_time_is_refused(text: str) -> None:
     ("text", "ms"), [("PT0S", 0), ("P1DT1H", 90_000_000), ("-PT1.5S", -1_500), ("pt1m", 60_000), ("PT-0.25S", -250)]
 )
 def test_a_duration_of_a_command_line(text: str, ms: int) -> None:
-    assert java_duration_ms(text) == ms
+    assert java_ago_ms(0, text) == -ms
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1D", "P1Y", "PT1"])
+@pytest.mark.parametrize("text", ["", "P", "PT", "1D", "P1Y", "PT1", "P999999999999999999D"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(JavaError, match="Text cannot be parsed to a Duration"):
-        java_duration_ms(text)
+        java_ago_ms(0, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("PT99999999999999H", "Instant exceeds minimum"),
+        ("P110000000000D", "long overflow"),
+        ("PT2600000000000000H", "hours"),
+    ],
+)
+def test_a_duration_beyond_all_instants_is_refused_as_java_does(text: str, why: str) -> None:
+    with pytest.raises(JavaError, match=why):
+        java_ago_ms(1_700_000_000_000_000_000, text)

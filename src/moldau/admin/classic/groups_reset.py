@@ -11,7 +11,7 @@ from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_csv import read_plan, write_line
 from moldau.admin.classic.java_json import read_file
 from moldau.admin.classic.java_order import hash_order, partition_hash
-from moldau.admin.classic.java_times import java_datetime_ms, java_duration_ms
+from moldau.admin.classic.java_times import java_ago_ms, java_datetime_ms
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given, UsageError, java_integer
 from moldau.admin.classic.session import executed, warn
@@ -20,6 +20,7 @@ from moldau.client.consumer_groups import ConsumerGroup
 from moldau.client.groups import Committed
 from moldau.client.reading import EARLIEST, LATEST
 from moldau.model import Code, TopicPartition
+from moldau.wire.varints import long as java_long
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -121,17 +122,17 @@ def _plan(session: GroupSession, given: Given, group: str, partitions: list[Topi
     order = hash_order(partitions, partition_hash)
     if given.has("to-offset"):
         offset = given.integers("to-offset", 64)[0]
-        return _within(session, dict.fromkeys(order, offset))
+        return _within(session, _each_once(partitions, order, dict.fromkeys(order, offset)))
     if given.has("to-earliest"):
         return _at(session, order, EARLIEST)
     if given.has("to-latest"):
         return _at(session, order, LATEST)
     if given.has("shift-by"):
-        return _within(session, _shifted(session, given, group, order))
+        return _within(session, _each_once(partitions, order, _shifted(session, given, group, partitions)))
     if given.has("to-datetime"):
         return _since(session, order, java_datetime_ms(given.values("to-datetime")[0]))
     if given.has("by-duration"):
-        return _since(session, order, int(time.time() * 1000) - java_duration_ms(given.text("by-duration")))
+        return _since(session, order, java_ago_ms(time.time_ns(), given.text("by-duration")))
     if given.has("from-file"):
         return _from_file(session, given, group)
     if given.has("to-current"):
@@ -163,7 +164,16 @@ def _shifted(session: GroupSession, given: Given, group: str, partitions: list[T
     for p in partitions:
         if p not in committed:
             raise illegal_argument(f"Cannot shift offset for partition {p} since there is no current committed offset")
-    return {p: committed[p].offset + by for p in partitions}
+    return {p: java_long(committed[p].offset + by) for p in partitions}
+
+
+def _each_once(given: list[TopicPartition], order: list[TopicPartition], found: Offsets) -> Offsets:
+    """The offsets in the order of Java's map, which takes no partition twice."""
+    for at, p in enumerate(given):
+        if p in given[:at]:
+            why = f"Duplicate key {p} (attempted merging values {found[p]} and {found[p]})"
+            raise JavaError("java.lang.IllegalStateException", why)
+    return {p: found[p] for p in order}
 
 
 def _since(session: GroupSession, partitions: list[TopicPartition], time_ms: int) -> Offsets:

@@ -15,6 +15,7 @@ from moldau.client.consumer_groups import ConsumerGroup, describe_consumer_group
 from moldau.client.groups import Committed, Listed
 from moldau.client.membership import PROTOCOL_TYPE
 from moldau.model import Code, TopicPartition
+from moldau.model.ids import is_topic_name
 
 T = TypeVar("T")
 
@@ -117,6 +118,9 @@ class GroupSession(Session):
         self.know("listOffsets(api=METADATA)", {p.topic for p in asked})
         topics = self.cluster.client.view.topics
         for p in asked:
+            if not is_topic_name(p.topic):
+                text = f"Failed to fetch metadata for partition {p} due to invalid topic `{p.topic}`"
+                raise JavaError(f"{PACKAGE}InvalidTopicException", text)
             if p.topic not in topics:
                 why = f"because metadata for topic `{p.topic}` could not be found"
                 text = f"Failed to fetch metadata for partition {p} {why}"

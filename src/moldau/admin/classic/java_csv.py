@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from moldau.admin.classic.groups_session import wrapped
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.options import java_integer
 from moldau.model import TopicPartition
 
@@ -49,6 +49,8 @@ def read_plan(text: str, group: str | None) -> dict[str, dict[TopicPartition, in
             name, topic, partition, offset = _read_line(line, grouped=group is None or not alone)
         except JavaError as error:
             raise wrapped(error) from None
+        if offset < 0:
+            raise illegal_argument("Invalid negative offset")
         plans.setdefault(name if group is None or not alone else group, {})[TopicPartition(topic, partition)] = offset
     return plans
 

@@ -6,12 +6,17 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 
 from moldau.admin.classic.java import JavaError
+from moldau.wire.varints import LONG_MAX, LONG_MIN
 
 _TIME = re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(?:(Z)|([+-])(\d\d)(?::?(\d\d))?)")
 _DURATION = re.compile(
     r"([-+]?)P(?:([-+]?[0-9]+)D)?(T(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
     re.IGNORECASE,
 )
+_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+_NS = 1_000_000_000
+_FIRST_SECOND, _LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
+"""Of java.time.Instant."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,14 +47,33 @@ def _unreadable(why: str) -> JavaError:
     return JavaError("java.lang.RuntimeException", str(cause), cause)
 
 
-def java_duration_ms(text: str) -> int:
-    """Milliseconds of a duration like P1DT2H3M4.5S."""
+def java_ago_ms(now_ns: int, text: str) -> int:
+    """Milliseconds since 1970 of what was a duration like P1DT2H3M4.5S before ``now_ns``; refused as Java does, which
+    knows no instant more than some 10^9 years away."""
+    then_ns = now_ns - _duration_ns(text)
+    if not _FIRST_SECOND <= then_ns // _NS <= _LAST_SECOND:
+        raise JavaError("java.time.DateTimeException", "Instant exceeds minimum or maximum instant")
+    if not LONG_MIN <= then_ns // 1_000_000 <= LONG_MAX:
+        raise JavaError("java.lang.ArithmeticException", "long overflow")
+    return then_ns // 1_000_000
+
+
+def _duration_ns(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None or (match[3] or "").upper() == "T" or not any(match[n] for n in (2, 4, 5, 6)):
-        raise JavaError("java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration")
-    days, hours, minutes, seconds = (int(match[n] or 0) for n in (2, 4, 5, 6))
-    millis = int(((match[7] or "") + "000")[:3])
-    if (match[6] or "").startswith("-"):
-        millis = -millis
-    whole = ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000 + millis
+        raise _no_duration("")
+    found = 0
+    for group, (unit, seconds) in zip((2, 4, 5, 6), _UNITS, strict=True):
+        part = int(match[group] or 0)
+        if not LONG_MIN <= part * seconds <= LONG_MAX:
+            raise _no_duration(f": {unit}", JavaError("java.lang.ArithmeticException", "long overflow"))
+        found += part * seconds
+        if not LONG_MIN <= found <= LONG_MAX:
+            raise _no_duration(": overflow", JavaError("java.lang.ArithmeticException", "long overflow"))
+    fraction = int(((match[7] or "") + "0" * 9)[:9])
+    whole = found * _NS + (-fraction if (match[6] or "").startswith("-") else fraction)
     return -whole if match[1] == "-" else whole
+
+
+def _no_duration(why: str, cause: JavaError | None = None) -> JavaError:
+    return JavaError("java.time.format.DateTimeParseException", f"Text cannot be parsed to a Duration{why}", cause)
