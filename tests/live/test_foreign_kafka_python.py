@@ -111,8 +111,8 @@ def poll_until_shared(first: KafkaConsumer, second: KafkaConsumer) -> None:
     """Until the two own two of the four partitions each."""
 
     def shared() -> bool:
-        first.poll(timeout_ms=50)
-        second.poll(timeout_ms=50)
+        first.poll(timeout_ms=300)  # shorter ones end in the middle of a join on a busy machine, and it begins anew
+        second.poll(timeout_ms=300)
         owned = [*first.assignment(), *second.assignment()]
         return len(first.assignment()) == 2 and sorted(one.partition for one in owned) == [0, 1, 2, 3]
 

@@ -6,6 +6,7 @@ adopt.py, file_checks.py (a node's server.properties), docs/interchange.md.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -102,6 +103,11 @@ def _plane(talk: Talk) -> Iterator[Finding]:
 
 
 def _brokers(talk: Talk) -> Iterator[Finding]:
+    with contextlib.suppress(UnsupportedApi):  # older than 2.8
+        for one in talk.ask(admin.describe_cluster, fenced=True).brokers:
+            if one.is_fenced:
+                what = "is registered and does not serve: its settings were not looked at"
+                yield Finding(WARNING, f"broker {one.broker_id}", what, "start it, and check again")
     places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers())]
     wrong: dict[tuple[str, str, str], list[str]] = {}
     for place, (outcome, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():

@@ -211,13 +211,16 @@ def _ids(cluster: Cluster) -> list[int]:
 
 
 def _reasons(cluster: Cluster, id: int) -> list[str]:
-    """``hindrances`` as the cluster is now, and the majority of controllers."""
+    """``hindrances`` as the cluster is now, and the majority of controllers: of these, a process that is gone or paused
+    is known before the quorum knows it."""
     reasons = []
     controllers = [node.id for node in cluster.spec.nodes if "controller" in node.roles]
-    left = [one for one in cluster.alive() if one in controllers and one != id]
+    there = set(cluster.alive()).difference(cluster.paused(), [id])
+    left = [one for one in controllers if one in there]
     if id in controllers and cluster.spec.zookeeper == "" and len(left) <= len(controllers) // 2:
         reasons.append(f"{len(left)} of {len(controllers)} controllers would be left: no majority, nothing is decided")
-    return reasons + reasons_against(cluster.client(), id)
+    told = reasons_against(cluster.client(), id)
+    return reasons + [one for one in told if not (reasons and "controllers would be left" in one)]
 
 
 def _leads(cluster: Cluster, id: int) -> int:

@@ -16,13 +16,14 @@ from moldau.admin.completing import brokers as complete_brokers
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, SERVERS, WATCH
-from moldau.admin.output import show, table, watch
+from moldau.admin.output import note, show, table, watch
 
 if TYPE_CHECKING:
     from moldau.client.view import Partition
 
 COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "replicas", "out_of_sync")
 DIRECTORIES = ("directory", "state", "replicas", "bytes", "total_bytes", "usable_bytes")
+SERVES = "serves"
 NODES = "moldau.admin.broker:broker"
 
 
@@ -120,7 +121,7 @@ def _rows(talk: Talk) -> list[BrokerRow]:
                 "broker": id,
                 "address": f"{host}:{port}" if host else None,
                 "rack": rack,
-                "state": "gone" if id not in there else "fenced" if id in fenced else "serves",
+                "state": "gone" if id not in there else "fenced" if id in fenced else SERVES,
                 "controller": id == controller,
                 **_holds(id, parts),
             }
@@ -158,8 +159,7 @@ def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     """Show brokers with their log directories: what is in them, how much room is left. All without IDS."""
     with Talk(bootstrap) as talk:
         rows = _chosen(_rows(talk), ids)
-        alive = [row["broker"] for row in rows if row["broker"] in talk.cluster.client.view.brokers]
-        directories = _directories(talk, alive)
+        directories = [one for row in rows for one in _directories_of(talk, row)]
     whole = [{**row, "directories": [d for d in directories if d["broker"] == row["broker"]]} for row in rows]
     if output in ("json", "yaml"):
         show(whole, output, ())
@@ -176,6 +176,20 @@ def _chosen(rows: list[BrokerRow], ids: Collection[int]) -> list[BrokerRow]:
         if id not in known:
             fail(f"there is no broker {id}: there are {', '.join(map(str, sorted(known)))}")
     return [row for row in rows if not ids or row["broker"] in ids]
+
+
+def _directories_of(talk: Talk, row: BrokerRow) -> list[DirectoryRow]:
+    """Those of one broker, if it answers; others are shown without waiting for one that is dead."""
+    from moldau.client.sync import Refused
+
+    id = row["broker"]
+    if row["state"] != SERVES or id not in talk.cluster.client.view.brokers:
+        return []
+    try:
+        return _directories(talk, [id])
+    except (OSError, Refused) as error:
+        note(f"broker {id} does not tell its directories: {error}")
+        return []
 
 
 def _directories(talk: Talk, ids: list[int]) -> list[DirectoryRow]:

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
@@ -18,6 +18,7 @@ import click
 from moldau.admin.asking import Talk, refused
 from moldau.admin.completing import groups as complete_groups
 from moldau.admin.completing import topics as complete_topics
+from moldau.admin.main import fail
 from moldau.admin.options import SERVERS, F, refuse
 from moldau.admin.output import note
 from moldau.admin.record_text import COLUMNS, FORMATS, printer
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from moldau.wire.batch import Record
 
 POLL_MS = 200
+LEADERLESS_S = 15.0
+"""How long a partition without a leader is waited for once nothing else comes; an election takes less."""
 LOOK_S = 10.0
 """How often topics are asked for new partitions."""
 TAILED = "timestamp,partition,offset,key,value"
@@ -132,6 +135,10 @@ def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, w
             reading.close()
     matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
     note(f"{reading.printed} records{matched}.")
+    if reading.unread:
+        named = ", ".join(map(str, reading.unread[:3])) + (", ..." if len(reading.unread) > 3 else "")
+        topic = reading.unread[0].topic
+        fail(f"{named}: no leader, so not read to the end that it has (`moldau topic describe {topic}`)")
 
 
 class _Stop:
@@ -164,12 +171,17 @@ class _Reading:
         self._written: dict[TopicPartition, int] = {}
         """Where each partition goes on after all that has left this process."""
         self._topics: list[str] = []
+        self.unread: list[TopicPartition] = []
+        """Partitions that were not read to their end, as they have no leader."""
+        self._quiet_since = time.monotonic()
         self._look_at = time.monotonic() + LOOK_S
 
     def assign(self, topics: tuple[str, ...], place: Place) -> None:
         """Read these partitions alone."""
         asked = sorted({one for text in topics for one in self.talk.partitions(text)})
-        self._consumer.assign(offsets(self.talk, asked, place))
+        self._consumer.assign(offsets(self.talk, asked, place, without=self.unread))
+        if self.unread:
+            note(f"{len(self.unread)} of {len(asked)} partitions have no leader; the others are read")
         self._topics = [text for text in topics if ":" not in text]
 
     def join(self, topics: tuple[str, ...], place: Place) -> None:
@@ -193,7 +205,9 @@ class _Reading:
                     sys.stdout.flush()
                     return
             sys.stdout.flush()
-            if not follow and not chunks and self._is_at_end():
+            if chunks:
+                self._quiet_since = time.monotonic()
+            elif not follow and (self._is_at_end() or self._is_left_without_leaders()):
                 return
             if follow and self._topics and time.monotonic() > self._look_at:
                 self._take_new_partitions()
@@ -237,11 +251,32 @@ class _Reading:
         mine = self._consumer.assignment
         if not mine:
             return False
-        new = {one: LATEST for one in mine if one not in self._ends}
+        new = {one: LATEST for one in mine if one not in self._ends and self._consumer.position(one) >= 0}
         if new:
             found = self.talk.cluster.offsets(new, isolation=self._consumer.options.isolation)
             self._ends.update((one, found[one].offset) for one in new)
-        return all(self._consumer.position(one) >= self._ends[one] for one in mine)
+        return not self._unfinished()
+
+    def _unfinished(self) -> list[TopicPartition]:
+        """Partitions whose end was not reached, or is not known yet."""
+        position, ends = self._consumer.position, self._ends
+        return [one for one in sorted(self._consumer.assignment) if one not in ends or position(one) < ends[one]]
+
+    def _is_left_without_leaders(self) -> bool:
+        """Whether nothing has come for a while, and all that is left to read has no leader: that is ``unread`` then."""
+        if time.monotonic() < self._quiet_since + LEADERLESS_S:
+            return False
+        unfinished = self._unfinished()
+        unled = self._without_leader(unfinished)
+        if not unled or len(unled) < len(unfinished):
+            return False
+        self.unread = unled
+        return True
+
+    def _without_leader(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Those of the partitions that have no leader now."""
+        there = self.talk.cluster.topics(sorted({one.topic for one in partitions})) if partitions else {}
+        return [one for one in partitions if one.topic in there and self.talk.cluster.client.view.leader(one) is None]
 
     def _take_new_partitions(self) -> None:
         """Begin to read what topics have got since, from its first record on."""

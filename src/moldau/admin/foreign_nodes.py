@@ -22,9 +22,14 @@ from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order
 from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType
+from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic
 from moldau.image.leaving import Stand, hindrances
+from moldau.model import Code
+
+KEEPS_UP_MS = 10_000
+"""A voter that has not had all of the metadata log for longer than that is dead, paused or cut off."""
 
 
 def reasons_against(client: Cluster, id: int) -> list[str]:
@@ -38,7 +43,23 @@ def reasons_against(client: Cluster, id: int) -> list[str]:
         entry = entries.get("min.insync.replicas")
         return int(entry.value or 1) if entry is not None else 1
 
-    return hindrances(id, stands(topics), min_isr)
+    return _votes_against(client, id) + hindrances(id, stands(topics), min_isr)
+
+
+def _votes_against(client: Cluster, id: int) -> list[str]:
+    """Whether the controllers would have no majority left; voters that have not kept up lately are not counted."""
+    try:
+        outcome, quorum = client.run(admin.describe_quorum(client.client))
+    except UnsupportedApi:  # on ZooKeeper
+        return []
+    if quorum is None or outcome.code is not Code.NONE:
+        return []
+    voters = quorum.current_voters
+    newest_ms = max((one.last_caught_up_timestamp for one in voters), default=-1)
+    left = [one for one in voters if one.replica_id != id and one.last_caught_up_timestamp >= newest_ms - KEEPS_UP_MS]
+    if all(one.replica_id != id for one in voters) or len(left) > len(voters) // 2:
+        return []
+    return [f"{len(left)} of {len(voters)} controllers would be left: no majority, nothing is decided"]
 
 
 def stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:

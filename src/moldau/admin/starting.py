@@ -57,14 +57,24 @@ PLACE = _Place()
 
 
 def offsets(
-    talk: Talk, asked: Collection[TopicPartition], place: Place, *, destroys: bool = False
+    talk: Talk,
+    asked: Collection[TopicPartition],
+    place: Place,
+    *,
+    destroys: bool = False,
+    without: list[TopicPartition] | None = None,
 ) -> dict[TopicPartition, int]:
     """The offset of each partition at that place, no further than the partition's ends; says when it had to move. Where
-    that ``destroys`` what is before, an offset beyond the end is refused: it may be meant as a time."""
+    that ``destroys`` what is before, an offset beyond the end is refused: it may be meant as a time. Partitions without
+    a leader are put into ``without``, if there is such a list and there are others; else they end the command."""
     from moldau.client.group_lags import bounds, offsets_at
 
     starts, ends = talk.ask(bounds, asked)
-    if missing := [one for one in asked if one not in starts or one not in ends]:
+    missing = [one for one in asked if one not in starts or one not in ends]
+    if without is not None and 0 < len(missing) < len(asked):
+        without += missing
+        asked = [one for one in asked if one not in missing]
+    elif missing:
         fail(f"offsets of {missing[0]} cannot be told: it has no leader (`moldau topic describe {missing[0].topic}`)")
     at_time = talk.ask(offsets_at, dict.fromkeys(asked, place.number)) if place.kind == "time" else {}
     found = {}

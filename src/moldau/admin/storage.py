@@ -57,7 +57,8 @@ def format_command(
     config, random = _config(path), RealRandom()
     if sum((standalone, initial_controllers is not None, no_initial_controllers)) > 1:
         fail("only one of --standalone, --initial-controllers, --no-initial-controllers can be given", 2)
-    if config.is_controller and not config.voters and not (standalone or initial_controllers or no_initial_controllers):
+    told = standalone or initial_controllers or no_initial_controllers or config.on_zookeeper
+    if config.is_controller and not config.voters and not told:
         fail(
             "controller.quorum.voters is not set: one of --standalone, --initial-controllers, --no-initial-controllers"
             " must say who votes first"

@@ -30,6 +30,8 @@ from moldau.model.value import value
 from moldau.wire.batch import Record
 from moldau.wire.messages.k01_fetch import FetchRequest
 
+PLACES_AGAIN_MS = 250
+"""Before it is asked again where partitions begin or end whose leader did not answer."""
 NO_RESET = 0
 """For ``reset``: a position that is gone is the caller's business (Chunk with OFFSET_OUT_OF_RANGE, or NoOffset)."""
 UNDEFINED = -1_000
@@ -94,7 +96,7 @@ class Consumer:
         self._asked: dict[int, _Asked] = {}
         self._wishes: dict[TopicPartition, int] = {}  # partitions whose next batch needs more than partition_max_bytes
         self._replicas: dict[TopicPartition, int] = {}
-        self._held_until_ms = 0
+        self._held_until_ms = self._places_held_until_ms = 0
         self._commit_at_ms = 0
 
     # -- what is read
@@ -134,8 +136,8 @@ class Consumer:
         """
         if self.member is not None:
             await self._tend(self.member)
-        await self._find_positions()
         deadline_ms = self.client.lines.now_ms() + wait_ms
+        await self._find_positions(wait_ms)
         while True:
             await self._ask_leaders()
             left_ms = deadline_ms - self.client.lines.now_ms()
@@ -239,13 +241,19 @@ class Consumer:
 
     # -- fetching
 
-    async def _find_positions(self) -> None:
-        """Replace LATEST and EARLIEST by offsets; NoOffset as long as there are others that nobody has set."""
+    async def _find_positions(self, wait_ms: float) -> None:
+        """Replace LATEST and EARLIEST by offsets; NoOffset as long as there are others that nobody has set.
+
+        It takes no longer than a call of ``poll`` may: a partition may have no leader for hours, and others are read.
+        """
         if lost := [p for p, offset in self._positions.items() if offset == UNDEFINED]:
             raise NoOffset(lost)
         asked = {p: offset for p, offset in self._positions.items() if offset < 0}
-        if asked:
-            found = await list_offsets(self.client, asked, isolation=self.options.isolation)
+        if asked and self.client.lines.now_ms() >= self._places_held_until_ms:
+            isolation = self.options.isolation
+            found = await list_offsets(self.client, asked, isolation=isolation, timeout_ms=round(wait_ms))
+            if any(offset.code is not Code.NONE for offset in found.values()):
+                self._places_held_until_ms = self.client.lines.now_ms() + PLACES_AGAIN_MS
             for partition, offset in found.items():
                 if offset.code is Code.NONE and self._positions.get(partition) == asked[partition]:
                     self._positions[partition] = offset.offset
@@ -349,7 +357,7 @@ class Consumer:
         self._replicas.pop(partition, None)
         if got.code is Code.OFFSET_OUT_OF_RANGE and self.options.reset != NO_RESET:
             self._positions[partition] = self.options.reset
-            await self._find_positions()
+            await self._find_positions(self.client.options.api_timeout_ms)
             return []
         if got.code.retriable:
             self._hold()

@@ -222,8 +222,13 @@ def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:500]
+    """What a message says first; of one that begins with Python's traceback, what that ends with."""
+    lines = (str(error).strip() or type(error).__name__).splitlines()
+    first = lines[0]
+    if first.endswith("Traceback (most recent call last):"):
+        said = [line.strip() for line in lines[1:] if line[:1].strip() and ": " in line]
+        first = first.removesuffix("Traceback (most recent call last):") + (said[0] if said else lines[-1])
+    return first[:500]
 
 
 __all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "stopped_by_signals"]

@@ -90,6 +90,9 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def total_bytes(self, path: str) -> int:
+        """What the volume that a folder is on can hold."""
+
     def lock(self, path: str) -> bool:
         """Take an exclusive lock file for the life of the process; False when another process holds it."""
 

@@ -301,6 +301,10 @@ class RealDisk:
         stats = os.statvfs(path)
         return stats.f_bavail * stats.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        stats = os.statvfs(path)
+        return stats.f_blocks * stats.f_frsize
+
     def lock(self, path: str) -> bool:
         if path in self._locks:
             return True

@@ -264,6 +264,9 @@ class SimDisk:
     def free_bytes(self, path: str) -> int:
         return 0 if errno.ENOSPC in self.errors.values() else CAPACITY
 
+    def total_bytes(self, path: str) -> int:
+        return CAPACITY
+
     def lock(self, path: str) -> bool:
         if path in self._locks:
             return False

@@ -464,10 +464,6 @@ class LogDirs:
         if checkpoint.error is not None:
             raise checkpoint.error
 
-    def free_bytes(self) -> dict[str, int]:
-        """Free space by directory, of those online."""
-        return {dir.path: self.disk.free_bytes(dir.path) for dir in self.online}
-
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close every log, write the checkpoints, and last the marker where all went well."""
         # What could not be loaded was not recovered either: no marker vouches for it.

@@ -163,9 +163,7 @@ class Dirs:
         log = SimpleNamespace(dir=self.dirs[0], size=7, high_watermark=9, log_end_offset=4)
         self.logs = {TopicPartition("a", number): log for number in NUMBERS}
         self.futures = SimpleNamespace(logs={})
-
-    def free_bytes(self) -> dict[str, int]:
-        return {"/one": 100}
+        self.disk = SimpleNamespace(free_bytes=lambda path: 100, total_bytes=lambda path: 1_000)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -179,7 +177,7 @@ def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
         one, lost = answer.results
         assert len(one.topics[0].partitions) == (900 if named else MANY)
         assert {part.offset_lag for part in one.topics[0].partitions} == {5}
-        assert one.total_bytes == 7 * MANY + 100
+        assert (one.total_bytes, one.usable_bytes) == (1_000, 100)
         assert lost.error_code == Code.KAFKA_STORAGE_ERROR
         assert turns.count >= MANY // STEP
 

@@ -231,6 +231,9 @@ class FaultyDisk:
     def free_bytes(self, path: str) -> int:
         return 1 << 40
 
+    def total_bytes(self, path: str) -> int:
+        return 1 << 41
+
     def lock(self, path: str) -> bool:
         return True
 

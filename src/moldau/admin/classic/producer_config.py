@@ -25,13 +25,19 @@ def codec_of(properties: Mapping[str, str]) -> Codec:
     return CODECS[_known("compression.type", properties.get("compression.type", "none"), CODECS)]
 
 
+_FROM_ZERO = frozenset({"linger.ms", "delivery.timeout.ms", "batch.size", "max.block.ms", "request.timeout.ms"})
+
+
 def number_of(properties: Mapping[str, str], key: str, default: int) -> int:
     """A whole number."""
     try:
-        return java_integer(properties.get(key, str(default)).strip(), 64)
+        found = java_integer(properties.get(key, str(default)).strip(), 64)
     except ValueError:
         why = f"Invalid value {properties[key]} for configuration {key}: Not a number of type LONG"
         raise JavaError(CONFIG_ERROR, why) from None
+    if found < 0 and key in _FROM_ZERO:
+        raise JavaError(CONFIG_ERROR, f"Invalid value {found} for configuration {key}: Value must be at least 0")
+    return found
 
 
 def _known(key: str, text: str, known: Iterable[str]) -> str:

@@ -67,12 +67,11 @@ def _directory(
     looked = yield from each_in_slices(node, (*here, *copies), look)
     found = sorted((one for _, one in looked if one is not None), key=lambda one: one[:2])
     topics = yield from by_topic_in_slices(node, found, lambda number, part: part)
-    free = dirs.free_bytes()[dir.path]
     return Answer.DescribeLogDirsResult(
         log_dir=dir.path,
         topics=[Answer.DescribeLogDirsTopic(name=name, partitions=parts) for name, parts in topics.items()],
-        total_bytes=sum(size for size, _ in looked) + free,
-        usable_bytes=free,
+        total_bytes=dirs.disk.total_bytes(dir.path),
+        usable_bytes=dirs.disk.free_bytes(dir.path),
     )
 
 

@@ -71,7 +71,8 @@ class NodeConfig:
         self.listeners: tuple[Listener, ...] = parse_listeners("listeners", self["listeners"], protocols)
         self.advertised: tuple[Listener, ...] = self._advertised(protocols, host_name)
         self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
-        self.log_dirs: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        named: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        self.log_dirs: tuple[str, ...] = tuple({name.rstrip("/") or name: name for name in named}.values())
         if not self.log_dirs or not all(self.log_dirs):
             raise ConfigError(
                 f"Invalid value {','.join(self.log_dirs)} for configuration log.dirs: a list of folders is expected"

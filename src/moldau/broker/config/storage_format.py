@@ -47,6 +47,7 @@ def format_storage(
         cluster_id: 22 characters, the same for all nodes.
         voters: the first voter set, for a cluster without ``controller.quorum.voters`` (KIP-853).
     """
+    _refuse_zookeeper(config)
     try:
         uuid_bytes(cluster_id)
     except ValueError as error:
@@ -87,12 +88,20 @@ def directory_id(config: NodeConfig, folder: str, voters: VotersRecord | None, r
 
 
 def standalone(config: NodeConfig, random: Random) -> VotersRecord:
-    """A voter set of this controller alone."""
+    """A voter set of this controller alone; FormatRefused as for ``initial_controllers``, or when it is none."""
+    _refuse_zookeeper(config)
+    if not config.is_controller:
+        raise FormatRefused("You can only use --standalone on a controller: process.roles does not say that it is one.")
+    _refuse_voters(config)
     return initial_controllers([(config.node_id, *_controller_address(config), random.uuid())], config)
 
 
 def initial_controllers(members: Sequence[tuple[int, str, int, bytes]], config: NodeConfig) -> VotersRecord:
-    """A voter set of (id, host, port, directory id)."""
+    """A voter set of (id, host, port, directory id); FormatRefused when the file sets voters, or no listener for them.
+
+    Of three nodes with the same controller.quorum.voters each was formatted as a cluster of its own, under one id.
+    """
+    _refuse_voters(config)
     name = config.controller_listener_names[0]
     return VotersRecord(
         voters=[
@@ -105,6 +114,21 @@ def initial_controllers(members: Sequence[tuple[int, str, int, bytes]], config: 
             for id, host, port, directory in members
         ]
     )
+
+
+def _refuse_zookeeper(config: NodeConfig) -> None:
+    if config.on_zookeeper:
+        raise FormatRefused("zookeeper.connect is set: a node in ZooKeeper mode is not formatted, it starts as it is")
+
+
+def _refuse_voters(config: NodeConfig) -> None:
+    if config.voters:
+        raise FormatRefused(
+            "controller.quorum.voters is set, and says who votes: format without --standalone and"
+            " --initial-controllers; or remove it, and set controller.quorum.bootstrap.servers, for a quorum that grows"
+        )
+    if not config.controller_listener_names:
+        raise FormatRefused("controller.listener.names is not set: it names the listener of the controllers")
 
 
 def parse_controllers(text: str) -> list[tuple[int, str, int, bytes]]:

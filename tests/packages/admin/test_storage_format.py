@@ -1,0 +1,62 @@
+"""``moldau storage format`` makes no cluster of its own out of a node that belongs to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.admin.storage import storage
+
+ID = "MkU3OEVBNTcwNTJENDM2Qg"
+KRAFT = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+log.dirs={folder}
+"""
+VOTERS = "controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.2:9093,3@127.0.0.3:9093\n"
+BROKER = """\
+process.roles=broker
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:9092
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:9093
+log.dirs={folder}
+"""
+ZOOKEEPER = "broker.id=1\nzookeeper.connect=127.0.0.1:2181\nlisteners=PLAINTEXT://127.0.0.1:9092\nlog.dirs={folder}\n"
+MEMBER = f"1@127.0.0.1:9093:{ID}"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "why"),
+    [
+        (KRAFT + VOTERS, ["--standalone"], "controller.quorum.voters is set"),
+        (KRAFT + VOTERS, ["--initial-controllers", MEMBER], "controller.quorum.voters is set"),
+        (BROKER, ["--standalone"], "only use --standalone on a controller"),
+        (ZOOKEEPER, [], "zookeeper.connect is set"),
+        (ZOOKEEPER, ["--standalone"], "zookeeper.connect is set"),
+    ],
+    ids=["voters alone", "voters and others", "no controller", "ZooKeeper", "ZooKeeper alone"],
+)
+def test_what_would_be_another_cluster_is_refused_and_nothing_written(
+    tmp_path: Path, text: str, arguments: list[str], why: str
+) -> None:
+    """Three nodes with the same voters, formatted with --standalone, were three clusters of one id."""
+    folder, file = tmp_path / "data", tmp_path / "server.properties"
+    file.write_text(text.format(folder=folder))
+    said = CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file), *arguments])
+    assert said.exit_code == 1, said.output
+    assert why in said.output
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_named_twice_is_one(tmp_path: Path) -> None:
+    folder, file = tmp_path / "data", tmp_path / "server.properties"
+    text = KRAFT + "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+    file.write_text(text.format(folder=f"{folder},{folder}/"))
+    said = CliRunner().invoke(storage, ["format", "-t", ID, "-c", str(file), "--standalone"])
+    assert said.exit_code == 0, said.output
+    assert said.output.count("Formatting") == 1, said.output
