@@ -1,4 +1,5 @@
-"""Brokers that go and come: what it means for every partition they have a part in. One decision for all partitions.
+"""Brokers that go and come: what it means for every partition they have a part in: in one decision, or
+several where they are many (``parts.py``).
 
 Fencing takes brokers out of ISRs and leads; unfencing gives leaderless partitions another chance. Who must be fenced is
 decided in ``brokers.py``. Cost is linear in the partitions of the brokers concerned (``Image.index``).

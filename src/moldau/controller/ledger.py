@@ -1,7 +1,7 @@
 """The controller as a ledger: ``decide(image, soft, ask, facts) -> Decision(records, reply)``. A pure function.
 
 Nothing changes until the records are applied to an image; the reply is true once they are committed. One subject, one
-file: this table says where. The controller role (``controller.py``) keeps the working image and the replies that wait.
+file: this table says where. The controller role (``active.py``) keeps the working image and the replies that wait.
 """
 
 from __future__ import annotations

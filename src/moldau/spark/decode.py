@@ -3,7 +3,7 @@
 Fields are read by numpy over the whole buffer, and keys and values are gathered by one Arrow kernel: an array over the
 very same bytes whose offsets alternate (field, gap, field, gap...), of which the even slots are taken. No Python object
 is made per record. What comes out is bounded in bytes, because Spark's JVM holds a whole Arrow batch at once.
-Does not fetch and does not know Spark. Read next: frames.py (where records lie), source.py (who asks).
+Does not fetch and does not know Spark. Read next: frames.py (where records lie), tasks.py (who asks).
 """
 
 from __future__ import annotations

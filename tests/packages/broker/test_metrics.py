@@ -45,7 +45,7 @@ def node(cluster: DataCluster, **more: Any) -> Any:
     cleaning = LogCleaner(cluster.world, broker.replicas.logs, {})
     return SimpleNamespace(
         config=config, world=cluster.world, listeners=[broker.socket_listener], replicas=broker.replicas,
-        controller=SimpleNamespace(active=True, undecided=2), lifecycle=SimpleNamespace(stage=Stage.RUNNING),
+        controller=SimpleNamespace(active=True, awaiting_commit=2), lifecycle=SimpleNamespace(stage=Stage.RUNNING),
         loaded=True, coordinator=SimpleNamespace(shards={}), survivals={"retention": 2}, healthy=lambda: True,
         data=SimpleNamespace(log_dirs=broker.replicas.logs, cleaning=cleaning),
         plane=SimpleNamespace(leader=(0, 1)), watchers=watchers,

@@ -1,7 +1,7 @@
 """Command lines with subcommands as argparse4j reads them for some of Apache Kafka's tools, and its help texts.
 
 Options and subcommands may be abbreviated; lines of help are stretched to their width, as there. Words are read in
-parse.py's order: what is wrong first is told first, but for options that are missing, which are told last. Facts of
+options.py's order: what is wrong first is told first, but for options that are missing, which are told last. Facts of
 argparse4j 0.7.0; how a tool's options are listed was compared with Kafka's own. Read next: argparse4j_help.py.
 """
 

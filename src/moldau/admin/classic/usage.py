@@ -1,7 +1,7 @@
 """How the options of a tool are listed for its users: JOpt Simple's table in 80 columns, as Kafka's tools print it.
 
 Lines are broken where Java's line BreakIterator breaks them, which is not where a person would: after hyphens and after
-marks that end a word. tests/live/test_classic_usage.py compares every table with Kafka's own.
+marks that end a word. tests/live/test_classic_tools.py compares tables with those that Kafka prints.
 """
 
 from __future__ import annotations

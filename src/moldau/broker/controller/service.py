@@ -74,7 +74,7 @@ class Governing(Host, WithClusterId, WithPeers, Protocol):
 
 
 class ControllerService:
-    """One node's part in being the active controller: a ``PlaneEvents`` listener, after the node's ``Metadata``."""
+    """One node's part in being the active controller: hears ``PlaneEvents``, after the node's ``MetadataCache``."""
 
     def __init__(self, node: Governing) -> None:
         self._node = node
@@ -118,7 +118,7 @@ class ControllerService:
         return hasattr(self, "_controller") and self._controller.active
 
     @property
-    def undecided(self) -> int:
+    def awaiting_commit(self) -> int:
         """How many asks wait for their records to be committed."""
         return len(self._waiting)
 

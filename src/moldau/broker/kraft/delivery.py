@@ -2,7 +2,7 @@
 
 Reads committed batches back from the log, except those this node proposed itself and still holds. A turn of the loop
 delivers some records (a batch is never cut); what more there is waits for the next turns, and so does everything that
-is told after it, while the quorum goes on. Decides nothing. Called by ``deeds.py`` as the machine's effects say.
+is told after it, while the quorum goes on. Decides nothing. Called by ``effects.py`` as the machine's effects say.
 """
 
 from __future__ import annotations

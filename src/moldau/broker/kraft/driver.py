@@ -3,7 +3,7 @@
 The machine steps at once, on the loop; its effects queue and are done one after the other, across the few that leave
 the loop (persisting a vote, installing a snapshot). Flushes are shared: however many appends a turn of the loop
 makes, one fdatasync follows (group commit). Decides nothing about the quorum: ``moldau.quorum`` does. Read next:
-``deeds.py``.
+``effects.py``.
 """
 
 from __future__ import annotations

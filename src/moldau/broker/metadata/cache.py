@@ -1,7 +1,7 @@
 """This node's copy of what the cluster agreed on, kept by the plane's events, and who wants to hear of changes.
 
 Holds the committed image. Hands every committed batch on as one delta, in order: the replicas first, so that a broker
-acts before it tells clients. Decides nothing. The controller's working copy is ``broker/controller/service.py``.
+acts before it tells clients. Decides nothing. The controller's working copy is ``controller/active.py``'s.
 """
 
 from __future__ import annotations

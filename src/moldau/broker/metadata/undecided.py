@@ -19,7 +19,7 @@ log = logging.getLogger("moldau.replicas")
 class Undecided:
     """One broker's. ``kept``: nobody can decide about these now; a change that leaves them out changes nothing.
 
-    As a container it holds the partitions whose logs are set aside when they go, each until it is asked for.
+    Beside them it knows the partitions whose logs are set aside when they go, each until it is taken.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,8 @@ class Undecided:
         """The changes that are to be carried out."""
         return [change for change in changes if change.after is not None or change.key not in self.kept]
 
-    def __contains__(self, partition: object) -> bool:
+    def take(self, partition: TopicPartition) -> bool:
+        """Whether the partition goes although nobody has decided it. The next one of that name is another."""
         if partition not in self._vanished:
             return False
         self._vanished.remove(partition)

@@ -97,7 +97,7 @@ def _of_controller(node: Reported, elections: Elections) -> Iterator[Family]:
     elected.add(elections.total, "_count")
     yield elected
     queue = "kafka_controller_controllereventmanager_eventqueuesize"
-    yield Family(queue, "Decisions that wait to be committed.", node.controller.undecided)
+    yield Family(queue, "Decisions that wait to be committed.", node.controller.awaiting_commit)
     imbalance = Family(
         _CONTROLLER + "leaderimbalanceratio", "Share of its preferred leads that a broker does not have."
     )

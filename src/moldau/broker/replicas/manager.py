@@ -2,8 +2,7 @@
 
 Decides nothing about replication (``moldau.replication`` does) or records (``moldau.storage`` does); it joins the two
 by partition, in order: each effect is done before the next. One timer sweeps all ISRs. A log directory that fails takes
-its replicas offline, and no others. Read next: ``replica.py`` (one of them), ``replicas/follow/fetcher_manager.py``
-(following), ``replicas/fetch/reader.py`` (being fetched from), ``replicas/isr_updates.py``.
+its replicas offline, and no others. Next: ``replica.py``, ``host.py``, ``fetcher_manager.py``, ``fetch/reader.py``.
 """
 
 from __future__ import annotations
@@ -327,7 +326,8 @@ class ReplicaManager:
 
     def _delete(self, partition: TopicPartition) -> None:
         try:
-            self.logs.delete_all((partition,), self._clock.wall_ms(), strays=self.undecided)
+            strays = (partition,) if self.undecided.take(partition) else ()
+            self.logs.delete_all((partition,), self._clock.wall_ms(), strays=strays)
         except LogError as error:
             self.failed(error)
 

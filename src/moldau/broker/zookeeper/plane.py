@@ -1,4 +1,4 @@
-"""The control plane on ZooKeeper: a node's session, its candidacy, and the active controller's hands while it is
+"""The control plane on ZooKeeper: a node's session, its candidacy, and what it reads and writes while it is the active
 controller.
 
 ``propose`` and ``resign`` are the verbs of ``moldau.ports.ControlPlane``; its events go to the listeners in order.

@@ -43,7 +43,7 @@ SECOND_LOOK_MS = 1_000
 
 
 class Watching:
-    """An active controller's eyes; closed while this node is not active."""
+    """The watches of an active controller; closed while this node is not active."""
 
     def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
         self._node = node

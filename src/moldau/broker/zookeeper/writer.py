@@ -65,7 +65,7 @@ class Proposal(NamedTuple):
 
 
 class Writer:
-    """The active controller's pen; closed while this node is not active. ``plane`` is told what came of it."""
+    """Writes what the active controller decides; closed while this node is not. ``plane`` is told how it went."""
 
     def __init__(self, node: Host, plane: WriterPlane, seal: Seal | None = None) -> None:
         """``seal``: operations that end each transaction which writes anything, given the offset that it reaches; the
