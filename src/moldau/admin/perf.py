@@ -18,6 +18,7 @@ import click
 from moldau.admin.asking import Talk, client_options, refused
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
+from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, SERVERS, SIZE, Finite
 from moldau.admin.output import note, show
 from moldau.admin.produce import ACKS, CODECS
@@ -214,6 +215,8 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
                     size += len(chunk.fetched.records)
                     last = time.perf_counter()
                     progress.at(records)
+    if unread := sorted(one for one in consumer.assignment if consumer.position(one) < 0):
+        fail(f"{unread[0]} and {len(unread) - 1} others have no leader: nothing of them was read")
     if records < count:
         note(f"the topic has {records} records")
     _show([Measured("consume", records, size, max(last - started, 1e-9))], output)

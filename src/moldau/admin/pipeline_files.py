@@ -47,6 +47,8 @@ def explained() -> Iterator[None]:
 
 def _words(error: BaseException) -> str:
     """An error in a line or a few: of a failed query, what the stage said and not how Spark carried it."""
+    from moldau.pipeline.running import first_line
+
     text = str(error).strip() or type(error).__name__
     lines = [line for line in text.splitlines() if line.strip()]
     told = [
@@ -54,7 +56,7 @@ def _words(error: BaseException) -> str:
     ]
     if told:
         return told[-1].partition(": ")[2]
-    return lines[0] if len(lines) > 6 else "\n".join(lines)
+    return first_line(error) if len(lines) > 6 else "\n".join(lines)
 
 
 def open_file(file: Path) -> tuple[Pipeline, Folder]:

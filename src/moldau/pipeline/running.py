@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -17,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from moldau.client.client import addresses
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 PAUSE_S = 1.0
 PAUSE_MOST_S = 60.0
+REACH_S = 30.0
+"""How long one round waits for a broker to take a connection; a run without end waits as long as it takes."""
 
 
 class Ended(Enum):
@@ -51,7 +56,7 @@ class Stoppable(Protocol):
 
 
 class NoCluster(Exception):
-    """Nothing says which cluster to read."""
+    """Nothing says which cluster to read, or nobody is there."""
 
 
 class Runner:
@@ -92,14 +97,35 @@ class Runner:
             try:
                 found = self._rounds()
             except BaseException as error:
-                self.folder.say_if_possible("failed", _first_line(error))
+                self.folder.say_if_possible("failed", first_line(error))
                 raise
             self.folder.say(found.value, "" if found is not Ended.PAUSED else self._why)
             return found
 
     _why = ""
 
+    def _await_cluster(self) -> None:
+        """Wait until a broker takes a connection, and say so; NoCluster when one round has waited long enough.
+
+        Spark's query would try on for minutes, and nobody would hear of it.
+        """
+        cluster, begun = cluster_of(self._pipeline), time.monotonic()
+        while not self._stop.is_set() and not any(map(_takes_connections, addresses(cluster))):
+            if self._once and time.monotonic() > begun + REACH_S:
+                raise NoCluster(f"pipeline {self._pipeline.name}: no broker takes connections at {cluster}")
+            if not self._why:
+                self._why = f"no broker takes connections at {cluster}; it is waited for"
+                self._say(self._why)
+                self.folder.say("running", self._why)
+            self._stop.wait(1.0)
+        if self._why:
+            self._why = ""
+            self.folder.say("running")
+
     def _rounds(self) -> Ended:
+        self._await_cluster()
+        if self._stop.is_set():
+            return Ended.STOPPED
         spark, turn, changed = self._session(self._pipeline), 0, self._changed()
         while not self._stop.is_set():
             batches = self._batches()
@@ -194,6 +220,14 @@ def cluster_of(pipeline: Pipeline) -> str:
     return found
 
 
+def _takes_connections(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, 2.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def _session(pipeline: Pipeline) -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -221,7 +255,7 @@ def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """What a message says first; of one that begins with Python's traceback, what that ends with."""
     lines = (str(error).strip() or type(error).__name__).splitlines()
     first = lines[0]
@@ -231,4 +265,4 @@ def _first_line(error: BaseException) -> str:
     return first[:500]
 
 
-__all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "stopped_by_signals"]
+__all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "first_line", "stopped_by_signals"]

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.pipeline.folder import BrokenFile, Folder, IsRunning
 from moldau.pipeline.reading import read_text
-from moldau.pipeline.running import _first_line
+from moldau.pipeline.running import first_line
 
 
 def folder(tmp_path: Path) -> Folder:
@@ -79,6 +79,6 @@ def test_a_start_that_was_cut_is_named(tmp_path: Path) -> None:
 def test_the_reason_of_a_failure_is_told_and_not_that_there_is_a_traceback() -> None:
     spoken = 'perform latestOffset: Traceback (most recent call last):\n  File "x.py", line 1, in f\n    g()\n'
     error = RuntimeError(spoken + "moldau.spark.losses.LostError: orders-0: the topic was deleted\n\nSQLSTATE: 38000")
-    assert _first_line(error) == "perform latestOffset: moldau.spark.losses.LostError: orders-0: the topic was deleted"
-    assert _first_line(ValueError("one\ntwo")) == "one"
-    assert _first_line(ValueError()) == "ValueError"
+    assert first_line(error) == "perform latestOffset: moldau.spark.losses.LostError: orders-0: the topic was deleted"
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(ValueError()) == "ValueError"
