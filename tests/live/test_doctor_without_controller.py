@@ -54,3 +54,6 @@ def test_the_doctor_says_that_there_is_no_controller(tmp_path: Path, plane: str)
             assert run.exit_code == 1
             assert "no controller is active" in run.stderr
             assert "Brokers that are shown: 1, 2" in run.stderr
+            run = CliRunner().invoke(cli, ["broker", "list", "-o", "json", "-b", cluster.bootstrap_servers])
+            assert (run.exit_code, "no controller is active" in run.stderr) == (4, True), run.output
+            assert [(row["broker"], row["controller"]) for row in json.loads(run.stdout)] == [(1, False), (2, False)]

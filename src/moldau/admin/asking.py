@@ -7,8 +7,10 @@ is loaded when a conversation begins. Read next: options.py, output.py, advice.p
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Concatenate, NoReturn, ParamSpec, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from moldau.admin.main import fail, is_local
 from moldau.admin.options import DATA as DATA
@@ -66,8 +68,14 @@ class Talk:
     """A conversation with one cluster; ends the command with a word when nobody answers."""
 
     def __init__(
-        self, bootstrap: str, patience_ms: int = PATIENCE_MS, *, request_timeout_ms: int | None = None
+        self,
+        bootstrap: str,
+        patience_ms: int = PATIENCE_MS,
+        *,
+        request_timeout_ms: int | None = None,
+        answered: tuple[str, int] | None = None,
     ) -> None:
+        """``answered``: a server that has just answered; without one all of ``bootstrap`` are asked whether they do."""
         from moldau.client.sync import Cluster
         from moldau.model.value import replace
 
@@ -80,14 +88,16 @@ class Talk:
             self.cluster = Cluster(bootstrap, connection=connection, options=options)
         except ValueError as error:
             fail(f"--bootstrap-server {bootstrap}: {error}", 2)
-        answered, why = _who_answers(bootstrap)
         if answered is None:
-            fail(f"{bootstrap}: {why}; `moldau up` starts a cluster, --bootstrap-server says where one is")
+            answered, why = _who_answers(bootstrap)
+            if answered is None:
+                fail(f"{bootstrap}: {why}; `moldau up` starts a cluster, --bootstrap-server says where one is")
         self.cluster.client.answered = answered
 
     def apart(self, patience_ms: int) -> Talk:
         """Another conversation with the same cluster, over its own connections, that waits no longer for anything."""
-        return Talk(self.bootstrap, patience_ms, request_timeout_ms=patience_ms)
+        there = self.cluster.client.answered
+        return Talk(self.bootstrap, patience_ms, request_timeout_ms=patience_ms, answered=there)
 
     def __enter__(self) -> Talk:
         return self
@@ -160,19 +170,48 @@ def _who_answers(bootstrap: str) -> tuple[tuple[str, int] | None, str]:
 
     why = ""
     for _ in Looks(NOBODY_S):
-        why, absent = "", False
-        for host, port in addresses(bootstrap):
-            try:
-                other = why_not_kafka(host, port)
-                if other is None:
-                    return (host, port), ""
-                why = why or other
-            except ConnectionRefusedError:
-                why, absent = why or "nobody listens there", True
-            except (socket.gaierror, ValueError, OverflowError) as error:  # a label of 64 letters, port 65536
-                why, absent = why or f"{host}:{port} is no address: {error.args[-1]}", True
-            except OSError as error:
-                why = why or f"{host}:{port} cannot be reached: {error.strerror or error}"
-        if not absent:
+        answered, problems = _probe_all(addresses(bootstrap))
+        if answered is not None:
+            return answered, ""
+        why = next(iter(problems)).why
+        if not any(one.absent for one in problems):
             break
     return None, why
+
+
+class _Problem(NamedTuple):
+    """Why an address is no broker; ``absent``: nobody is there, which may change in a moment."""
+
+    why: str
+    absent: bool = False
+
+
+def _probe_all(places: Sequence[tuple[str, int]]) -> tuple[tuple[str, int] | None, list[_Problem]]:
+    """The first address that answers as a broker, or what is wrong with each. All are asked at once: some may take
+    connections and say nothing, which takes seconds to find out."""
+    heard: SimpleQueue[tuple[int, _Problem | None]] = SimpleQueue()
+
+    def probe(number: int) -> None:
+        heard.put((number, _probe(*places[number])))
+
+    for number in range(len(places)):
+        Thread(target=probe, args=(number,), daemon=True).start()
+    found: dict[int, _Problem] = {}
+    while len(found) < len(places):
+        number, problem = heard.get()
+        if problem is None:
+            return places[number], []
+        found[number] = problem
+    return None, [found[number] for number in sorted(found)]
+
+
+def _probe(host: str, port: int) -> _Problem | None:
+    try:
+        other = why_not_kafka(host, port)
+        return None if other is None else _Problem(other)
+    except ConnectionRefusedError:
+        return _Problem("nobody listens there", absent=True)
+    except (socket.gaierror, ValueError, OverflowError) as error:  # a label of 64 letters, port 65536
+        return _Problem(f"{host}:{port} is no address: {error.args[-1]}", absent=True)
+    except OSError as error:
+        return _Problem(f"{host}:{port} cannot be reached: {error.strerror or error}")

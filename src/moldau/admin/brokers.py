@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from moldau.admin.asking import Talk
+from moldau.admin.asking import CONTROLLER_S, Talk
 from moldau.admin.completing import brokers as complete_brokers
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
-from moldau.admin.options import OUTPUT, SERVERS, WATCH
+from moldau.admin.options import MISMATCH, OUTPUT, SERVERS, WATCH
 from moldau.admin.output import note, show, table, watch
 
 if TYPE_CHECKING:
@@ -90,13 +90,16 @@ def list_(bootstrap: str, every_s: float | None, output: str) -> None:
 
     def look() -> None:
         with Talk(bootstrap) as talk:
-            rows = _rows(talk)
+            rows, whole = _rows(talk)
         show(rows, output, COLUMNS)
+        if not whole and every_s is None:
+            raise SystemExit(MISMATCH)
 
     watch(look, every_s)
 
 
-def _rows(talk: Talk) -> list[BrokerRow]:
+def _rows(talk: Talk) -> tuple[list[BrokerRow], bool]:
+    """The brokers, and whether a controller vouches for it: without one a note says so."""
     from moldau.client import admin
     from moldau.client.lines import UnsupportedApi
 
@@ -104,7 +107,7 @@ def _rows(talk: Talk) -> list[BrokerRow]:
     view = talk.cluster.client.view
     fenced: Collection[int] = ()
     there = {id: (one.host, one.port, one.rack) for id, one in view.brokers.items()}
-    controller = view.controller_id if view.controller_id is not None else -1
+    controller: int | None = view.controller_id if view.controller_id is not None else -1
     try:
         shown = talk.ask(admin.describe_cluster, fenced=True)
     except UnsupportedApi:  # older than 2.8
@@ -112,7 +115,10 @@ def _rows(talk: Talk) -> list[BrokerRow]:
     else:
         there = {one.broker_id: (one.host, one.port, one.rack) for one in shown.brokers}
         fenced = {one.broker_id for one in shown.brokers if one.is_fenced}
-        controller = active_controller(talk, shown.controller_id)
+        controller = _controller_soon(talk, shown.controller_id)
+    whole = controller is not None
+    if not whole:
+        note(f"no controller is active (none answers within {CONTROLLER_S:g} s): states are as brokers heard them")
     rows: list[BrokerRow] = []
     for id in sorted({*there, *(id for part in parts for id in part.replicas)}):
         host, port, rack = there.get(id, ("", 0, None))
@@ -126,7 +132,7 @@ def _rows(talk: Talk) -> list[BrokerRow]:
                 **_holds(id, parts),
             }
         )
-    return rows
+    return rows, whole
 
 
 def _holds(id: int, parts: Collection[Partition]) -> Held:
@@ -135,6 +141,18 @@ def _holds(id: int, parts: Collection[Partition]) -> Held:
         "replicas": sum(id in part.replicas for part in parts),
         "out_of_sync": sum(id in part.replicas and id not in part.isr for part in parts),
     }
+
+
+def _controller_soon(talk: Talk, told: int) -> int | None:
+    """``active_controller``; None when it does not answer soon, as when the quorum has no majority."""
+    from moldau.client.sync import Refused
+
+    with talk.apart(int(1000 * CONTROLLER_S)) as other:
+        try:
+            found = active_controller(other, told)
+        except (Refused, OSError):
+            return None
+    return found if found >= 0 else None
 
 
 def active_controller(talk: Talk, told: int) -> int:
@@ -158,7 +176,8 @@ def active_controller(talk: Talk, told: int) -> int:
 def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     """Show brokers with their log directories: what is in them, how much room is left. All without IDS."""
     with Talk(bootstrap) as talk:
-        rows = _chosen(_rows(talk), ids)
+        found, vouched = _rows(talk)
+        rows = _chosen(found, ids)
         directories = [one for row in rows for one in _directories_of(talk, row)]
     whole = [{**row, "directories": [d for d in directories if d["broker"] == row["broker"]]} for row in rows]
     if output in ("json", "yaml"):
@@ -168,6 +187,8 @@ def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     else:
         print(table(rows, COLUMNS))
         print("\n" + table(directories, ["broker", *DIRECTORIES]))
+    if not vouched:
+        raise SystemExit(MISMATCH)
 
 
 def _chosen(rows: list[BrokerRow], ids: Collection[int]) -> list[BrokerRow]:
@@ -185,11 +206,12 @@ def _directories_of(talk: Talk, row: BrokerRow) -> list[DirectoryRow]:
     id = row["broker"]
     if row["state"] != SERVES or id not in talk.cluster.client.view.brokers:
         return []
-    try:
-        return _directories(talk, [id])
-    except (OSError, Refused) as error:
-        note(f"broker {id} does not tell its directories: {error}")
-        return []
+    with talk.apart(int(1000 * CONTROLLER_S)) as other:
+        try:
+            return _directories(other, [id])
+        except (OSError, Refused) as error:
+            note(f"broker {id} does not tell its directories: {error}")
+            return []
 
 
 def _directories(talk: Talk, ids: list[int]) -> list[DirectoryRow]:
