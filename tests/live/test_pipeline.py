@@ -176,6 +176,18 @@ def test_the_file_that_init_writes_is_linted_and_run_as_it_is(orders: Orders) ->
     assert totals.topics == {orders.topic: {"ok": 2, "dlq:decode": 1}}
 
 
+def die_before_spark_knows(orders: Orders) -> None:
+    """Run a batch, and end when it is in the books."""
+
+    def die(line: Line) -> None:
+        raise RuntimeError("dead before Spark knows")
+
+    runner = orders.runner()
+    runner._heard = die
+    with pytest.raises(Exception, match="dead before Spark knows"):
+        runner.run()
+
+
 def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -> None:
     """A step that fails, a second sink that fails after the first has the batch, and a death before Spark knows."""
     (orders.folder / "broken.py").write_text(
@@ -193,14 +205,7 @@ def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -
         orders.run()
     assert orders.ids() == list(range(30)), "the first table has the batch"
     (orders.folder / "second").unlink()
-
-    def die(line: Line) -> None:
-        raise RuntimeError("dead before Spark knows")
-
-    runner = orders.runner()
-    runner._heard = die
-    with pytest.raises(Exception, match="dead before Spark knows"):
-        runner.run()
+    die_before_spark_knows(orders)
     orders.orders(range(30, 60))
     assert orders.run() is Ended.DONE
     assert orders.ids() == list(range(60))
@@ -267,14 +272,7 @@ def test_a_batch_that_is_cut_off_is_judged_as_before_when_it_is_run_again(orders
         orders.run()
     assert orders.ids() == list(range(10)), "the first table has the batch"
     (orders.folder / "second").unlink()
-
-    def die(line: Line) -> None:
-        raise RuntimeError("dead before Spark knows")
-
-    runner = orders.runner()
-    runner._heard = die
-    with pytest.raises(Exception, match="dead before Spark knows"):
-        runner.run()
+    die_before_spark_knows(orders)
     orders.orders(range(5, 15))
     assert orders.run() is Ended.DONE
     assert orders.ids() == list(range(15))

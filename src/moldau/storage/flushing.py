@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.storage.flush import Flush, small_files
 from moldau.storage.log_state import LogState
-from moldau.storage.segment import FEW_ENTRIES
+from moldau.storage.segment_file import FEW_ENTRIES
 
 
 def want(log: LogState, first: int, now_ms: int) -> None:

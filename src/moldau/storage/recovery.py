@@ -37,7 +37,8 @@ from moldau.storage.names import (
 )
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot, recall_now
 from moldau.storage.producers import Producers
-from moldau.storage.segment import FEW_ENTRIES, Segment
+from moldau.storage.segment import Segment
+from moldau.storage.segment_file import FEW_ENTRIES
 from moldau.storage.transactions import aborted_on_disk
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from struct import Struct
 
 from moldau.ports import File
 from moldau.ports.disk import Stretch
@@ -17,16 +16,8 @@ from moldau.storage.errors import CorruptLog
 from moldau.storage.index import FOLLOWING_MAX
 from moldau.storage.mark import Mark
 from moldau.storage.names import INDEX
-from moldau.storage.segment_file import SegmentFile
+from moldau.storage.segment_file import NO_BOUND, REMEMBERED, SegmentFile
 from moldau.wire.batch import LENGTH_OVERHEAD
-
-_OFFSET_LENGTH = Struct(">qi")
-_WALK_BYTES = 8192
-_REMEMBERED = 512
-FEW_ENTRIES = 64
-"""So many index entries may be lost: a start finds them again in the log. More are synced with the next flush."""
-_NO_BOUND = 0x7FFFFFFF
-UNBOUNDED = 1 << 63
 
 
 class Segment(SegmentFile):
@@ -74,7 +65,7 @@ class Segment(SegmentFile):
             since += size
             position += size
         self.bytes_since_entry = since
-        if len(positions) > _REMEMBERED:
+        if len(positions) > REMEMBERED:
             self._forget()
 
     def _make(self) -> File:
@@ -151,7 +142,7 @@ class Segment(SegmentFile):
             return checked_reads.read(self, position, cap, up_to, at_least_one=at_least_one, again=again)
         end = self.size if up_to is None else self.positions.get(up_to, -1)
         if end < 0 or end > cap:
-            end = lookups.entry_under(self, cap, _NO_BOUND if up_to is None else up_to - self.base_offset)
+            end = lookups.entry_under(self, cap, NO_BOUND if up_to is None else up_to - self.base_offset)
             if end <= position:
                 end = self._walk_end(position, cap, up_to, at_least_one)
         if end <= position:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from struct import Struct
 from typing import Self
 
 from moldau.model import Code
@@ -21,12 +20,12 @@ from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
 from moldau.storage.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHeader, check, read_header
 
-_OFFSET_LENGTH = Struct(">qi")
 _WALK_BYTES = 8192
-_REMEMBERED = 512
+REMEMBERED = 512
+"""So many exact positions of batches are kept in memory."""
 FEW_ENTRIES = 64
 """So many index entries may be lost: a start finds them again in the log. More are synced with the next flush."""
-_NO_BOUND = 0x7FFFFFFF
+NO_BOUND = 0x7FFFFFFF
 UNBOUNDED = 1 << 63
 
 
@@ -253,7 +252,7 @@ class SegmentFile:
 
     def _forget(self) -> None:
         """Drop the older half of the remembered positions: they are only a short cut."""
-        kept = list(self.positions.items())[-_REMEMBERED // 2 :]
+        kept = list(self.positions.items())[-REMEMBERED // 2 :]
         self.positions = dict(kept)
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -287,7 +286,7 @@ class SegmentFile:
             return f"a batch of {header.length + LENGTH_OVERHEAD} bytes with {end - position} left"
         if header.base_offset < max(expected, self.base_offset) or header.last_offset_delta < 0:
             return f"a batch at offset {header.base_offset} where {max(expected, self.base_offset)} or more is expected"
-        if header.last_offset - self.base_offset > _NO_BOUND or header.last_offset >= self.below:
+        if header.last_offset - self.base_offset > NO_BOUND or header.last_offset >= self.below:
             return f"a batch at offset {header.base_offset} that the segment from {self.base_offset} on cannot hold"
         return ""
 
@@ -301,5 +300,5 @@ class SegmentFile:
     def remember(self, offset: int, position: int) -> None:
         """A reader comes to ``offset``, whose batch is at ``position``."""
         self.positions[offset] = position
-        if len(self.positions) > _REMEMBERED:
+        if len(self.positions) > REMEMBERED:
             self._forget()

@@ -11,7 +11,8 @@ from moldau.storage.log_state import LogState
 from moldau.storage.producer_state import drop_snapshots, follow, newest_snapshot, recall
 from moldau.storage.producers import Producers
 from moldau.storage.restarted import mark_restarted
-from moldau.storage.segment import UNBOUNDED, Segment
+from moldau.storage.segment import Segment
+from moldau.storage.segment_file import UNBOUNDED
 from moldau.storage.transactions import all_aborted
 
 
