@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fastavro
@@ -21,6 +23,7 @@ from kafka_peer import wait_until
 from pyspark.sql import SparkSession
 
 from moldau.admin.pipeline import pipeline as commands
+from moldau.admin.pipeline_files import _words
 from moldau.pipeline import dedup
 from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
@@ -282,10 +285,78 @@ def test_a_batch_that_is_cut_off_is_judged_as_before_when_it_is_run_again(orders
     assert totals.topics[orders.topic] == {"ok": 15, "skip:dedup": 15}
 
 
+def test_what_a_batch_remembered_and_nobody_wrote_leaves_nothing_out(orders: Orders) -> None:
+    """A batch fails for good, its pipeline is reset: the same records come in a batch of another name."""
+    pipeline = with_dedup(orders, "by: id")
+    (orders.folder / "orders").write_text("in the way of a table")
+    orders.orders(range(10))
+    with pytest.raises(Exception, match="orders"):
+        orders.run()
+    (orders.folder / "orders").unlink()
+    reset(pipeline, orders.runner().folder, "earliest")
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(10))
+
+
+def test_a_backfill_that_was_written_is_remembered_though_it_ended_at_once(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended after its line in the books, and before it had said that it is there."""
+    pipeline = with_dedup(orders, "by: id")
+    pipeline = replace(pipeline, source=replace(pipeline.source, start="latest"))
+    orders.orders(range(10))
+    orders.file.write_text(orders.file.read_text().replace("max_records: 40", "max_records: 40, start: latest"))
+    assert orders.run() is Ended.DONE
+    backfills = Backfills(pipeline, orders.runner().folder)
+
+    def die(*_: object) -> None:
+        raise RuntimeError("dead before it is said")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dedup.SeenKeys, "booked", die)
+        with pytest.raises(RuntimeError, match="dead before it is said"):
+            backfills.carry_out(
+                orders.spark, backfills.wanted("earliest", "latest"), modules=None, heard=orders.lines.append
+            )
+    backfills.finish(orders.spark, modules=None, heard=orders.lines.append)
+    orders.orders(range(5, 15))
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(15))
+
+
+def test_what_is_remembered_and_cannot_be_read_ends_the_run_by_its_name_and_loses_nothing(orders: Orders) -> None:
+    with_dedup(orders, "by: id")
+    orders.orders(range(10))
+    assert orders.run() is Ended.DONE
+    memory = orders.folder / "state" / "dedup"
+    (part,) = (path for path in memory.iterdir() if path.is_dir())
+    (data,) = part.glob("*.parquet")
+    sound, named = data.read_bytes(), (memory / "parts.json").read_bytes()
+    orders.orders(range(5, 15))
+
+    def fails(match: str) -> None:
+        with pytest.raises(Exception, match=match) as found:
+            orders.run()
+        assert re.search(match, _words(found.value)), "in the line that the command prints"
+        assert orders.ids() == list(range(10))
+
+    data.write_bytes(b"no Parquet at all")
+    fails(part.name)
+    data.write_bytes(sound)
+    part.rename(memory / "elsewhere")
+    fails(part.name)
+    (memory / "elsewhere").rename(part)
+    (memory / "parts.json").write_bytes(b"{")
+    fails("parts\\.json: not a list of what dedup remembers")
+    (memory / "parts.json").write_bytes(named)
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == list(range(15))
+
+
 def test_many_parts_of_what_is_remembered_become_one_and_know_as_much(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dedup, "MERGED_FROM", 3)
+    monkeypatch.setattr(dedup, "MERGED_FROM", 2)
     with_dedup(orders, "by: id")
     for number in range(4):
         orders.orders(range(10 * number, 10 * number + 15))

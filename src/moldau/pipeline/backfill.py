@@ -163,6 +163,7 @@ class Backfills:
         )
         for number, spans in enumerate(planned.batches, planned.first):
             if number in written:
+                batches.written_before(spark, BatchKey(query, number))
                 continue
             options = source_options(_of_topics(pipeline, spans), cluster_of(pipeline), start=starts(spans))
             options = {name: value for name, value in options.items() if name not in _STREAM_ONLY}

@@ -22,7 +22,7 @@ from moldau.spark.tables import BatchKey, key_of
 from moldau.spark.tables.stores import Store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from moldau.pipeline.decode import Decoding
 
@@ -127,6 +127,11 @@ class Batches:
             self._seen.booked(records.sparkSession, key)
         self._heard(line)
         return line
+
+    def written_before(self, spark: SparkSession, key: BatchKey) -> None:
+        """The batch is in the books, and is not taken again: what follows its line may be missing."""
+        if self._seen is not None:
+            self._seen.booked(spark, key)
 
     def _counts(self, rows: DataFrame) -> list[Count]:
         """How many records of each topic had which outcome at which stage; Refused when one may not be left out."""

@@ -36,9 +36,11 @@ DEDUP_KEY_2: Final = "_dedup_key_2"
 DEDUP_AT: Final = "_dedup_at"
 DEDUP_NTH: Final = "_dedup_nth"
 DEDUP_SEEN: Final = "_dedup_seen"
+DEDUP_KEPT: Final = "_dedup_kept"
 
 INNER: Final = (
     VALUE, SCHEMA_ID, DRIFT, OUTCOME, STAGE, REASON, DEDUP_KEY, DEDUP_KEY_2, DEDUP_AT, DEDUP_NTH, DEDUP_SEEN,
+    DEDUP_KEPT,
 )  # fmt: skip
 """Columns that no transformation sees."""
 

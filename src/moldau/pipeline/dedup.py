@@ -1,9 +1,9 @@
 """Leaves out records whose key was seen before: in their batch, or in earlier ones within a span of event time.
 
 What is remembered lies in the pipeline's folder, as hashes of the keys in Parquet files, one part for each batch, and
-``dedup/parts.json`` names the parts. A part is written before anything else of its batch, and a batch is never compared
-with its own: run again, it judges its records as it did the first time. Parts that are too old go, many small ones
-become one, but only while every batch of theirs is in the books. Read next: batches.py.
+``dedup/parts.json`` names the parts. A part is written before anything else of its batch, and counts for others once
+the batch is in the books: what was never written leaves nothing out. A batch that is run again is judged by its own
+part, as it was the first time. Parts that are too old go, many small ones become one. Read next: batches.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from moldau.pipeline.reading import seconds
 from moldau.pipeline.spec import DEDUP, Dedup
 from moldau.spark.tables import BatchKey
 from moldau.spark.tables.stores import Store
+from moldau.wire.varints import LONG_MIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,7 @@ PARTS = f"{FOLDER}/parts.json"
 MERGED_FROM = 50
 """So many parts are made one."""
 _KEYS = (names.DEDUP_KEY, names.DEDUP_KEY_2)
-_AT = names.DEDUP_AT
+_AT, _KEPT = names.DEDUP_AT, names.DEDUP_KEPT
 
 
 class BrokenMemory(RuntimeError):
@@ -41,7 +42,7 @@ class BrokenMemory(RuntimeError):
 class Part:
     """What one batch, or many that became one, added: the folder's name and the newest event time, in ms since 1970.
 
-    ``booked``: the batch is in the books, so that it is never run again.
+    ``booked``: the batch is in the books, so that it is never run again, and its keys count for others.
     """
 
     name: str
@@ -57,57 +58,93 @@ class SeenKeys:
     def __init__(self, store: Store, dedup: Dedup) -> None:
         self._store, self._dedup = store, dedup
         self._within_ms = round(seconds(dedup.within) * 1000)
+        self._sound: set[str] = set()
+        """Parts whose files were looked at by this process."""
 
     def judged(self, rows: DataFrame, key: BatchKey | None = None) -> DataFrame:
-        """As the function of this name, with what other batches than ``key`` left."""
-        return judged(rows, self._dedup, self._before(rows.sparkSession, key))
+        """As the function of this name, by what the books have, and what the batch itself wrote when it was tried."""
+        from pyspark.sql import functions as fn
+
+        spark, parts = rows.sparkSession, self._parts()
+        booked = [one for one in parts if one.booked and not (key is not None and _is_of(one, key))]
+        before = None
+        if booked:
+            before = self._read(spark, booked, self._oldest(booked)).where(_KEPT).select(*_KEYS)
+        tried = [one for one in parts if key is not None and _is_of(one, key)]
+        if not tried:
+            return judged(rows, self._dedup, before)
+        own = self._read(spark, tried).select(*_KEYS, _KEPT)
+        if before is not None:
+            before = before.join(own, [*_KEYS], "left_anti")
+        left_out = own.where(~fn.col(_KEPT)).select(*_KEYS)
+        return judged(rows, self._dedup, left_out if before is None else before.unionAll(left_out))
 
     def remember(self, rows: DataFrame, key: BatchKey) -> None:
-        """Write the keys of the batch's records that go on, in place of what an earlier try of it wrote."""
+        """Write each key of the batch, and whether a record of it goes on, in place of what an earlier try wrote."""
         from pyspark.sql import functions as fn
 
         now_ms = round(time.time() * 1000)  # an event time in the future would have everything else forgotten
-        kept = rows.where((fn.col(names.OUTCOME) == stages.OK) & fn.col(_AT).isNotNull())
-        kept = kept.select(*_KEYS, fn.least(fn.col(_AT), fn.lit(now_ms)).alias(_AT))
+        first = rows.where(fn.col(_AT).isNotNull() & (fn.col(names.DEDUP_NTH) == 1))
+        goes_on = fn.col(names.OUTCOME) == stages.OK
+        found = first.select(*_KEYS, fn.least(fn.col(_AT), fn.lit(now_ms)).alias(_AT), goes_on.alias(_KEPT))
         name = f"{key.query_id}-{key.batch_id:012d}-{now_ms}"
-        kept.write.mode("overwrite").parquet(self._at(name))
+        found.write.mode("overwrite").parquet(self._at(name))
         others = [one for one in self._parts() if not _is_of(one, key)]
-        newest = kept.agg(fn.max(_AT)).collect()[0][0]
+        newest = found.where(_KEPT).agg(fn.max(_AT)).collect()[0][0]
         if newest is None:
             newest = max((one.newest_ms for one in others), default=0)
         self._write([*others, Part(name, key.query_id, key.batch_id, newest)])
 
     def booked(self, spark: SparkSession, key: BatchKey) -> None:
-        """The batch is in the books: forget what is too old, and make many parts one."""
+        """The batch is in the books: count its keys, forget what is too old, and make many parts one."""
         parts = [replace(one, booked=True) if _is_of(one, key) else one for one in self._parts()]
-        if not all(one.booked for one in parts):
-            self._write(parts)  # of a backfill that was cut off: it is to judge as it did
-            return
-        oldest = self._oldest(parts)
-        kept = [one for one in parts if one.newest_ms >= oldest]
-        if len(kept) >= MERGED_FROM:
-            name = f"merged-{key.query_id}-{key.batch_id:012d}"
-            still = self._read(spark, kept).where(f"{_AT} >= {oldest}")
+        counted = [one for one in parts if one.booked]
+        oldest = self._oldest(counted)
+        others = [one for one in parts if not one.booked and one.newest_ms >= oldest]
+        counted = [one for one in counted if one.newest_ms >= oldest]
+        if len(counted) > MERGED_FROM:
+            last = [one for one in counted if _is_of(one, key)]  # Spark may not know yet that it was written
+            many = [one for one in counted if not _is_of(one, key)]
+            name = f"merged-{key.query_id}-{key.batch_id:012d}-{round(time.time() * 1000)}"
+            still = self._read(spark, many, oldest).where(_KEPT)
             still.coalesce(1).write.mode("overwrite").parquet(self._at(name))
-            kept = [Part(name, "", -1, max(one.newest_ms for one in kept), booked=True)]
-        self._write(kept)
+            counted = [Part(name, "", -1, max(one.newest_ms for one in many), booked=True), *last]
+        self._write([*counted, *others])
+        there = {one.name for one in (*counted, *others)}
         folders = {PurePosixPath(name).parts[1] for name in self._store.names(FOLDER) if name.count("/") > 1}
-        for gone in folders - {one.name for one in kept}:
+        for gone in folders - there:
             with contextlib.suppress(FileNotFoundError):
                 self._store.filesystem.delete_dir(self._store.at(f"{FOLDER}/{gone}"))
-
-    def _before(self, spark: SparkSession, key: BatchKey | None) -> DataFrame | None:
-        """The keys that other batches left and that still count; None when there are none."""
-        parts = [one for one in self._parts() if key is None or not _is_of(one, key)]
-        if not parts:
-            return None
-        return self._read(spark, parts).where(f"{_AT} >= {self._oldest(parts)}").select(*_KEYS)
 
     def _oldest(self, parts: list[Part]) -> int:
         return max((one.newest_ms for one in parts), default=0) - self._within_ms
 
-    def _read(self, spark: SparkSession, parts: list[Part]) -> DataFrame:
-        return spark.read.schema(_SCHEMA).parquet(*(self._at(one.name) for one in parts))
+    def _read(self, spark: SparkSession, parts: list[Part], oldest: int = LONG_MIN) -> DataFrame:
+        """The keys of the parts, none older than ``oldest``; BrokenMemory where files are missing or no Parquet."""
+        for one in parts:
+            self._look_at(one.name)
+        found = spark.read.schema(_SCHEMA).parquet(*(self._at(one.name) for one in parts))
+        return found.where(f"{_AT} >= {oldest}") if oldest != LONG_MIN else found
+
+    def _look_at(self, name: str) -> None:
+        """Spark would tell of a damaged file in a hundred lines, most of them Java's."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if name in self._sound:
+            return
+        files = self._store.names(f"{FOLDER}/{name}", ".parquet")
+        try:
+            if not files:
+                raise FileNotFoundError("its files are gone")
+            for file in files:
+                pq.read_metadata(self._store.at(file), filesystem=self._store.filesystem)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise BrokenMemory(
+                f"{self._at(name)}: what dedup remembers of a batch cannot be read ({error}); restore it, or remove the"
+                f" folder {FOLDER} to begin without what was remembered"
+            ) from None
+        self._sound.add(name)
 
     def _at(self, name: str) -> str:
         return f"{self._store.uri}/{FOLDER}/{name}"
@@ -126,7 +163,7 @@ class SeenKeys:
         self._store.replace(PARTS, json.dumps([asdict(one) for one in parts]).encode())
 
 
-_SCHEMA = f"{_KEYS[0]} bigint, {_KEYS[1]} bigint, {_AT} bigint"
+_SCHEMA = f"{_KEYS[0]} bigint, {_KEYS[1]} bigint, {_AT} bigint, {_KEPT} boolean"
 
 
 def judged(rows: DataFrame, dedup: Dedup, before: DataFrame | None = None) -> DataFrame:
@@ -172,7 +209,7 @@ def hashed(rows: DataFrame, dedup: Dedup) -> DataFrame:
         complete = complete & one.isNotNull()
     place = [fn.col(names.TOPIC), fn.col(names.PARTITION), fn.col(names.OFFSET)]
     sent = fn.unix_millis(names.TIMESTAMP)
-    at = sent if dedup.at is None else fn.coalesce(fn.unix_millis(fn.col(f"`{dedup.at}`").cast("timestamp")), sent)
+    at = sent if dedup.at is None else fn.coalesce(fn.unix_millis(fn.col(f"`{dedup.at}`").try_cast("timestamp")), sent)
     return rows.withColumns(
         {
             _KEYS[0]: fn.when(complete, fn.xxhash64(fn.lit("a"), *parts)).otherwise(fn.xxhash64(*place)),
