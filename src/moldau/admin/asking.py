@@ -173,7 +173,7 @@ def _who_answers(bootstrap: str) -> tuple[tuple[str, int] | None, str]:
         answered, problems = _probe_all(addresses(bootstrap))
         if answered is not None:
             return answered, ""
-        why = next(iter(problems)).why
+        why = problems[0].why
         if not any(one.absent for one in problems):
             break
     return None, why
@@ -189,10 +189,13 @@ class _Problem(NamedTuple):
 def _probe_all(places: Sequence[tuple[str, int]]) -> tuple[tuple[str, int] | None, list[_Problem]]:
     """The first address that answers as a broker, or what is wrong with each. All are asked at once: some may take
     connections and say nothing, which takes seconds to find out."""
-    heard: SimpleQueue[tuple[int, _Problem | None]] = SimpleQueue()
+    heard: SimpleQueue[tuple[int, _Problem | Exception | None]] = SimpleQueue()
 
     def probe(number: int) -> None:
-        heard.put((number, _probe(*places[number])))
+        try:
+            heard.put((number, _probe(*places[number])))
+        except Exception as error:  # raised below, where it ends the command
+            heard.put((number, error))
 
     for number in range(len(places)):
         Thread(target=probe, args=(number,), daemon=True).start()
@@ -201,6 +204,8 @@ def _probe_all(places: Sequence[tuple[str, int]]) -> tuple[tuple[str, int] | Non
         number, problem = heard.get()
         if problem is None:
             return places[number], []
+        if isinstance(problem, Exception):
+            raise problem
         found[number] = problem
     return None, [found[number] for number in sorted(found)]
 

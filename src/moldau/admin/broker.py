@@ -219,8 +219,7 @@ def _reasons(cluster: Cluster, id: int) -> list[str]:
     left = [one for one in controllers if one in there]
     if id in controllers and cluster.spec.zookeeper == "" and len(left) <= len(controllers) // 2:
         reasons.append(f"{len(left)} of {len(controllers)} controllers would be left: no majority, nothing is decided")
-    told = reasons_against(cluster.client(), id)
-    return reasons + [one for one in told if not (reasons and "controllers would be left" in one)]
+    return reasons + reasons_against(cluster.client(), id, votes=not reasons)
 
 
 def _leads(cluster: Cluster, id: int) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "replicas", "out_of_sync")
 DIRECTORIES = ("directory", "state", "replicas", "bytes", "total_bytes", "usable_bytes")
 SERVES = "serves"
+DIRECTORIES_S = 10.0
+"""How long a broker may take to tell what is in its directories."""
 NODES = "moldau.admin.broker:broker"
 
 
@@ -178,7 +180,7 @@ def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     with Talk(bootstrap) as talk:
         found, vouched = _rows(talk)
         rows = _chosen(found, ids)
-        directories = [one for row in rows for one in _directories_of(talk, row)]
+        directories = _told_directories(talk, rows)
     whole = [{**row, "directories": [d for d in directories if d["broker"] == row["broker"]]} for row in rows]
     if output in ("json", "yaml"):
         show(whole, output, ())
@@ -199,19 +201,21 @@ def _chosen(rows: list[BrokerRow], ids: Collection[int]) -> list[BrokerRow]:
     return [row for row in rows if not ids or row["broker"] in ids]
 
 
-def _directories_of(talk: Talk, row: BrokerRow) -> list[DirectoryRow]:
-    """Those of one broker, if it answers; others are shown without waiting for one that is dead."""
+def _told_directories(talk: Talk, rows: list[BrokerRow]) -> list[DirectoryRow]:
+    """Those of the brokers that serve, as far as they answer: one that does not costs ``DIRECTORIES_S`` and a note."""
     from moldau.client.sync import Refused
 
-    id = row["broker"]
-    if row["state"] != SERVES or id not in talk.cluster.client.view.brokers:
-        return []
-    with talk.apart(int(1000 * CONTROLLER_S)) as other:
-        try:
-            return _directories(other, [id])
-        except (OSError, Refused) as error:
-            note(f"broker {id} does not tell its directories: {error}")
-            return []
+    found: list[DirectoryRow] = []
+    with talk.apart(int(1000 * DIRECTORIES_S)) as other:
+        other.cluster.brokers()
+        for row in rows:
+            if row["state"] != SERVES:
+                continue
+            try:
+                found += _directories(other, [row["broker"]])
+            except (OSError, Refused) as error:
+                note(f"broker {row['broker']} does not tell its directories: {error}")
+    return found
 
 
 def _directories(talk: Talk, ids: list[int]) -> list[DirectoryRow]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from moldau.admin.asking import IN_PROGRESS, Talk, note
+from moldau.admin.asking import CONTROLLER_S, IN_PROGRESS, Talk, note
 from moldau.admin.brokers import active_controller
 from moldau.admin.main import fail
 from moldau.admin.output import say
@@ -32,8 +32,9 @@ KEEPS_UP_MS = 10_000
 """A voter that has not had all of the metadata log for longer than that is dead, paused or cut off."""
 
 
-def reasons_against(client: Cluster, id: int) -> list[str]:
-    """What would become unavailable, or take no acks=all, if the broker stopped now."""
+def reasons_against(client: Cluster, id: int, *, votes: bool = True) -> list[str]:
+    """What would become unavailable, or take no acks=all, if the broker stopped now. Without ``votes`` the controllers
+    are not looked at."""
     topics: dict[str, Topic] = client.topics()
     wanted = [Resource(ResourceType.TOPIC, name) for name in topics]
     answers = client.run(admin.describe_configs(client.client, wanted, keys=["min.insync.replicas"])) if wanted else {}
@@ -43,17 +44,19 @@ def reasons_against(client: Cluster, id: int) -> list[str]:
         entry = entries.get("min.insync.replicas")
         return int(entry.value or 1) if entry is not None else 1
 
-    return _votes_against(client, id) + hindrances(id, stands(topics), min_isr)
+    return (_votes_against(client, id) if votes else []) + hindrances(id, stands(topics), min_isr)
 
 
 def _votes_against(client: Cluster, id: int) -> list[str]:
     """Whether the controllers would have no majority left; voters that have not kept up lately are not counted."""
     try:
-        outcome, quorum = client.run(admin.describe_quorum(client.client))
+        outcome, quorum = client.run(admin.describe_quorum(client.client, timeout_ms=int(1000 * CONTROLLER_S)))
     except UnsupportedApi:  # on ZooKeeper
         return []
+    except (OSError, Refused):
+        quorum = None
     if quorum is None or outcome.code is not Code.NONE:
-        return []
+        return ["no controller is active: nobody would lead in its place"]
     voters = quorum.current_voters
     newest_ms = max((one.last_caught_up_timestamp for one in voters), default=-1)
     left = [one for one in voters if one.replica_id != id and one.last_caught_up_timestamp >= newest_ms - KEEPS_UP_MS]

@@ -382,19 +382,23 @@ async def describe_broker(client: Client, id: int) -> DescribeClusterResponse:
     return response
 
 
-async def ask_quorum(client: Client) -> DescribeQuorumResponse:
+async def ask_quorum(client: Client, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:
     """All that the leader of the metadata quorum says of it, the addresses of voters included."""
     kind = DescribeQuorumRequest
     topic = kind.TopicData(
         topic_name=METADATA_LOG.topic, partitions=[kind.PartitionData(partition_index=METADATA_LOG.partition)]
     )
-    response: DescribeQuorumResponse = await client.ask(kind(topics=[topic]), CONTROLLER)
+    response: DescribeQuorumResponse = await client.ask(
+        kind(topics=[topic]), CONTROLLER, timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+    )
     return response
 
 
-async def describe_quorum(client: Client) -> tuple[Outcome, DescribeQuorumResponse.PartitionData | None]:
+async def describe_quorum(
+    client: Client, *, timeout_ms: int | None = None
+) -> tuple[Outcome, DescribeQuorumResponse.PartitionData | None]:
     """The metadata quorum: leader, epoch, high watermark, voters and observers with their log ends."""
-    response = await ask_quorum(client)
+    response = await ask_quorum(client, timeout_ms=timeout_ms)
     if response.error_code != Code.NONE or not response.topics:
         return Outcome(Code(response.error_code), response.error_message), None
     part = response.topics[0].partitions[0]

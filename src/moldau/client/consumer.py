@@ -357,7 +357,7 @@ class Consumer:
         self._replicas.pop(partition, None)
         if got.code is Code.OFFSET_OUT_OF_RANGE and self.options.reset != NO_RESET:
             self._positions[partition] = self.options.reset
-            await self._find_positions(self.client.options.api_timeout_ms)
+            await self._find_positions(0)
             return []
         if got.code.retriable:
             self._hold()

@@ -19,7 +19,8 @@ from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD
 AT_ONCE = 500
 """Batch headers read in one step of the loop, where it is the loop that reads them: under 5 ms."""
 
-RECALLED = 50
+RECALLED = 16
+"""Producers of a log whose last batches are looked for at a start: more cost a thousand logs seconds."""
 RECALL_STEPS = 4
 
 

@@ -11,6 +11,7 @@ import pytest
 from moldau.admin.foreign_nodes import _held, _votes_against
 from moldau.admin.waiting import came_about
 from moldau.client import admin
+from moldau.client.client import Refused, Unreachable
 from moldau.client.view import Broker, Outcome
 from moldau.model import Code
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumResponse
@@ -62,9 +63,22 @@ def test_a_stop_that_leaves_controllers_without_majority_is_advised_against(
         for id, time in caught_up_ms.items()
     ]
 
-    async def describe_quorum(client: object) -> object:
+    async def describe_quorum(client: object, *, timeout_ms: int) -> object:
         return Outcome(Code.NONE), DescribeQuorumResponse.PartitionData(current_voters=voters)
 
     monkeypatch.setattr(admin, "describe_quorum", describe_quorum)
     found = _votes_against(Asked(), id)  # type: ignore[arg-type]  # of a cluster it uses no more
     assert [one[:6] for one in found] == ([] if left is None else [left])
+
+
+@pytest.mark.parametrize("error", [Unreachable("nobody answers"), Refused(Code.NOT_CONTROLLER, "who leads")])
+def test_a_stop_without_an_active_controller_is_advised_against_and_no_failure(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def describe_quorum(client: object, *, timeout_ms: int) -> object:
+        raise error
+
+    monkeypatch.setattr(admin, "describe_quorum", describe_quorum)
+    assert _votes_against(Asked(), 2) == [  # type: ignore[arg-type]  # as above
+        "no controller is active: nobody would lead in its place"
+    ]

@@ -78,6 +78,7 @@ class ProducerSession:
                 self._producer.flush(left)
             except (self._refusal, SystemError) as error:  # the second: a callback was called with the first pending
                 self.broken = self.broken or str(error)
+                time.sleep(_STEP_S)  # a pace: it may raise again at once until its records are given up
 
     def _answered(self, number: int, error: Any, message: Any) -> None:
         if error is None:
