@@ -614,6 +614,61 @@ kafka-features.sh --bootstrap-server {b} feature-dependencies --feature eligible
 kafka-features.sh --bootstrap-server {b} feature-dependencies --feature share.version=2
 """
 
+CONTROLLERS = """
+kafka-metadata-quorum.sh --bootstrap-controller {c} describe --status
+kafka-metadata-quorum.sh --bootstrap-controller {c} describe --replication
+kafka-metadata-quorum.sh --bootstrap-controller {b} describe --status
+kafka-metadata-quorum.sh --bootstrap-controller {nobody} --command-config {fast} describe --status
+kafka-metadata-quorum.sh --bootstrap-controller a describe --status
+kafka-metadata-quorum.sh --bootstrap-controller {c} remove-controller -i 9 -d AAAAAAAAAAAAAAAAAAAAAQ
+kafka-metadata-quorum.sh --bootstrap-server {c} describe --status
+kafka-cluster.sh cluster-id -C {c}
+kafka-cluster.sh cluster-id -C {b}
+kafka-cluster.sh list-endpoints -C {c}
+kafka-cluster.sh list-endpoints -C {c} --include-fenced-brokers
+kafka-cluster.sh list-endpoints -C {b}
+kafka-cluster.sh unregister -C {c} --id 99
+kafka-cluster.sh unregister -C {nobody} -c {fast} --id 99
+kafka-cluster.sh cluster-id -b {c}
+kafka-features.sh --bootstrap-controller {c} describe
+kafka-features.sh --bootstrap-controller {c} describe --node-id 1
+kafka-features.sh --bootstrap-controller {b} describe
+kafka-features.sh --bootstrap-controller {c} upgrade --feature group.version=9
+kafka-features.sh --bootstrap-controller {c} upgrade --metadata 3.7 --dry-run
+kafka-features.sh --bootstrap-controller {c} disable --feature x
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type topics
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type topics --entity-name filled
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type topics --entity-name nosuch
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type topics --entity-name filled --all
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type brokers
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type brokers --entity-name 1
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type brokers --entity-default
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type users
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type groups
+kafka-configs.sh --bootstrap-controller {c} --describe --entity-type broker-loggers --entity-name 1
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type topics --entity-name filled --add-config retention.ms=x
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type topics --entity-name {s}-controlled --add-config retention.ms=70000
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type topics --entity-name {s}-controlled --delete-config retention.ms
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type topics --entity-name nosuch --add-config retention.ms=70000
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type brokers --entity-name 1 --add-config log.cleaner.backoff.ms=15001
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type brokers --entity-name 1 --delete-config log.cleaner.backoff.ms
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type brokers --entity-default --add-config log.cleaner.backoff.ms=15001
+kafka-configs.sh --bootstrap-controller {c} --alter --entity-type brokers --entity-default --delete-config log.cleaner.backoff.ms
+kafka-configs.sh --bootstrap-controller {b} --describe --entity-type topics --entity-name filled
+kafka-reassign-partitions.sh --bootstrap-controller {c} --list
+kafka-reassign-partitions.sh --bootstrap-controller {b} --list
+kafka-reassign-partitions.sh --bootstrap-controller {c} --cancel --reassignment-json-file {json}/stay.json
+kafka-reassign-partitions.sh --bootstrap-controller {c} --verify --reassignment-json-file {json}/stay.json
+kafka-topics.sh --bootstrap-server {c} --list --command-config {fast}
+kafka-features.sh --bootstrap-server {c} describe
+kafka-configs.sh --bootstrap-server {c} --describe --entity-type topics --entity-name filled
+kafka-log-dirs.sh --bootstrap-server {c} --describe --command-config {fast}
+kafka-consumer-groups.sh --bootstrap-server {c} --list --command-config {fast}
+kafka-configs.sh --bootstrap-server {nobody} --command-config {fast} --describe --entity-type groups
+kafka-configs.sh --bootstrap-controller {nobody} --command-config {fast} --describe --entity-type topics --entity-name filled
+kafka-reassign-partitions.sh --bootstrap-controller {c} --execute --reassignment-json-file {json}/stay.json
+"""
+
 CONSUMED = """
 kafka-console-consumer.sh
 kafka-console-consumer.sh --bogus

@@ -8,6 +8,8 @@ from pathlib import Path
 import classic_cases
 import pytest
 from classic import Both, lines, listening, ours
+from kafka_peer import KafkaPeer
+from moldau_peer import ZooKeeperPeer
 
 from moldau.client import admin
 from moldau.client.sync import Cluster
@@ -124,6 +126,21 @@ def test_the_metadata_quorum(both: Both, tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / f"{name}.properties").write_text(text)
     both.run(lines(classic_cases.QUORUM))
+    both.check()
+
+
+@pytest.mark.usefixtures("filled")
+def test_controllers_are_asked(both: Both, live_cluster: KafkaPeer, tmp_path: Path) -> None:
+    """On the ZooKeeper plane there is nobody to ask, and brokers refuse."""
+    with Cluster(live_cluster.bootstrap_servers) as cluster:
+        names = ("j-controlled", "m-controlled")
+        topics = [admin.NewTopic(name=name, partitions=1, replication_factor=1) for name in names]
+        cluster.run(admin.create_topics(cluster.client, topics))
+    (tmp_path / "stay.json").write_text('{"partitions": [{"topic": "filled", "partition": 0, "replicas": [1, 2]}]}')
+    both.names["c"] = ",".join(f"127.0.0.1:{controller}" for _, controller in live_cluster.ports.values())
+    if isinstance(live_cluster, ZooKeeperPeer):
+        both.names["c"] = both.names["b"]
+    both.run(lines(classic_cases.CONTROLLERS))
     both.check()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-from moldau.client.client import ANYONE, CONTROLLER, Client, Node, Refused
+from moldau.client.client import ANYONE, CONTROLLER, CONTROLLERS, Client, Node, Refused
 from moldau.client.view import Outcome, by_topic
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
@@ -246,7 +246,7 @@ async def alter_configs(
     """Change single values: (key, what to do, value). One outcome per resource, which changes whole or not at all."""
     kind = IncrementalAlterConfigsRequest
     out: dict[Resource, Outcome] = {}
-    for to, theirs in _who_knows(changes).items():
+    for to, theirs in (_who_knows(changes) if not client.options.controllers else _who_writes(changes)).items():
         request = kind(
             resources=[
                 kind.AlterConfigsResource(
@@ -370,7 +370,11 @@ async def list_resources(client: Client, types: Collection[int]) -> list[tuple[R
 
 async def describe_cluster(client: Client, *, fenced: bool = False) -> DescribeClusterResponse:
     """Brokers, controller and id of the cluster, as a broker answered; ``fenced`` brokers too, where it can."""
-    request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=fenced)
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=CONTROLLERS if client.options.controllers else 1,
+        include_fenced_brokers=fenced,
+    )
     response: DescribeClusterResponse = await client.ask(request, ANYONE)
     return response
 
@@ -445,6 +449,12 @@ def _who_knows(resources: Collection[Resource]) -> dict[Any, list[Resource]]:
         local = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
         out.setdefault(Node(int(resource.name)) if local else ANYONE, []).append(resource)
     return out
+
+
+def _who_writes(resources: Collection[Resource]) -> dict[Any, list[Resource]]:
+    """Who changes them where controllers are asked: the active one, but for loggers, which each node has of its own."""
+    loggers = [one for one in resources if one.type is ResourceType.BROKER_LOGGER]
+    return {CONTROLLER: [one for one in resources if one not in loggers], **_who_knows(loggers)}
 
 
 def _entry(config: Any) -> ConfigEntry:

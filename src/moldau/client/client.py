@@ -21,6 +21,7 @@ from moldau.model.named import NamedTuple
 from moldau.model.value import value
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.wire.schema import Message
 
 R = TypeVar("R")
@@ -53,6 +54,8 @@ class Controller(NamedTuple):
 
 
 ANYONE, CONTROLLER = Anyone(), Controller()
+CONTROLLERS = 2
+"""DescribeCluster's type of endpoint for what controllers listen at."""
 Target = Node | Coordinator | Anyone | Controller
 
 
@@ -78,9 +81,11 @@ class Unreachable(ConnectionError):
 class Refused(Exception):
     """A refusal where no response can carry it: no coordinator was named, or a blocking call has no value to return."""
 
-    def __init__(self, code: Code, what: str) -> None:
+    def __init__(self, code: Code, what: str, message: str | None = None) -> None:
+        """``message``: the words of who refused."""
         super().__init__(f"{what}: {code.name}")
         self.code = code
+        self.message = message
 
 
 @value(kw_only=True)
@@ -93,6 +98,8 @@ class ClientOptions:
     metadata_max_age_ms: int = 300_000
     unknown_topic_grace_ms: int = 1_500
     """How long a topic may be unknown before we believe it: one made a moment ago has not reached every broker."""
+    controllers: bool = False
+    """The addresses are those of controllers, and only controllers are asked (KIP-919)."""
 
 
 def addresses(bootstrap: str) -> list[tuple[str, int]]:
@@ -214,11 +221,13 @@ class Client:
             return await self.line(target.node_id)
         if isinstance(target, Coordinator):
             return await self.line(await self._coordinator(target), "group")
-        if isinstance(target, Controller):
+        if isinstance(target, Controller) or self.options.controllers:  # other controllers would refuse most requests
             if self.view.controller_id is None:
                 await self.refresh([])
             if self.view.controller_id is not None:
                 return await self.line(self.view.controller_id)
+            if self.options.controllers:
+                raise Unreachable("no controller leads the quorum")
         return await self.any_line()
 
     def coordinator(self, target: Coordinator) -> Broker | None:
@@ -243,6 +252,9 @@ class Client:
 
     async def refresh(self, topics: Collection[str] | None) -> Mapping[str, Code]:
         """Ask for metadata once: the named topics, all (None), or only the brokers (empty). Codes of refused topics."""
+        if self.options.controllers:
+            await self._refresh_controllers()
+            return {}
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
@@ -253,6 +265,18 @@ class Client:
         for name in self.view.topics if topics is None else topics:
             self._learnt_ms[name] = now_ms
         return troubles
+
+    async def _refresh_controllers(self) -> None:
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
+        line = await self.any_line()
+        if line.version_for(DescribeClusterRequest) < 1:  # older servers do not read the type, and answer with brokers
+            raise Refused(Code.UNSUPPORTED_VERSION, "controllers")
+        response: DescribeClusterResponse = await line.ask(request)
+        if response.error_code != Code.NONE:
+            raise Refused(Code(response.error_code), "controllers", response.error_message)
+        if response.endpoint_type != CONTROLLERS:
+            raise Refused(Code.MISMATCHED_ENDPOINT_TYPE, "controllers")
+        self.view.learn_controllers(response)
 
     async def know(
         self, topics: Collection[str] | None, *, grace: bool = False, timeout_ms: int | None = None

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.messages.k03_metadata import MetadataResponse
+from moldau.wire.messages.k60_describe_cluster import DescribeClusterResponse
 
 
 class Broker(NamedTuple):
@@ -113,6 +114,12 @@ class View:
             for name in set(self.topics) - named:
                 self.forget(name)
         return troubles
+
+    def learn_controllers(self, response: DescribeClusterResponse) -> None:
+        """Take over a controller's answer: ``brokers`` are the controllers then, and ``controller_id`` leads them."""
+        self.brokers = {c.broker_id: Broker(c.broker_id, c.host, c.port, c.rack) for c in response.brokers}
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id if response.controller_id in self.brokers else None
 
     def _take(self, name: str, found: MetadataResponse.MetadataResponseTopic) -> None:
         before = self.topics.get(name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from moldau.admin.classic.argparse4j import INTEGER, Words, run_tool
 from moldau.admin.classic.argparse4j_parsers import Argument, Parser
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.run import tell
-from moldau.admin.classic.session import Session, executed, no_controllers, read_config
+from moldau.admin.classic.session import Session, executed, read_config
 from moldau.client import admin
 from moldau.model import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterResponse
@@ -91,9 +91,9 @@ def _work(words: Words) -> None:
             "Option --config has been deprecated and will be removed in a future version. Use --command-config instead."
         )
         print(text)
-    no_controllers(words.has("bootstrap-controller"))
     config = read_config(words.value("command-config") if path is None else path)
-    with Session(config, words.value("bootstrap-server")) as session:
+    places = words.value("bootstrap-server"), words.value("bootstrap-controller")
+    with Session(config, places[0], controllers=places[1]) as session:
         if words.command == "cluster-id":
             print(f"Cluster ID: {_described(session, fenced=False).cluster_id}")
         elif words.command == "unregister":
@@ -126,14 +126,19 @@ def _unregister(session: Session, broker: int) -> None:
 
 
 def _list(session: Session, words: Words) -> None:
+    controllers = words.has("bootstrap-controller")
+    if controllers and words.has("include-fenced-brokers"):
+        raise illegal_argument("The option --include-fenced-brokers is only supported with --bootstrap-server option")
     found = _described(session, fenced=words.has("include-fenced-brokers"))
-    brokers = sorted(found.brokers, key=lambda broker: broker.broker_id)
-    hosts = max([len(broker.host) for broker in brokers] + [0])
-    racks = max([len(broker.rack or "null") for broker in brokers] + [10])
+    nodes = sorted(found.brokers, key=lambda node: node.broker_id)
+    hosts = max([len(node.host) for node in nodes] + [0])
+    racks = max([len(node.rack or "null") for node in nodes] + [10])
+    kind = "controller" if controllers else "broker"
     rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
     rows += [
-        (str(b.broker_id), b.host, str(b.port), b.rack or "null", "fenced" if b.is_fenced else "unfenced", "broker")
-        for b in brokers
+        (str(n.broker_id), n.host, str(n.port), n.rack or "null", "fenced" if n.is_fenced else "unfenced", kind)
+        for n in nodes
     ]
     for id, host, port, rack, state, kind in rows:
-        print(f"{id:10} {host:{hosts}} {port:10} {rack:{racks}} {state:10} {kind:15}")
+        shown = "" if controllers else f"{state:10} "  # of a controller nobody says whether it is fenced
+        print(f"{id:10} {host:{hosts}} {port:10} {rack:{racks}} {shown}{kind:15}")

@@ -16,7 +16,7 @@ from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.run import help_or_version
-from moldau.admin.classic.session import Session, checked, executed, no_controllers, read_config
+from moldau.admin.classic.session import Session, checked, executed, no_groups, read_config
 from moldau.client import admin, groups
 from moldau.client.admin import AlterOp, ConfigEntry, Resource, ResourceType
 from moldau.model.ids import is_topic_name
@@ -74,8 +74,8 @@ def refused(error: JavaError, arguments: Sequence[str]) -> int:
 
 def _run(given: Given, entities: Entities) -> None:
     config = read_config(given.value("command-config"))
-    no_controllers(given.has("bootstrap-controller"))
-    with Session(config, given.text("bootstrap-server")) as session:
+    places = given.value("bootstrap-server"), given.value("bootstrap-controller")
+    with Session(config, places[0], controllers=places[1]) as session:
         if given.has("alter") and len(entities.types) != len(entities.names):
             raise illegal_argument("An entity name must be specified for every entity type")
         try:
@@ -130,7 +130,10 @@ def _all(session: Session, type: str) -> list[str]:
         return [*map(str, sorted(session.cluster.client.view.brokers)), ""]
     if type == "client-metrics":
         return [name for _, name in session.ask("listConfigResources", admin.list_resources, [16])]
-    known = {one.group_id for one in session.ask("listGroups", groups.list_groups)}
+    try:
+        known = {one.group_id for one in session.ask("findAllBrokers", groups.list_groups)}
+    except JavaError as error:
+        raise executed(no_groups(error)) from None
     return sorted({*known, *(name for _, name in session.ask("listConfigResources", admin.list_resources, [32]))})
 
 

@@ -23,7 +23,7 @@ from moldau.admin.classic.releases import (
     read_level,
     version_of,
 )
-from moldau.admin.classic.session import Session, executed, no_controllers, read_config
+from moldau.admin.classic.session import Session, executed, read_config
 from moldau.client.features import Upgrade, describe_features, update_features
 
 _RELEASE = (
@@ -127,8 +127,8 @@ def _run(words: Words) -> None:
         return
     if not words.has("bootstrap-server") and not words.has("bootstrap-controller"):
         raise Rejected("", "You must specify either --bootstrap-controller or --bootstrap-server.")
-    no_controllers(words.has("bootstrap-controller"))
-    with Session(read_config(words.value("command-config")), words.value("bootstrap-server")) as session:
+    places = words.value("bootstrap-server"), words.value("bootstrap-controller")
+    with Session(read_config(words.value("command-config")), places[0], controllers=places[1]) as session:
         if words.command == "describe":
             _describe(session, words)
         elif words.command == "disable":

@@ -9,7 +9,7 @@ from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
-from moldau.admin.classic.session import Session, executed, read_config
+from moldau.admin.classic.session import Session, executed, no_groups, read_config
 from moldau.client import groups, reading
 from moldau.client.consumer_groups import ConsumerGroup, describe_consumer_groups
 from moldau.client.groups import Committed, Listed
@@ -18,8 +18,6 @@ from moldau.model import Code, TopicPartition
 from moldau.model.ids import is_topic_name
 
 T = TypeVar("T")
-
-NO_BROKERS = "Failed to find brokers to send ListGroups"
 
 
 class GroupSession(Session):
@@ -57,8 +55,7 @@ class GroupSession(Session):
         try:
             found = self.ask("findAllBrokers", groups.list_groups, states=states, types=types)
         except JavaError as error:
-            cause = JavaError("org.apache.kafka.common.KafkaException", NO_BROKERS, error)
-            raise executed(cause) from None
+            raise executed(no_groups(error)) from None
         listed = {one.group_id: one for one in found if one.protocol_type in ("", PROTOCOL_TYPE)}
         return [listed[name] for name in hash_order(listed, string_hash)]
 

@@ -55,9 +55,8 @@ def run(given: Given) -> int:
     """Do what the options say; the exit status."""
     action = action_of(given)
     try:
-        if given.has("bootstrap-controller"):
-            raise Terse("--bootstrap-controller is not served by Moldau's tools yet: give --bootstrap-server")
-        with Session(read_config(given.value("command-config")), given.text("bootstrap-server")) as session:
+        places = given.value("bootstrap-server"), given.value("bootstrap-controller")
+        with Session(read_config(given.value("command-config")), places[0], controllers=places[1]) as session:
             ACTIONS[action](session, given)
     except Terse as error:
         print(error)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.options import java_integer
 from moldau.client.client import Client, ClientOptions, Refused, Unreachable
@@ -21,6 +21,7 @@ from moldau.client.lines import ConnectionOptions, Line, RequestTimedOut, Unsupp
 from moldau.client.sockets import SocketLines, drive
 from moldau.client.sync import Cluster
 from moldau.client.view import Broker, Outcome
+from moldau.model import Code
 from moldau.model.properties import read_properties
 
 T = TypeVar("T")
@@ -30,6 +31,22 @@ _ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0
 CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
 ADMIN_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
+OF_CONTROLLERS = frozenset(
+    {
+        "addRaftVoter",
+        "alterPartitionReassignments",
+        "describeConfigs",
+        "describeFeatures",
+        "describeMetadataQuorum",
+        "incrementalAlterConfigs",
+        "listNodes",
+        "listPartitionReassignments",
+        "removeRaftVoter",
+        "unregisterBroker",
+        "updateFeatures",
+    }
+)
+"""What Kafka's admin client asks controllers for, where it was told of no brokers."""
 
 
 def read_config(path: str | None) -> dict[str, str]:
@@ -46,12 +63,6 @@ def read_config(path: str | None) -> dict[str, str]:
         raise JavaError("java.io.IOException", "Is a directory") from None
 
 
-def no_controllers(asked: bool) -> None:
-    """JavaError when controllers are to be asked themselves."""
-    if asked:
-        raise illegal_argument("--bootstrap-controller is not served by Moldau's tools yet: give --bootstrap-server")
-
-
 class Session:
     """Asks a cluster. Use as a context manager. JavaError where Kafka's own client would not start."""
 
@@ -60,10 +71,13 @@ class Session:
         config: Mapping[str, str],
         bootstrap: str | None = None,
         *,
+        controllers: str | None = None,
         client: str = "Admin",
         timeout_ms: int | None = None,
     ) -> None:
-        """``timeout_ms``: the time of each call, whatever the properties say."""
+        """``controllers``: where to ask instead of ``bootstrap`` (KIP-919); ``timeout_ms``: of each call, whatever the
+        properties say.
+        """
         self.client_name = client
         api_timeout_ms = _number(config, "default.api.timeout.ms", 60_000)
         request_timeout_ms = _number(config, "request.timeout.ms", 30_000)
@@ -73,14 +87,16 @@ class Session:
         if protocol != "PLAINTEXT":
             raise JavaError(CONFIG_ERROR, f"security.protocol={protocol} is not served by Moldau's tools yet")
         servers = config.get("bootstrap.servers", "") if bootstrap is None else bootstrap
-        places = self._places(servers)
+        places = self._places(servers if controllers is None else controllers)
         self.bootstrap = ",".join(places)
         self.connection = connection = ConnectionOptions(
             client_id=config.get("client.id") or "adminclient-1",
             request_timeout_ms=request_timeout_ms,
             connect_timeout_ms=_number(config, "socket.connection.setup.timeout.ms", 10_000),
         )
-        options = ClientOptions(api_timeout_ms=api_timeout_ms, retry_backoff_ms=100)
+        options = ClientOptions(
+            api_timeout_ms=api_timeout_ms, retry_backoff_ms=100, controllers=controllers is not None
+        )
         self.cluster = Cluster(self.bootstrap, connection=connection, options=options)
         self.cluster.client.lines = _LoudLines(connection, self.cluster.client.view.brokers)
 
@@ -128,7 +144,12 @@ class Session:
         **named: P.kwargs,
     ) -> T:
         """One call of moldau.client; ``call`` is how Kafka's admin client names it in failures."""
+        if self.cluster.client.options.controllers and call not in OF_CONTROLLERS:
+            why = "This Admin API is not yet supported when communicating directly with the controller quorum."
+            raise kafka_error(Code.UNSUPPORTED_ENDPOINT_TYPE, why)
         try:
+            if not self.cluster.client.view.brokers:  # as Kafka's: what is no broker is refused by any first call
+                drive(self.cluster.client.know([]))
             return drive(work(self.cluster.client, *arguments, **named))
         except RequestTimedOut as error:
             raise timed_out(f"Call(callName={call}) timed out: {error}") from None
@@ -137,7 +158,7 @@ class Session:
         except UnsupportedApi as error:
             raise JavaError(f"{PACKAGE}UnsupportedVersionException", _unsupported(str(error))) from None
         except Refused as error:
-            raise kafka_error(error.code) from None
+            raise kafka_error(error.code, error.message) from None
 
     def know(self, call: str, topics: Collection[str] | None) -> None:
         """Learn the brokers, and the named topics or all (None), into ``self.cluster.client.view``."""
@@ -166,6 +187,11 @@ def empty_servers() -> JavaError:
 def no_consumer(why: JavaError) -> JavaError:
     """Kafka's consumer would not start."""
     return JavaError("org.apache.kafka.common.KafkaException", "Failed to construct kafka consumer", why)
+
+
+def no_groups(why: JavaError) -> JavaError:
+    """Groups could not be listed."""
+    return JavaError("org.apache.kafka.common.KafkaException", "Failed to find brokers to send ListGroups", why)
 
 
 def executed(error: JavaError) -> JavaError:

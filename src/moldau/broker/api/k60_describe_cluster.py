@@ -16,11 +16,12 @@ from moldau.model import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2
+KINDS = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(node: BrokerServices, request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """The brokers, at the addresses of the listener that was asked."""
-    if (refusal := _refusal(request.endpoint_type, BROKERS)) is not None:
+    if (refusal := _refusal(request, context, BROKERS)) is not None:
         return refusal
     image = node.metadata.image
     answer = _answer(node, request, BROKERS)
@@ -41,7 +42,7 @@ def control(
     node: ControllerServices, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
     """The controllers."""
-    if (refusal := _refusal(request.endpoint_type, CONTROLLERS)) is not None:
+    if (refusal := _refusal(request, context, CONTROLLERS)) is not None:
         return refusal
     answer = _answer(node, request, CONTROLLERS)
     leader, _ = node.plane.leader
@@ -58,16 +59,19 @@ def control(
     return answer
 
 
-def _refusal(asked: int, served: int) -> DescribeClusterResponse | None:
+def _refusal(request: DescribeClusterRequest, context: RequestContext, served: int) -> DescribeClusterResponse | None:
+    """What is answered to who asks for the other kind; version 0 always asks for brokers, and knows no code for it."""
+    asked = request.endpoint_type
     if asked == served:
         return None
-    if asked in (BROKERS, CONTROLLERS):
-        return DescribeClusterResponse(
-            error_code=Code.MISMATCHED_ENDPOINT_TYPE, error_message="ask the other kind of listener"
-        )
-    return DescribeClusterResponse(
-        error_code=Code.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"endpoint type {asked} is not known"
-    )
+    code, text = Code.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}"
+    if asked in KINDS:
+        code = Code.MISMATCHED_ENDPOINT_TYPE
+        text = f"The request was sent to an endpoint of type {KINDS[served]}"
+        text += f", but we wanted an endpoint of type {KINDS[asked]}"
+    if context.api_version == 0:
+        code = Code.INVALID_REQUEST
+    return DescribeClusterResponse(error_code=code, error_message=text, endpoint_type=served)
 
 
 def _answer(node: NodeServices, request: DescribeClusterRequest, kind: int) -> DescribeClusterResponse:
