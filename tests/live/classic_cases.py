@@ -748,6 +748,20 @@ kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-prop
 kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --producer-property client.id=foo
 kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --producer-property client.id=foo --command-property x=y
 kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --property a=b --reader-property x=y
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property max.in.flight.requests.per.connection=6
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property max.in.flight.requests.per.connection=6 --command-property enable.idempotence=true
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property max.in.flight.requests.per.connection=0
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property max.in.flight.requests.per.connection=x
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property delivery.timeout.ms=100
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property delivery.timeout.ms=-1
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property enable.idempotence=true --request-required-acks 1
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property enable.idempotence=true --command-property retries=0
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property enable.idempotence=true --message-send-max-retries 0
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property enable.idempotence=x
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property transactional.id=a --command-property enable.idempotence=false
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property linger.ms=-1
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property max.request.size=-1
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --command-property buffer.memory=-1
 kafka-console-producer.sh --bootstrap-server {b} --topic 'bad topic'
 kafka-console-producer.sh --bootstrap-server {nobody} --topic {s}-sent --max-block-ms 1500
 kafka-console-producer.sh --bootstrap-server {nobody} --topic {s}-sent --max-block-ms 1500 --sync
@@ -861,6 +875,9 @@ kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property compression.type=x
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property linger.ms=x
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property compression.type=gzip
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property delivery.timeout.ms=100
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property max.in.flight.requests.per.connection=9 enable.idempotence=true
+kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property enable.idempotence=x
 kafka-producer-perf-test.sh --topic sent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 2000000
 kafka-producer-perf-test.sh --topic absent --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property max.block.ms=1000
 kafka-producer-perf-test.sh --topic 'no/such' --bootstrap-server {b} --num-records 2 --throughput -1 --record-size 10 --command-property max.block.ms=1000

@@ -32,6 +32,9 @@ def test_a_paused_node_is_not_answering_and_a_roll_ends_before_it_tells_it_to_st
                 assert refused.exit_code == 1, refused.output
                 assert "node 2 does not answer, and was not told to stop" in refused.stderr
             assert not (tmp_path / "roll.json").exists()
+            listed = run("group", "list", "-b", cluster.bootstrap_servers)
+            assert listed.exit_code == 4, listed.output
+            assert "broker 2 does not answer" in listed.stderr
             state, command = tmp_path / "state", f"touch {tmp_path / 'begun'}"
             gone_on = {"cluster": cluster.cluster_id, "done": [1], "command": command}
             state.write_text(json.dumps(gone_on))

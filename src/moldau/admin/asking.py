@@ -7,7 +7,7 @@ is loaded when a conversation begins. Read next: options.py, output.py, advice.p
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
@@ -189,6 +189,16 @@ class _Problem(NamedTuple):
 def _probe_all(places: Sequence[tuple[str, int]]) -> tuple[tuple[str, int] | None, list[_Problem]]:
     """The first address that answers as a broker, or what is wrong with each. All are asked at once: some may take
     connections and say nothing, which takes seconds to find out."""
+    found: dict[int, _Problem] = {}
+    for number, problem in _probes(places):
+        if problem is None:
+            return places[number], []
+        found[number] = problem
+    return None, [found[number] for number in sorted(found)]
+
+
+def _probes(places: Sequence[tuple[str, int]]) -> Iterator[tuple[int, _Problem | None]]:
+    """What is wrong with each address, by its number in the list, as they are found out about."""
     heard: SimpleQueue[tuple[int, _Problem | Exception | None]] = SimpleQueue()
 
     def probe(number: int) -> None:
@@ -199,15 +209,18 @@ def _probe_all(places: Sequence[tuple[str, int]]) -> tuple[tuple[str, int] | Non
 
     for number in range(len(places)):
         Thread(target=probe, args=(number,), daemon=True).start()
-    found: dict[int, _Problem] = {}
-    while len(found) < len(places):
+    for _ in places:
         number, problem = heard.get()
-        if problem is None:
-            return places[number], []
         if isinstance(problem, Exception):
             raise problem
-        found[number] = problem
-    return None, [found[number] for number in sorted(found)]
+        yield number, problem
+
+
+def silent_brokers(talk: Talk) -> dict[int, str]:
+    """Brokers that count as alive and do not answer, and why. All are asked at once, for seconds at most."""
+    brokers = sorted(talk.cluster.brokers().values())
+    found = _probes([(one.host, one.port) for one in brokers])
+    return {brokers[number].node_id: problem.why for number, problem in found if problem is not None}
 
 
 def _probe(host: str, port: int) -> _Problem | None:

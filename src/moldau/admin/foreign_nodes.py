@@ -92,8 +92,8 @@ def stop_foreign(
             )
             if not wait:
                 return
-        elif (status := run_command(text)) != 0:
-            fail(f"`{text}` ended with {status}")
+        else:
+            _run(text, timeout_s, "")
         _wait_until_it_went(talk, id, timeout_s)
 
 
@@ -137,14 +137,20 @@ def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s
     say(f"broker {id}: {text}")
     started = time.monotonic()
     with _held(broker) as process:
-        status = run_command(text)
-        if status != 0:
-            fail(f"the roll ends at broker {id}: `{text}` ended with {status}; the same command goes on with it")
+        _run(text, timeout_s, f"the roll ends at broker {id}: ", "; the same command goes on with it")
         if not _until(process.ended, timeout_s):
             fail(f"the roll ends at broker {id}: `{text}` ended, and the broker's process still runs", IN_PROGRESS)
     if not _until(lambda: _is_back(talk, broker), timeout_s):
         fail(f"the roll ends at broker {id}: it is not back, or not in sync, after {timeout_s:g} s", IN_PROGRESS)
     say(f"broker {id}: back and in sync after {time.monotonic() - started:.1f} s")
+
+
+def _run(text: str, timeout_s: float, where: str, after: str = "") -> None:
+    status = run_command(text, timeout_s)
+    if status is None:
+        fail(f"{where}`{text}` has not ended after {timeout_s:g} s (--timeout) and was told to{after}", IN_PROGRESS)
+    if status != 0:
+        fail(f"{where}`{text}` ended with {status}{after}")
 
 
 class _Process:

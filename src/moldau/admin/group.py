@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from moldau.admin.asking import Talk, refused
+from moldau.admin.asking import MISMATCH, Talk, refused, silent_brokers
 from moldau.admin.completing import groups as complete_groups
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
@@ -65,9 +65,10 @@ def list_(
 
     def look() -> None:
         with Talk(bootstrap) as talk:
+            every, whole = listed(talk)
             found = [
                 one
-                for one in listed(talk)
+                for one in every
                 if (not patterns or any(fnmatchcase(one.group_id, pattern) for pattern in patterns))
                 and (not wanted or one.state.lower() in wanted)
             ]
@@ -83,6 +84,8 @@ def list_(
                 for one in found
             ]
         show(rows, output, ("group", "state", "type", *(["lag"] if lag else ())), ("protocol", "coordinator"))
+        if not whole and every_s is None:
+            raise SystemExit(MISMATCH)
 
     watch(look, every_s)
 
@@ -201,11 +204,14 @@ def delete(ids: tuple[str, ...], bootstrap: str, dry_run: bool, yes: bool) -> No
 # ---- asking
 
 
-def listed(talk: Talk) -> list[Listed]:
-    """All groups."""
+def listed(talk: Talk) -> tuple[list[Listed], bool]:
+    """All groups, and whether these are all: a note names brokers that do not answer for theirs."""
     from moldau.client import groups
 
-    return talk.ask(groups.list_groups)
+    silent = silent_brokers(talk)
+    for id, why in silent.items():
+        note(f"broker {id} does not answer ({why}): the groups that it coordinates are not known")
+    return talk.ask(groups.list_groups, but=silent), not silent
 
 
 def existing(talk: Talk, id: str) -> ConsumerGroup:
@@ -214,7 +220,7 @@ def existing(talk: Talk, id: str) -> ConsumerGroup:
     if found.state == "Dead":
         from moldau.admin.advice import no_such
 
-        fail(no_such("group", id, (one.group_id for one in listed(talk)), "`moldau group list` lists them"))
+        fail(no_such("group", id, (one.group_id for one in listed(talk)[0]), "`moldau group list` lists them"))
     return found
 
 

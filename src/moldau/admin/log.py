@@ -17,7 +17,7 @@ import click
 from moldau.admin.asking import OUTPUT, note, show
 from moldau.admin.main import fail
 from moldau.clusterdata.state_changes.eras import Event, parse
-from moldau.clusterdata.state_changes.history import Change, bar, changes, told_reasons
+from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes, told_reasons
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
 from moldau.clusterdata.state_changes.sources import Source, opened
@@ -143,11 +143,20 @@ def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, object]:
         "TIME": change.time,
         "EPOCH": change.leader_epoch,
         "LEADER": "none" if change.leader < 0 else change.leader,
-        "ISR": bar(change.isr, change.leader, replicas),
+        "ISR": _fitting(bar(change.isr, change.leader, replicas)),
         "IN-SYNC": None if change.isr is None else list(change.isr),
         "CONTROLLER": by,
         "WHY": change.why,
     }
+
+
+def _fitting(marks: str) -> str:
+    """The marks, or other ones where the terminal's encoding has not got them."""
+    try:
+        marks.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return marks.translate(IN_ASCII)
+    return marks
 
 
 @log.command()

@@ -7,6 +7,7 @@ progress, 4 mismatch, 130 interrupted.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -71,6 +72,9 @@ def _demand_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):  # what a terminal's encoding has not is shown, and ends nothing
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(errors="backslashreplace")
     if sys.stdout is None:
         fail("standard output is closed")
 

@@ -10,10 +10,14 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
+
+SHELL_ENDS_S = 5.0
+"""How long a shell may take to end when it is told to."""
 
 
 def safe_order(brokers: Collection[int], controllers: Collection[int], active: int) -> list[int]:
@@ -69,9 +73,18 @@ def filled(command: str, id: int, host: str, port: int) -> str:
     return command.replace("{id}", str(id)).replace("{host}", shlex.quote(host)).replace("{port}", str(port))
 
 
-def run_command(command: str) -> int:
-    """Run a command by the shell, with our streams; its exit status."""
-    return subprocess.run(command, shell=True, check=False).returncode
+def run_command(command: str, timeout_s: float) -> int | None:
+    """Run a command by the shell, with our streams; its exit status. None when it ran longer: its shell is told to end,
+    what that had started may go on.
+    """
+    process = subprocess.Popen(command, shell=True)
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(SHELL_ENDS_S)
+        return None
 
 
 def listed(ids: Sequence[int]) -> str:

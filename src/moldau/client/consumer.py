@@ -129,13 +129,15 @@ class Consumer:
 
     # -- reading
 
-    async def poll(self, wait_ms: float = 1_000) -> list[Chunk]:
+    async def poll(self, wait_ms: float = 1_000, *, join_ms: int | None = None) -> list[Chunk]:
         """What has come, waiting a while for something. Chunks with a code other than NONE tell what went wrong.
+
+        Joining its group takes as long as other members take, or ``join_ms`` for each request: Unreachable then.
 
         NoOffset when the group has given us a partition without a position, and ``reset`` does not say where to begin.
         """
         if self.member is not None:
-            await self._tend(self.member)
+            await self._tend(self.member, join_ms)
         deadline_ms = self.client.lines.now_ms() + wait_ms
         await self._find_positions(wait_ms)
         while True:
@@ -180,18 +182,18 @@ class Consumer:
 
     # -- the group
 
-    async def _tend(self, member: Member) -> None:
+    async def _tend(self, member: Member, join_ms: int | None) -> None:
         await member.tend()
         if member.lost:
             self._lose(self.assignment)
         if member.must_join or member.partitions_changed():
-            await self._rejoin(member)
+            await self._rejoin(member, join_ms)
         now_ms = self.client.lines.now_ms()
         if self.options.auto_commit_interval_ms is not None and now_ms >= self._commit_at_ms:
             self._commit_at_ms = now_ms + self.options.auto_commit_interval_ms
             await self.commit()
 
-    async def _rejoin(self, member: Member) -> None:
+    async def _rejoin(self, member: Member, join_ms: int | None) -> None:
         """Join until nothing is left to let go of (once, unless the group is cooperative)."""
         cooperative = member.options.cooperative
         while True:
@@ -199,7 +201,7 @@ class Consumer:
                 await self._let_go(self.assignment)
             elif self.options.auto_commit_interval_ms is not None and self.assignment:
                 await self.commit()
-            assigned = await member.join(self.assignment)
+            assigned = await member.join(self.assignment, timeout_ms=join_ms)
             gone = self.assignment - assigned
             try:
                 await self._let_go(gone)

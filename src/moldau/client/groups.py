@@ -128,12 +128,16 @@ async def commit(
     }
 
 
-async def list_groups(client: Client, states: Collection[str] = (), types: Collection[str] = ()) -> list[Listed]:
-    """All groups of all live brokers, sorted by id; filtered where the broker can (KIP-518, KIP-848)."""
+async def list_groups(
+    client: Client, states: Collection[str] = (), types: Collection[str] = (), *, but: Collection[int] = ()
+) -> list[Listed]:
+    """All groups of all live brokers, sorted by id; filtered where the broker can (KIP-518, KIP-848). Brokers ``but``
+    those are asked.
+    """
     await client.know([])
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     found = {}
-    for node_id in sorted(client.view.brokers):
+    for node_id in sorted(client.view.brokers.keys() - set(but)):
         response = await client.ask(request, Node(node_id))
         for g in response.groups:
             found[g.group_id] = Listed(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id)

@@ -24,6 +24,7 @@ from moldau.wire.messages.k12_heartbeat import HeartbeatRequest
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest
 from moldau.wire.messages.k14_sync_group import SyncGroupRequest
 from moldau.wire.records.groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from moldau.wire.schema import Message
 
 PROTOCOL_TYPE = "consumer"
 _SUBSCRIPTION_VERSION, _ASSIGNMENT_VERSION = 3, 1
@@ -88,11 +89,15 @@ class Member:
         )
         self._heard(Code(response.error_code), "heartbeat")
 
-    async def join(self, owned: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Join, or join again, holding ``owned``; what the group gives us now. Blocks until all members have joined."""
+    async def join(
+        self, owned: Collection[TopicPartition], *, timeout_ms: int | None = None
+    ) -> frozenset[TopicPartition]:
+        """Join, or join again, holding ``owned``; what the group gives us now. Waits until all members have joined, or
+        for ``timeout_ms`` at each step: Unreachable then, and the next join goes on under the same member id.
+        """
         self.must_join = True
         while True:
-            response = await self._ask_to_join(owned)
+            response = await self._ask_to_join(owned, timeout_ms)
             code = Code(response.error_code)
             if code is Code.MEMBER_ID_REQUIRED:
                 self.identity = self.identity._replace(member_id=response.member_id)
@@ -101,7 +106,7 @@ class Member:
                 continue
             self.identity = Membership(response.member_id, response.generation_id, self.options.instance_id)
             shares = await self._share_out(response) if response.leader == response.member_id else {}
-            assigned = await self._synchronise(response, shares)
+            assigned = await self._synchronise(response, shares, timeout_ms)
             if assigned is not None:
                 self.must_join = self.lost = False
                 self._heartbeat_at_ms = self.client.lines.now_ms() + self.options.heartbeat_interval_ms
@@ -125,7 +130,16 @@ class Member:
         topics = self.client.view.topics
         return any(name in topics and len(topics[name].partitions) != n for name, n in self._counts.items())
 
-    async def _ask_to_join(self, owned: Collection[TopicPartition]) -> JoinGroupResponse:
+    async def _ask_patiently(self, request: Message, timeout_ms: int | None) -> Any:
+        """The answer to what waits for all members, as long as they may take, or for ``timeout_ms``."""
+        each_ms = self.options.rebalance_timeout_ms + 5_000
+        whole_ms = 2 * each_ms
+        if timeout_ms is not None:
+            each_ms = whole_ms = timeout_ms
+        to = coordinator(self.options.group_id)
+        return await self.client.ask(request, to, timeout_ms=whole_ms, request_timeout_ms=each_ms)
+
+    async def _ask_to_join(self, owned: Collection[TopicPartition], timeout_ms: int | None) -> JoinGroupResponse:
         options = self.options
         metadata = _subscription_bytes(self.topics, owned, self.identity.generation, options)
         request = JoinGroupRequest(
@@ -137,10 +151,7 @@ class Member:
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=n, metadata=metadata) for n in options.assignors],
         )
-        patient_ms = options.rebalance_timeout_ms + 5_000
-        response: JoinGroupResponse = await self.client.ask(
-            request, coordinator(options.group_id), timeout_ms=2 * patient_ms, request_timeout_ms=patient_ms
-        )
+        response: JoinGroupResponse = await self._ask_patiently(request, timeout_ms)
         return response
 
     async def _share_out(self, joined: JoinGroupResponse) -> Mapping[str, list[TopicPartition]]:
@@ -152,7 +163,7 @@ class Member:
         return ASSIGNORS[joined.protocol_name or self.options.assignors[0]](members, self._counts)
 
     async def _synchronise(
-        self, joined: JoinGroupResponse, shares: Mapping[str, list[TopicPartition]]
+        self, joined: JoinGroupResponse, shares: Mapping[str, list[TopicPartition]], timeout_ms: int | None
     ) -> frozenset[TopicPartition] | None:
         kind = SyncGroupRequest
         request = kind(
@@ -167,10 +178,7 @@ class Member:
                 for member, share in shares.items()
             ],
         )
-        patient_ms = self.options.rebalance_timeout_ms + 5_000
-        response = await self.client.ask(
-            request, coordinator(self.options.group_id), timeout_ms=2 * patient_ms, request_timeout_ms=patient_ms
-        )
+        response = await self._ask_patiently(request, timeout_ms)
         if not self._heard(Code(response.error_code), "sync"):
             return None
         return read_assignment(response.assignment)

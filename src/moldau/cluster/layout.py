@@ -22,6 +22,10 @@ REPLICATION_FACTOR = 3
 ENDING_S = 3.0
 """How long a port may belong to what is left of a process that was killed."""
 PAGES = "http.listener"
+OF_ONE_NODE = frozenset(
+    {"advertised.listeners", "broker.id", "listeners", "log.dir", "log.dirs", "metadata.log.dir", "node.id"}
+)
+"""What no two nodes may share."""
 
 
 def lay_out(
@@ -33,14 +37,21 @@ def lay_out(
     config: Mapping[str, str],
 ) -> None:
     """Give the spec its nodes, make their folders and files, and format them. What fails leaves no folder behind.
+    ValueError says what cannot be.
 
     Args:
         roles: (node id, process.roles) of every node.
         ports: the first broker's, from which the others count up (0 for any free ones); and those that are given away.
         config: keys over our own.
     """
+    shared = sorted(OF_ONE_NODE & config.keys()) if len(roles) > 1 else []
+    if shared:
+        raise ValueError(
+            f"{', '.join(shared)}: what is set here is set for all {len(roles)} nodes, and each needs its own; left"
+            f" out, each has its own. `moldau storage format` and `moldau node` run nodes of your own files"
+        )
     from moldau.broker.config.node_config import load
-    from moldau.broker.config.storage_format import format_storage
+    from moldau.broker.config.storage_format import FormatRefused, format_storage
     from moldau.model import uuid_text
     from moldau.runtime.disk import RealDisk
     from moldau.runtime.world import RealRandom
@@ -55,16 +66,30 @@ def lay_out(
         for number, node in enumerate(spec.nodes):
             text = "".join(f"{key}={value}\n" for key, value in _properties(spec, node, number, config))
             checked = load(text)
+            _demand_addresses(config)
             if not Path(node.folder).exists():
                 made.append(Path(node.folder))
             Path(node.folder).mkdir(parents=True, exist_ok=True)
             node.properties.write_text(text)
             if not spec.zookeeper:
                 format_storage(checked, spec.cluster_id, disk, random)
-    except BaseException:
+    except BaseException as error:
         for path in made:
             shutil.rmtree(path, ignore_errors=True)
+        if isinstance(error, FormatRefused):
+            raise ValueError(str(error)) from None
         raise
+
+
+def _demand_addresses(config: Mapping[str, str]) -> None:
+    """ValueError when clients on this machine could not find the node by what it would tell them."""
+    for one in filter(None, config.get("advertised.listeners", "").split(",")):
+        host = one.strip().partition("://")[2].rpartition(":")[0].strip("[]")
+        try:
+            socket.getaddrinfo(host or HOST, None)
+        except (OSError, UnicodeError) as error:
+            what = f"advertised.listeners={one.strip()}: nobody here finds {host}: {error.args[-1]}"
+            raise ValueError(what) from None
 
 
 def _assign_ports(spec: ClusterSpec, port: int, taken: Collection[int]) -> None:

@@ -80,7 +80,13 @@ class ClusterSpec:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{file} does not describe a cluster: {error!r}") from error
         for node in nodes:
-            node.pid = ours(node.pid, Path(node.folder).parent)
+            home = Path(node.folder).parent
+            if home.resolve() != folder.resolve():  # a copy would start and stop the nodes of the other one
+                raise ValueError(
+                    f"the cluster of {folder} was made in {home}, which its nodes' files name: it works there alone."
+                    f" Move it back, or remove {file} for a cluster of its own"
+                )
+            node.pid = ours(node.pid, home)
         return spec
 
 
@@ -186,6 +192,8 @@ def cluster_ids_on_disk(spec: ClusterSpec) -> list[str]:
 
 
 NODE = (sys.executable, "-m", "moldau", "node")
+STARTED = "--- started"
+"""What a line of ``out.log`` begins with where a node was started: what follows is of that start."""
 
 
 def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[bytes]:
@@ -195,6 +203,8 @@ def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[by
     """
     spec.logs.mkdir(parents=True, exist_ok=True)
     with open(spec.logs / "out.log", "ab") as out:
+        out.write(f"{STARTED} {time.strftime('%Y-%m-%d %H:%M:%S')}\n".encode())
+        out.flush()
         process = subprocess.Popen(
             [*command, str(spec.properties), "--logs", str(spec.logs)],
             stdin=subprocess.DEVNULL,
@@ -207,12 +217,16 @@ def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[by
 
 
 def last_words(spec: NodeSpec, lines: int = 15) -> str:
-    """The end of what a node said: for errors about it. Who has started says it in its log, and nothing besides."""
-    for name in ("out.log", "server.log"):
+    """The end of what a node said since its last start, for errors about it. Who has started says it in its log, and
+    nothing besides.
+    """
+    for name, start in (("out.log", f"{STARTED} "), ("server.log", " INFO Moldau ")):
         with contextlib.suppress(FileNotFoundError):
             text = (spec.logs / name).read_text(errors="replace").splitlines()
-            if text:
-                return "\n".join(text[-lines:])
+            last = max((number for number, line in enumerate(text) if start in line), default=-1)
+            words = text[last + (name == "out.log") :] if last >= 0 else text
+            if words:
+                return "\n".join(words[-lines:])
     return ""
 
 

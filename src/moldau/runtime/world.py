@@ -126,15 +126,19 @@ class RealNet:
         self._loop = loop
 
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver], *, opened: bool = True) -> Listener:
-        server = await self._loop.create_server(
-            lambda: Sender(self._loop, accept()),
-            host or None,
-            port,
-            backlog=BACKLOG,
-            reuse_address=True,
-            start_serving=opened,
+        def receive() -> Sender:
+            return Sender(self._loop, accept())
+
+        if host == "::":
+            bound = _both_families(port)
+            return RealListener(
+                await self._loop.create_server(receive, sock=bound, backlog=BACKLOG, start_serving=opened)
+            )
+        return RealListener(
+            await self._loop.create_server(
+                receive, host or None, port, backlog=BACKLOG, reuse_address=True, start_serving=opened
+            )
         )
-        return RealListener(server)
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
         protocol: Any = receiver
@@ -150,6 +154,19 @@ class RealNet:
             # an OverflowError. uvloop says RuntimeError of a handle that ended while it was being made.
             raise ConnectionError(f"{host}:{port} cannot be connected to: {error}") from error
         return transport
+
+
+def _both_families(port: int) -> socket.socket:
+    """A socket bound to every address of IPv6 and IPv4, as Java binds ``::``; asyncio would leave IPv4 out."""
+    bound = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind(("::", port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
 
 
 def _all_refused(text: str) -> bool:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.admin.rolling import Rolled, filled, safe_order
+from moldau.admin.rolling import Rolled, filled, run_command, safe_order
+from moldau.cluster.nodes import is_alive
 
 
 def test_brokers_go_first_and_the_active_controller_last() -> None:
@@ -54,3 +55,11 @@ def test_a_roll_by_another_command_is_another_roll(tmp_path: Path, capsys: pytes
         Rolled(state, "c", "to-kafka {id}")
     said = capsys.readouterr().err
     assert "`to-moldau {id}`, which restarted 1" in said
+
+
+def test_a_command_that_does_not_end_is_told_to_when_time_is_up(tmp_path: Path) -> None:
+    """`roll --command` waited for as long as an ssh that hangs."""
+    began = tmp_path / "began"
+    assert run_command("exit 3", 60) == 3
+    assert run_command(f"echo $$ > {began}; exec sleep 600", 1) is None
+    assert not is_alive(int(began.read_text()))

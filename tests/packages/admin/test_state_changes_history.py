@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -92,6 +95,16 @@ def test_a_timeline_tells_each_leader_isr_and_reason_once(tmp_path: Path) -> Non
     assert [row["ISR"] for row in rows] == ["█▒▒", "·█▒", "▒█▒", "█▒▒", "▒··", "··█"]
     assert rows[0]["TIME"] == "2026-11-22 10:00:00,100", "when it was decided, not when a broker heard of it"
     assert {row["CONTROLLER"] for row in rows} == {"1 (epoch 5)"}
+
+
+def test_a_terminal_without_these_marks_is_shown_others(tmp_path: Path) -> None:
+    """`log timeline` ended with a traceback where the locale's encoding is ASCII."""
+    (tmp_path / "state-change.log").write_text(CONTROLLER)
+    words = [sys.executable, "-m", "moldau", "log", "timeline", "orders-0", "--logs", str(tmp_path)]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    said = subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout
+    assert "#++" in said
+    assert "..#" in said
 
 
 def test_without_a_controllers_lines_brokers_tell(tmp_path: Path) -> None:

@@ -350,6 +350,27 @@ def test_a_member_that_could_not_take_its_partitions_joins_again(monkeypatch):
     scene_with(1, {"t": 1}, play, **grouped())
 
 
+def test_a_join_takes_no_longer_than_it_may(monkeypatch):
+    """`--timeout-ms` of the console consumer did not bound a join, which waits for all other members."""
+    real, asked = Client.ask, []
+
+    async def ask(self, message, *to, **named):
+        asked.append((type(message).__name__.removesuffix("Request"), named.get("timeout_ms")))
+        return await real(self, message, *to, **named)
+
+    monkeypatch.setattr(Client, "ask", ask)
+
+    async def play(cluster, consumer):
+        Group(cluster)
+        await consumer.subscribe(["t"])
+        await consumer.poll(10, join_ms=2_000)
+        waited = {name: timeout_ms for name, timeout_ms in asked if name in ("JoinGroup", "SyncGroup")}
+        assert waited == {"JoinGroup": 2_000, "SyncGroup": 2_000}
+        await consumer.close()
+
+    scene_with(1, {"t": 1}, play, **grouped())
+
+
 def test_a_member_without_a_reset_is_told_of_partitions_that_have_no_committed_position():
     """Until it says where to begin: it does not begin somewhere, and commits nothing for them."""
 

@@ -99,3 +99,21 @@ def test_another_cluster_at_our_ports_is_never_taken_for_ours(tmp_path: Path) ->
             with pytest.raises(ClusterError, match=f"another cluster answers .*{theirs.cluster_id}"):
                 ours.wait_for_brokers([1], 20)
             alive.communicate()
+
+
+@pytest.mark.parametrize("key", ["log.dirs", "node.id", "listeners", "advertised.listeners"])
+def test_what_no_two_nodes_may_share_is_not_set_for_all(tmp_path: Path, key: str) -> None:
+    """log.dirs ended in a traceback, and an advertised address for all in a minute of silence."""
+    with pytest.raises(ValueError, match=f"{key}: what is set here is set for all 2 nodes"):
+        Cluster(2, data=tmp_path / "two", config={key: "1"})
+    assert not (tmp_path / "two").exists()
+
+
+def test_one_node_may_have_its_own_directories_and_one_that_nobody_finds_is_refused(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    cluster = Cluster(1, data=tmp_path / "one", config={"log.dirs": str(mine)})
+    assert setting(cluster.spec.nodes[0], "log.dirs") == str(mine)
+    with pytest.raises(ValueError, match="is already formatted"):
+        Cluster(1, data=tmp_path / "other", config={"log.dirs": str(mine)})
+    with pytest.raises(ValueError, match="nobody here finds nosuch.invalid"):
+        Cluster(1, data=tmp_path / "third", config={"advertised.listeners": "PLAINTEXT://nosuch.invalid:9092"})

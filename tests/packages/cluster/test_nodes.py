@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 from pathlib import Path
+
+import pytest
 
 from moldau.cluster.cluster import Cluster
 from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, launch
@@ -37,3 +40,15 @@ def test_a_node_whose_starter_was_cut_off_before_it_noted_the_process_is_found(t
     finally:
         waits.kill()
         waits.wait()
+
+
+def test_a_folder_that_was_moved_or_copied_says_so_and_touches_no_node_of_the_other_one(tmp_path: Path) -> None:
+    """Its nodes' files name the place where they were made: a copy's `up` and `down` started and stopped the others."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    Cluster(1, data=first)
+    shutil.copytree(first, second)
+    with pytest.raises(ValueError, match=f"the cluster of {second} was made in {first}"):
+        ClusterSpec.load(second)
+    link = tmp_path / "link"
+    link.symlink_to(first)
+    assert ClusterSpec.load(link).nodes[0].folder == str(first / "node-1"), "another name for the same place"

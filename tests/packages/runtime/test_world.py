@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable, Coroutine
 from threading import Event, current_thread
 
@@ -11,7 +12,7 @@ import pytest
 
 from moldau.model.ids import uuid_text
 from moldau.ports import Pool
-from moldau.runtime.world import RealRandom, RealTasks
+from moldau.runtime.world import RealNet, RealRandom, RealTasks
 
 
 def test_no_id_is_drawn_that_a_command_line_would_take_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,3 +53,34 @@ def test_a_pool_of_one_thread_keeps_the_order_of_its_calls() -> None:
         assert seen == list(range(100))
 
     in_tasks(test)
+
+
+class Nothing(asyncio.BufferedProtocol):
+    """Receives and says nothing."""
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return bytearray(64)
+
+
+def test_every_address_of_both_families_is_bound_by_two_colons() -> None:
+    """As Java binds it; asyncio's own binding leaves IPv4 out."""
+
+    async def connected() -> list[str]:
+        loop = asyncio.get_running_loop()
+        listener = await RealNet(loop).listen("::", 0, Nothing, opened=False)
+        try:
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", listener.port)
+            await listener.open()
+            reached = []
+            for host in ("127.0.0.1", "::1"):
+                _, writer = await asyncio.open_connection(host, listener.port)
+                reached.append(host)
+                writer.close()
+            return reached
+        finally:
+            listener.close()
+
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    assert asyncio.run(connected()) == ["127.0.0.1", "::1"]

@@ -13,7 +13,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
 from moldau.admin.classic.options import Given, OptionError, UsageError
-from moldau.admin.classic.producer_config import acks_of, codec_of, number_of
+from moldau.admin.classic.producer_config import acks_of, codec_of, demand_consistent, number_of
 from moldau.admin.classic.run import ending_softly, help_or_version
 from moldau.admin.classic.session import Session, executed, is_address, read_config
 from moldau.admin.classic.topics import java_split
@@ -109,6 +109,7 @@ def _properties(given: Given, used: dict[str, str]) -> dict[str, str]:
 
 
 def _options(properties: dict[str, str]) -> FeedOptions:
+    demand_consistent(properties)
     timeout_ms = number_of(properties, "delivery.timeout.ms", 120_000)
     return FeedOptions(acks=acks_of(properties), codec=codec_of(properties), timeout_ms=min(timeout_ms, 30_000))
 

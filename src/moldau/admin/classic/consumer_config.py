@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import randrange
 
-from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.client_keys import CONSUMER, demand_values
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
 from moldau.admin.classic.options import java_integer
-from moldau.admin.classic.session import CONFIG_ERROR, no_consumer
+from moldau.admin.classic.session import no_consumer
 from moldau.client.assignors import ASSIGNORS
 from moldau.client.consumer import NO_RESET, ConsumerOptions
 from moldau.client.membership import GroupOptions
@@ -36,6 +37,7 @@ def consumer_options(properties: Mapping[str, str], *, group: str | None = None)
 
     Without a group of its own a consumer has one that nobody else is in.
     """
+    demand_values(CONSUMER, properties)
     group_id = properties.get("group.id", group) or f"console-consumer-{randrange(100_000)}"
     reset = _one_of(properties, "auto.offset.reset", "latest", list(RESETS))
     level = _one_of(properties, "isolation.level", "read_uncommitted", list(LEVELS))

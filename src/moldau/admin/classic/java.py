@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
+
 
 class JavaError(Exception):
     """A failure that users see as an exception of Java: ``kind`` is the full name of its class."""

@@ -5,6 +5,8 @@ kafka-leader-election.sh has taken its place where brokers are asked.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -25,6 +27,8 @@ from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_preferred_election, preferred_election_json
 
+READS_AT_ONCE = 200
+"""How many znodes are asked for at once: one after the other, 30,000 topics took 17 s."""
 OPTIONS = (
     Option(
         "admin.config",
@@ -135,7 +139,11 @@ def _read(path: str) -> list[TopicPartition]:
 
 async def _elect(zk: ZooKeeper, wanted: Sequence[TopicPartition] | None) -> None:
     topics = await zk.children(paths.TOPICS) if wanted is None else list(dict.fromkeys(one.topic for one in wanted))
-    there = dict.fromkeys([one for topic in topics for one in await _partitions(zk, topic)])
+    there: dict[TopicPartition, None] = {}
+    for first in range(0, len(topics), READS_AT_ONCE):
+        some = topics[first : first + READS_AT_ONCE]
+        found = await asyncio.gather(*(_partitions(zk, topic) for topic in some))
+        there.update(dict.fromkeys(itertools.chain.from_iterable(found)))
     chosen = list(there) if wanted is None else [one for one in wanted if one in there]
     try:
         await zk.create(paths.PREFERRED_ELECTION, fitting(preferred_election_json(chosen)))

@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.options import java_integer
-from moldau.admin.classic.session import CONFIG_ERROR
+from moldau.admin.classic.client_keys import PRODUCER, demand_values
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError
 from moldau.wire.compression import Codec
 
 CODECS = {codec.name.lower(): codec for codec in Codec}
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 LINGER_MS, BATCH_BYTES, BUFFER_BYTES, REQUEST_BYTES = 5, 16_384, 32 << 20, 1 << 20
 """The defaults of Kafka 4.3.1's producer."""
+IN_FLIGHT_MAX = 5
+KAFKA_ERROR = "org.apache.kafka.common.KafkaException"
+NO_PRODUCER = "Failed to construct kafka producer"
 
 
 def acks_of(properties: Mapping[str, str], default: str = "all") -> int:
     """How many replicas are waited for: 0, 1 or -1."""
-    return ACKS[_known("acks", properties.get("acks", default), ACKS)]
+    return ACKS[properties.get("acks", default).strip()]
 
 
 def codec_of(properties: Mapping[str, str]) -> Codec:
     """How batches are compressed."""
-    return CODECS[_known("compression.type", properties.get("compression.type", "none"), CODECS)]
-
-
-_FROM_ZERO = frozenset({"linger.ms", "delivery.timeout.ms", "batch.size", "max.block.ms", "request.timeout.ms"})
+    return CODECS[properties.get("compression.type", "none").strip()]
 
 
 def number_of(properties: Mapping[str, str], key: str, default: int) -> int:
     """A whole number."""
-    try:
-        found = java_integer(properties.get(key, str(default)).strip(), 64)
-    except ValueError:
-        why = f"Invalid value {properties[key]} for configuration {key}: Not a number of type LONG"
-        raise JavaError(CONFIG_ERROR, why) from None
-    if found < 0 and key in _FROM_ZERO:
-        raise JavaError(CONFIG_ERROR, f"Invalid value {found} for configuration {key}: Value must be at least 0")
-    return found
+    return int(properties.get(key, default))
 
 
-def _known(key: str, text: str, known: Iterable[str]) -> str:
-    if text not in known:
-        why = f"String must be one of: {', '.join(known)}"
-        raise JavaError(CONFIG_ERROR, f"Invalid value {text} for configuration {key}: {why}")
-    return text
+def demand_consistent(properties: Mapping[str, str]) -> None:
+    """JavaError where Kafka's producer would not start: for a value, or as one property does not go with another."""
+    demand_values(PRODUCER, properties)
+    idempotent = properties.get("enable.idempotence")
+    wanted = idempotent is None or idempotent.strip().lower() == "true"
+    disabling = {
+        "Must set retries to non-zero when using the idempotent producer.": number_of(properties, "retries", 1) == 0,
+        "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence.": (
+            acks_of(properties) != -1
+        ),
+    }
+    against = [why for why, holds in disabling.items() if wanted and holds]
+    if idempotent is not None and against:
+        raise JavaError(CONFIG_ERROR, against[0])
+    in_flight = number_of(properties, "max.in.flight.requests.per.connection", 5)
+    if wanted and in_flight > IN_FLIGHT_MAX:
+        why = "To use the idempotent producer, max.in.flight.requests.per.connection must be set to at most 5."
+        raise JavaError(CONFIG_ERROR, f"{why} Current value is {in_flight}.")
+    if "transactional.id" in properties and (against or not wanted):
+        raise JavaError(CONFIG_ERROR, "Cannot set a transactional.id without also enabling idempotence.")
+    request_ms = number_of(properties, "request.timeout.ms", 30_000)
+    least_ms = min(number_of(properties, "linger.ms", LINGER_MS) + request_ms, (1 << 31) - 1)
+    if "delivery.timeout.ms" in properties and number_of(properties, "delivery.timeout.ms", 0) < least_ms:
+        why = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
+        raise JavaError(KAFKA_ERROR, NO_PRODUCER, JavaError(CONFIG_ERROR, why))

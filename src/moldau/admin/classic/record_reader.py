@@ -71,7 +71,7 @@ class Reader:
         while True:
             left_ms = self._left_ms(began)
             try:
-                chunks = self._poll(min(left_ms, ONCE_MS))
+                chunks = self._poll(min(left_ms, ONCE_MS), None if self.wish.timeout_ms == FOREVER else left_ms)
             except (Unreachable, OSError):
                 chunks = []
                 time.sleep(min(left_ms, 100) / 1000)  # nobody tells that a broker is there again
@@ -122,7 +122,7 @@ class Reader:
             return ONCE_MS
         return self.wish.timeout_ms - (time.monotonic() - began) * 1000
 
-    def _poll(self, wait_ms: float) -> list[Chunk]:
+    def _poll(self, wait_ms: float, join_ms: float | None = None) -> list[Chunk]:
         wait_ms = max(wait_ms, 0)
         if not self._ready:
             self._ready = self._begin(int(wait_ms) or 1)
@@ -130,7 +130,8 @@ class Reader:
                 time.sleep(min(wait_ms, 100) / 1000)  # no broker tells that it has made a partition
                 return []
         self._look_again()
-        return self.cluster.run(self.consumer.poll(wait_ms))
+        patient_ms = None if join_ms is None else max(round(join_ms), 1)
+        return self.cluster.run(self.consumer.poll(wait_ms, join_ms=patient_ms))
 
     def _begin(self, timeout_ms: int) -> bool:
         """Find out about topics, and take partitions or join; whether that could be done."""

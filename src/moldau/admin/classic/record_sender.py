@@ -12,18 +12,21 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from moldau.admin.classic.client_topics import await_topic
 from moldau.admin.classic.console_properties import log
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.producer_config import (
     BATCH_BYTES,
     BUFFER_BYTES,
+    KAFKA_ERROR,
     LINGER_MS,
+    NO_PRODUCER,
     REQUEST_BYTES,
     acks_of,
     codec_of,
+    demand_consistent,
     number_of,
 )
-from moldau.admin.classic.session import CONFIG_ERROR, Session, empty_servers
+from moldau.admin.classic.session import Session, empty_servers
 from moldau.client.client import Client, ClientOptions
 from moldau.client.producer import Delivery, Producer, ProducerOptions
 from moldau.client.world_lines import WorldLines
@@ -56,9 +59,13 @@ Told = Callable[[Place | None, JavaError | None], object]
 
 def run_sender(properties: Mapping[str, str], topic: str, work: Callable[[Sender], Awaitable[None]]) -> None:
     """Do ``work`` with a sender of records for a topic; JavaError when Kafka's producer would not start."""
+    if "bootstrap.servers" not in properties:
+        why = 'Missing required configuration "bootstrap.servers" which has no default value.'
+        raise JavaError(CONFIG_ERROR, why)
+    demand_consistent(properties)
     options = ProducerOptions(
         acks=acks_of(properties),
-        idempotent=acks_of(properties) == -1 and properties.get("enable.idempotence", "true") == "true",
+        idempotent=acks_of(properties) == -1 and properties.get("enable.idempotence", "true").strip().lower() == "true",
         codec=codec_of(properties),
         linger_ms=number_of(properties, "linger.ms", LINGER_MS),
         batch_bytes=number_of(properties, "batch.size", BATCH_BYTES),
@@ -67,17 +74,13 @@ def run_sender(properties: Mapping[str, str], topic: str, work: Callable[[Sender
         request_timeout_ms=number_of(properties, "request.timeout.ms", 30_000),
         delivery_timeout_ms=number_of(properties, "delivery.timeout.ms", 120_000),
     )
-    if "bootstrap.servers" not in properties:
-        why = 'Missing required configuration "bootstrap.servers" which has no default value.'
-        raise JavaError(CONFIG_ERROR, why)
     if not properties["bootstrap.servers"].strip():
         raise empty_servers()
     block_ms = number_of(properties, "max.block.ms", 60_000)
     try:
         session = Session(properties, client="Producer")
     except JavaError as error:
-        what = "Failed to construct kafka producer"
-        raise JavaError("org.apache.kafka.common.KafkaException", what, error) from None
+        raise JavaError(KAFKA_ERROR, NO_PRODUCER, error) from None
 
     async def send_all() -> None:
         sender = Sender(session, topic, options, block_ms)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.client_keys import ADMIN, CONSUMER, PRODUCER, demand_values
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.options import java_integer
 from moldau.client.client import Client, ClientOptions, Refused, Unreachable
@@ -28,7 +29,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)\Z")
-CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
 ADMIN_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
 OF_CONTROLLERS = frozenset(
@@ -79,6 +79,7 @@ class Session:
         properties say.
         """
         self.client_name = client
+        demand_values({"Producer": PRODUCER, "Consumer": CONSUMER}.get(client, ADMIN), config)
         api_timeout_ms = _number(config, "default.api.timeout.ms", 60_000)
         request_timeout_ms = _number(config, "request.timeout.ms", 30_000)
         if timeout_ms is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moldau.admin.classic.argparse4j import Words, run_tool
 from moldau.admin.classic.argparse4j_parsers import Argument, Parser
-from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.releases import (
     FEATURES,
@@ -28,7 +28,7 @@ from moldau.admin.classic.releases import (
     read_level,
     version_of,
 )
-from moldau.admin.classic.session import CONFIG_ERROR, read_config
+from moldau.admin.classic.session import read_config
 from moldau.broker.config import storage_format as formatting
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.broker.config.storage_format import METADATA_VERSION, FormatRefused

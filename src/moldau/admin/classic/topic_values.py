@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE
-from moldau.admin.classic.session import CONFIG_ERROR
 from moldau.model.config_key import ConfigError, ConfigKey, Kind
 from moldau.model.topic_config import TOPIC_KEYS
 

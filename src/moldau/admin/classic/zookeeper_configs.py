@@ -13,13 +13,13 @@ from hmac import digest
 from os import urandom
 
 from moldau.admin.classic.configs import INVALID, pairs_of, refused
-from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
 from moldau.admin.classic.java_order import string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.options import Given, java_integer
 from moldau.admin.classic.run import help_or_version
 from moldau.admin.classic.scala_sets import shown_set, table_order
-from moldau.admin.classic.session import CONFIG_ERROR, read_config
+from moldau.admin.classic.session import read_config
 from moldau.admin.classic.zookeeper_configs_options import BROKER_KEYS, OPTIONS, SCRAM
 from moldau.admin.classic.zookeeper_entities import Entity, check, entities_below, entity_in
 from moldau.admin.classic.zookeeper_session import in_zookeeper

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE
-from moldau.admin.classic.session import CONFIG_ERROR
 from moldau.admin.classic.topic_values import refusal
 from moldau.admin.classic.zookeeper_session import fitting
 from moldau.admin.classic.zookeeper_topics_options import KEYS

@@ -131,6 +131,10 @@ def told_reasons(lines: Iterable[bytes], of: TopicPartition) -> dict[tuple[int, 
     return found
 
 
+IN_ASCII = str.maketrans("█▒·", "#+.")
+"""The marks of ``bar`` for terminals that have no others."""
+
+
 def bar(isr: tuple[int, ...] | None, leader: int, replicas: Iterable[int]) -> str:
     """The replicas of a partition, a mark each: leading, in sync, or neither."""
     marks = ("?" if isr is None else "█" if one == leader else "▒" if one in isr else "·" for one in replicas)
