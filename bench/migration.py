@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 class Row(NamedTuple):
     """One step of the way, and what it cost brokers and controllers."""
 
-    deed: str
+    action: str
     seconds: float
     brokers: Cost
     controllers: Cost
@@ -91,14 +91,14 @@ class Way:
             yield self._row(f"broker {broker.id} crosses", partial(self._cross, broker))
         yield self._row("finalised", self.migration.finalise)
 
-    def _row(self, deed: str, act: Callable[[], object]) -> Row:
+    def _row(self, action: str, act: Callable[[], object]) -> Row:
         began = time.monotonic()
         act()
         took = time.monotonic() - began
         brokers, controllers = (
             self._cost(nodes, began) for nodes in (self.migration.brokers, self.migration.controllers)
         )
-        return Row(deed, took, brokers, controllers)
+        return Row(action, took, brokers, controllers)
 
     def _cost(self, nodes: list[NodeSpec], since_s: float) -> Cost:
         steps = [
@@ -149,7 +149,7 @@ def table(rows: list[Row]) -> str:
         "| | s | a broker's largest step, ms | its MiB | a controller's largest step, ms | its MiB |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    lines += [f"| {row.deed} | {row.seconds:.3g} | {row.brokers} | {row.controllers} |" for row in rows]
+    lines += [f"| {row.action} | {row.seconds:.3g} | {row.brokers} | {row.controllers} |" for row in rows]
     return "\n".join(lines)
 
 
@@ -163,7 +163,7 @@ def main() -> int:
         way = Way(cluster, wish.partitions)
         for row in way.measure():
             rows.append(row)
-            print(f"{row.deed}: {row.seconds:.3g} s, {row.brokers.step}, {row.controllers.step}", flush=True)
+            print(f"{row.action}: {row.seconds:.3g} s, {row.brokers.step}, {row.controllers.step}", flush=True)
         print(f"takeover, by the controller's log: {way.takeover_s():.2f} s")
     print(table(rows))
     return 0

@@ -44,10 +44,10 @@ CLUSTER_ID = "a-cluster-of-the-bench"
 
 
 class Row(NamedTuple):
-    """One deed at one size. ``largest_step_ms`` is that of one turn of one node's loop, ``step`` what it was."""
+    """One action at one size. ``largest_step_ms`` is that of one turn of one node's loop, ``step`` what it was."""
 
     where: str
-    deed: str
+    action: str
     partitions: int
     seconds: float
     largest_step_ms: float
@@ -139,20 +139,20 @@ class Rooms:
         self.predecessor, self.controller = self.controller, successor
 
     def measure(self) -> Iterator[Row]:
-        deeds: dict[str, Callable[[], None]] = {
+        actions: dict[str, Callable[[], None]] = {
             "create, 1,000 partitions a topic": self.create,
             "a broker dies": self.death,
             "controlled shutdown": self.shutdown,
             "another controller becomes active": self.failover,
         }
         empty = resident_bytes([os.getpid()])
-        for deed, act in deeds.items():
+        for action, act in actions.items():
             self.steps.clear()
             began = time.thread_time()
             act()
             took = time.thread_time() - began
             memory = (resident_bytes([os.getpid()]) - empty) / 2**20
-            yield Row("machines", deed, self.partitions, took, max(self.steps) * 1000, memory)
+            yield Row("machines", action, self.partitions, took, max(self.steps) * 1000, memory)
 
 
 def machines(partitions: int) -> list[Row]:
@@ -172,8 +172,8 @@ def on_simulated_brokers(partitions: int) -> Iterator[Row]:
     there.close()
     try:
         while True:
-            deed = here.recv()
-            yield Row("simulated", deed.deed, partitions, *deed[1:])
+            action = here.recv()
+            yield Row("simulated", action.action, partitions, *action[1:])
     except EOFError:
         alone.join()
     if alone.exitcode:
@@ -204,7 +204,7 @@ class WatchedPeer(MoldauPeer):
 
 
 class Processes:
-    """Three nodes; the deeds of the controller's bench, and what they cost those that live on."""
+    """Three nodes; the actions of the controller's bench, and what they cost those that live on."""
 
     def __init__(self, peer: WatchedPeer, partitions: int) -> None:
         self.peer = peer
@@ -213,21 +213,21 @@ class Processes:
 
     def measure(self) -> Iterator[Row]:
         yield self._row("create, 100 partitions a topic", time.monotonic(), self._create(), list(self.peer.pids))
-        for deed, act in (
+        for action, act in (
             ("a broker dies: all led again", self._death),
             ("controlled shutdown", self._shutdown),
             ("the controller dies: a topic is created", self._failover),
         ):
             since = time.monotonic()
             dead, took = act()
-            row = self._row(deed, since, took, self.stand.survivors(dead))
+            row = self._row(action, since, took, self.stand.survivors(dead))
             self.stand.come_back(dead)
             yield row
 
-    def _row(self, deed: str, since: float, took: float, nodes: list[int]) -> Row:
+    def _row(self, action: str, since: float, took: float, nodes: list[int]) -> Row:
         memory = resident_bytes(self.peer.pids.values()) / len(self.peer.pids) / 2**20
         step_ms, step = self.peer.largest_step(since, nodes)
-        return Row("processes", deed, self.sizes.total, took, step_ms, memory, step)
+        return Row("processes", action, self.sizes.total, took, step_ms, memory, step)
 
     def _create(self) -> float:
         return next(iter(self.stand.create())).value
@@ -264,9 +264,9 @@ def table(rows: list[Row]) -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     lines += [
-        f"| {row.where} | {row.deed} | {row.partitions:,} | {row.seconds:.3g} | {row.each_us:.3g} |"
+        f"| {row.where} | {row.action} | {row.partitions:,} | {row.seconds:.3g} | {row.each_us:.3g} |"
         f" {row.largest_step_ms:.3g} | {row.memory_mib:.3g} |"
-        for row in sorted(rows, key=lambda row: (PLACES.index(row.where), row.deed))
+        for row in sorted(rows, key=lambda row: (PLACES.index(row.where), row.action))
     ]
     return "\n".join(lines)
 
@@ -308,7 +308,7 @@ def main() -> int:
     rows: list[Row] = []
     for row in measured(wish.machines, wish.simulated, wish.processes):
         rows.append(row)
-        print(f"{row.where} {row.partitions:,} {row.deed}: {row.seconds:.3g} s; {row.step}", flush=True)
+        print(f"{row.where} {row.partitions:,} {row.action}: {row.seconds:.3g} s; {row.step}", flush=True)
     print(table(rows))
     if not wish.no_docs:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,7 +1,7 @@
 """What many partitions cost three whole brokers in the simulator: real nodes, virtual time, one process.
 
 Disk and network are simulated, so that what is timed is Moldau's own work: the processor time of the nodes' callbacks,
-without those of clients, of the simulation's loop and of whoever looks whether a deed is done. Deeds and what must be
+without those of clients, of the simulation's loop and of whoever looks whether a action is done. Deeds and what must be
 so after them are ``moldau.simulator.many``'s. Read next: bench/scale.py, which runs this and shows it.
 """
 
@@ -26,7 +26,7 @@ class Deed(NamedTuple):
     also its disk is, and what its dead predecessors held. ``step`` says what the largest step was.
     """
 
-    deed: str
+    action: str
     seconds: float
     largest_step_ms: float
     memory_mib: float
@@ -76,12 +76,12 @@ def simulated(partitions: int, in_a_topic: int, tell: Callable[[Deed], None]) ->
     collect_seldom()  # as a node does
     many = ManyPartitions(partitions, in_a_topic)
     with Watch({host.hostname for host in many.cluster.hosts.values()}) as watch:
-        for deed in measure(many, watch):
-            tell(deed)
+        for action in measure(many, watch):
+            tell(action)
 
 
 def measure(many: ManyPartitions, watch: Watch) -> Iterator[Deed]:
-    """Each deed as soon as it is done; AssertionError when another controller had to build anew what it had."""
+    """Each action as soon as it is done; AssertionError when another controller had to build anew what it had."""
     many.run(many.start)
     empty = resident_bytes([os.getpid()])
 
@@ -89,9 +89,9 @@ def measure(many: ManyPartitions, watch: Watch) -> Iterator[Deed]:
         watch.begin()
         return many.run(act)
 
-    def done(deed: str) -> Deed:
+    def done(action: str) -> Deed:
         memory = (resident_bytes([os.getpid()]) - empty) / len(BROKERS) / 2**20
-        return Deed(deed, watch.seconds, watch.longest * 1000, memory, watch.step)
+        return Deed(action, watch.seconds, watch.longest * 1000, memory, watch.step)
 
     timed(many.create)
     yield done(f"create, {many.in_a_topic:,} partitions a topic: led and followed")

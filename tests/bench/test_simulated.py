@@ -1,4 +1,4 @@
-"""The bench on simulated brokers runs, and every deed of it has taken time."""
+"""The bench on simulated brokers runs, and every action of it has taken time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def test_each_deed_is_measured_on_simulated_brokers(monkeypatch: pytest.MonkeyPa
 
     many = ManyPartitions(100, in_a_topic=50)
     with Watch({"n1", "n2", "n3"}) as watch:
-        deeds = list(measure(many, watch))
+        actions = list(measure(many, watch))
     many.close()
 
-    assert [deed.deed.partition(" ")[0] for deed in deeds] == ["create,", "a", "a", "controlled", "the"]
-    for deed in deeds:
-        assert 0 < deed.largest_step_ms <= 1000 * deed.seconds
-        assert deed.step[:2] in ("n1", "n2", "n3")
+    assert [action.action.partition(" ")[0] for action in actions] == ["create,", "a", "a", "controlled", "the"]
+    for action in actions:
+        assert 0 < action.largest_step_ms <= 1000 * action.seconds
+        assert action.step[:2] in ("n1", "n2", "n3")

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.controller.asks import Restate, Tick
-from moldau.controller.batched import Rest
+from moldau.controller.asks import RemainingPartitions, Tick
+from moldau.controller.batched import RemainingItems
 from moldau.controller.bounds import too_large, too_many
 from moldau.controller.facts import Decision, Facts, Session, Settings, SoftState
 from moldau.controller.features import bootstrap_records, is_empty, with_agreed_min_isr
@@ -46,7 +46,7 @@ class _Waiting(NamedTuple):
     offset: int
     token: int
     reply: Any
-    rest: Rest | None = None
+    rest: RemainingItems | None = None
     """What it was the end of, when it was decided in parts."""
 
 
@@ -60,9 +60,9 @@ class ActiveController:
         self.soft = SoftState(settings)
         self.committed_offset = -1
         self._waiting: deque[_Waiting] = deque()
-        self._parts: deque[tuple[int, Rest]] = deque()
+        self._parts: deque[tuple[int, RemainingItems]] = deque()
         """Where the parts end that are not committed yet, of asks that go on."""
-        self._denied: tuple[Rest, Refused] | None = None
+        self._denied: tuple[RemainingItems, Refused] | None = None
         self._tokens = 0
         self._last_proposed = -1
 
@@ -110,13 +110,13 @@ class ActiveController:
         decision = decide(self.working, self.soft, ask, facts)
         if (refusal := too_large(decision.records)) is not None:
             return Outcome([], None, refusal)
-        if isinstance(ask, Restate) and ask.is_through:
+        if isinstance(ask, RemainingPartitions) and ask.is_through:
             self.soft.going.difference_update(id for id, _ in ask.leaving)
-        if isinstance(decision.then, Restate):
+        if isinstance(decision.then, RemainingPartitions):
             self.soft.going.update(id for id, _ in decision.then.leaving)
-        return self._take(decision, facts, ask if isinstance(ask, Rest) else None)
+        return self._take(decision, facts, ask if isinstance(ask, RemainingItems) else None)
 
-    def _take(self, decision: Decision, facts: Facts, rest: Rest | None = None) -> Outcome:
+    def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> Outcome:
         assert self.working is not None
         for broker_id, session in decision.sessions.items():
             if session is None:
@@ -127,7 +127,7 @@ class ActiveController:
             assert facts.next_offset > self._last_proposed, f"{facts.next_offset} is taken"
             self._last_proposed = facts.next_offset + len(decision.records) - 1
             self.working.apply_all(decision.records, self._last_proposed)
-            if isinstance(decision.then, Rest):
+            if isinstance(decision.then, RemainingItems):
                 self._parts.append((self._last_proposed, decision.then))
         elif self._last_proposed <= self.committed_offset and decision.reply is not None:
             return Outcome([], None, decision.reply, decision.then)
@@ -153,12 +153,12 @@ class ActiveController:
         """The records that end at ``offset`` may not be written: (token, reply) of who asked for them. The controller
         role must end after it, for its working image holds them. Who asked for more than that part is told so too, when
         its rest is asked for."""
-        parted = next((rest for end, rest in self._parts if end == offset), None)
-        if parted is not None:
-            self._denied = parted, reply
+        rest = next((rest for end, rest in self._parts if end == offset), None)
+        if rest is not None:
+            self._denied = rest, reply
         for waiting in self._waiting:
             # The first: those after it only wait until what they saw is true.
-            if waiting.offset == offset if parted is None else waiting.rest is parted:
+            if waiting.offset == offset if rest is None else waiting.rest is rest:
                 self._waiting.remove(waiting)
                 return [(waiting.token, reply)]
         return []

@@ -103,7 +103,7 @@ class TakeStock:
 
 
 @value(kw_only=True)
-class Restate:
+class RemainingPartitions:
     """Part of a decision that concerns many partitions: bring the next ``keys``, from number ``at`` on, into line, as
     if brokers ``leaving``, each (id, epoch), were gone; when it is through, decide ``then``. ``lost_tail``: as after an
     unclean shutdown (KIP-966)."""

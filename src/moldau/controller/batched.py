@@ -1,9 +1,9 @@
 """Decisions on more items than one step of the loop should hold: generators of record batches.
 
 A ``Work`` yields the records of its parts, each a decision that is true by itself, and is sent the next look at the
-world, which others may have changed in between. Who runs it is the controller role (``Rest``). Each item is decided on
-its own; what must stand in the log together is one item. Departures of brokers are ``parts.py``'s: they are restated,
-since they may be asked for again while they go on.
+world, which others may have changed in between. Who runs it is the controller role (``RemainingItems``). Each item is
+decided on its own; what must stand in the log together is one item. Departures of brokers are ``parts.py``'s: their
+partitions are decided on anew at each part, since they may be asked for again while they go on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOKED_AT = 20
 
 
 @value
-class Rest:
+class RemainingItems:
     """What is left of an ask that is decided in parts. It ends with the controller role that began it, whose ``soft``
     it has.
     """
@@ -44,10 +44,10 @@ class Rest:
 
 def begun(view: DecisionContext, ask: object, work: Work) -> Decision:
     """The first part of an ask."""
-    return _part(Rest(ask, work, view.soft), lambda: next(work))
+    return _part(RemainingItems(ask, work, view.soft), lambda: next(work))
 
 
-def continued(view: DecisionContext, rest: Rest) -> Decision:
+def continued(view: DecisionContext, rest: RemainingItems) -> Decision:
     """The next part."""
     if rest.soft is not view.soft:
         rest.work.close()
@@ -55,7 +55,7 @@ def continued(view: DecisionContext, rest: Rest) -> Decision:
     return _part(rest, lambda: rest.work.send(view))
 
 
-def _part(rest: Rest, step: Callable[[], Sequence[Message]]) -> Decision:
+def _part(rest: RemainingItems, step: Callable[[], Sequence[Message]]) -> Decision:
     try:
         return Decision(step(), None, then=rest)
     except StopIteration as end:

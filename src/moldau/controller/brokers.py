@@ -17,7 +17,7 @@ from moldau.controller.asks import (
     Idle,
     RegisterBroker,
     RegisterController,
-    Restate,
+    RemainingPartitions,
     TakeStock,
     Tick,
     UnregisterBroker,
@@ -155,7 +155,7 @@ def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
     caught_up = ask.metadata_offset >= view.image.registered_at.get(broker.id, -1)
     session = Session(view.facts.now_ms, ask.metadata_offset, _shutdown_offset(view, broker))
     records: list[Message] = []
-    then: Restate | None = None
+    then: RemainingPartitions | None = None
     reply = Heartbeaten(
         is_caught_up=caught_up,
         is_fenced=broker.fenced,
@@ -181,7 +181,7 @@ def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
     elif broker.in_controlled_shutdown:
         # A reassignment may have given it a lead since; it is on its way out all the same.
         records = failures.leave(view, frozenset({broker.id}))
-    begun = not view.parted and parts.under_way(view, [broker.id])
+    begun = not view.parts_done and parts.under_way(view, [broker.id])
     if ask.offline_log_dirs and not records and then is None and not begun:
         lost = frozenset(ask.offline_log_dirs).intersection(broker.log_dirs)
         then = parts.lost_directories(view, broker.id, lost, ask)

@@ -153,13 +153,13 @@ class Chance:
 class DecisionContext:
     """One look at the world for one decision: image, soft state, facts, and per-topic settings looked up once.
 
-    ``parted``: the ask was cut into parts, and these are done. What they left is decided at once, however much it is.
+    ``parts_done``: the ask was cut into parts, and these are done. What they left is decided at once, however much.
     """
 
-    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "parted", "settings", "soft")
+    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "parts_done", "settings", "soft")
 
-    def __init__(self, image: Image, soft: SoftState, facts: Facts, *, parted: bool = False) -> None:
-        self.parted = parted
+    def __init__(self, image: Image, soft: SoftState, facts: Facts, *, parts_done: bool = False) -> None:
+        self.parts_done = parts_done
         self.image = image
         self.soft = soft
         self.facts = facts

@@ -22,7 +22,7 @@ from moldau.controller import (
     reassignment,
     topics,
 )
-from moldau.controller.batched import Rest, Work, begun, continued
+from moldau.controller.batched import RemainingItems, Work, begun, continued
 from moldau.controller.facts import Decision, DecisionContext, Facts, SoftState
 from moldau.image import Image
 
@@ -35,7 +35,7 @@ DECISIONS: dict[type, Callable[[DecisionContext, Any], Decision | Work]] = {  # 
     asks.TakeStock: brokers.take_stock,
     asks.Tick: brokers.tick,
     asks.Idle: brokers.idle,
-    asks.Restate: parts.restate,
+    asks.RemainingPartitions: parts.change_remaining,
     asks.UnregisterBroker: brokers.unregister_broker,
     asks.AdoptCluster: migration.adopt_cluster,
     asks.FinishMigration: migration.finish_migration,
@@ -69,11 +69,11 @@ _PLACING = frozenset(
 
 def decide(image: Image, soft: SoftState, ask: Any, facts: Facts) -> Decision:  # Any: each request's own kind
     """Decide one ask, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes neither."""
-    rest = ask if isinstance(ask, Rest) else None
+    rest = ask if isinstance(ask, RemainingItems) else None
     if rest is not None:
         ask = rest.ask
-    parted = isinstance(ask, asks.Restate) and ask.is_through
-    if parted:
+    parts_done = isinstance(ask, asks.RemainingPartitions) and ask.is_through
+    if parts_done:
         ask = ask.then
         if ask is None:
             return Decision([], parts.NOTHING_MORE)
@@ -84,7 +84,7 @@ def decide(image: Image, soft: SoftState, ask: Any, facts: Facts) -> Decision:  
     early = migration.too_early(image, ask)
     if early is not None:
         return Decision([], early)
-    view = DecisionContext(image, soft, facts, parted=parted)
+    view = DecisionContext(image, soft, facts, parts_done=parts_done)
     if rest is not None:
         return continued(view, rest)
     decided = decision(view, ask)

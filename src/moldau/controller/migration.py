@@ -43,8 +43,10 @@ class MigrationState(IntEnum):
     POST_MIGRATION = 3
 
 
-EARLY = (asks.RegisterBroker, asks.RegisterController, asks.Heartbeat, asks.BrokersGone, asks.BrokerRefused, asks.Tick,
-         asks.Idle, asks.AdoptCluster, asks.Restate, asks.FinishMigration, asks.UnregisterBroker)  # fmt: skip
+EARLY = (
+    asks.RegisterBroker, asks.RegisterController, asks.Heartbeat, asks.BrokersGone, asks.BrokerRefused, asks.Tick,
+    asks.Idle, asks.AdoptCluster, asks.RemainingPartitions, asks.FinishMigration, asks.UnregisterBroker,
+)  # fmt: skip
 """What is decided before anything was adopted."""
 
 

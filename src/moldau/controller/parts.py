@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from moldau.controller import failures
-from moldau.controller.asks import Restate
+from moldau.controller.asks import RemainingPartitions
 from moldau.controller.change import PartitionStanding
 from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import Moved
@@ -23,7 +23,7 @@ from moldau.model.value import replace
 def in_parts(view: DecisionContext, ask: Any, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
     """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them."""
     first = departure(view, ids, ask, lost_tail=lost_tail)
-    return None if first is None else restate(view, first)
+    return None if first is None else change_remaining(view, first)
 
 
 def under_way(view: DecisionContext, ids: Iterable[int]) -> bool:
@@ -31,34 +31,38 @@ def under_way(view: DecisionContext, ids: Iterable[int]) -> bool:
     return view.soft.going.issuperset(ids)
 
 
-def departure(view: DecisionContext, ids: Iterable[int], then: Any, *, lost_tail: bool = False) -> Restate | None:
+def departure(
+    view: DecisionContext, ids: Iterable[int], then: Any, *, lost_tail: bool = False
+) -> RemainingPartitions | None:
     """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
     after them."""
     gone = sorted(set(ids))
     return _leaving(view, gone, failures.concerned(view, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
 
 
-def lost_directories(view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Any) -> Restate | None:
+def lost_directories(
+    view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Any
+) -> RemainingPartitions | None:
     """The parts in which the replicas in directories that failed leave; None when they need no parts."""
     return _leaving(view, [broker_id], failures.in_directories(view, broker_id, offline), then)
 
 
 def _leaving(
     view: DecisionContext, gone: list[int], keys: Collection[Key], then: Any, *, lost_tail: bool = False
-) -> Restate | None:
-    if view.parted or len(keys) <= view.settings.partitions_at_once:
+) -> RemainingPartitions | None:
+    if view.parts_done or len(keys) <= view.settings.partitions_at_once:
         return None
     leaving = tuple((id, view.image.brokers[id].epoch) for id in gone)
-    return Restate(keys=tuple(keys), leaving=leaving, lost_tail=lost_tail, then=then)
+    return RemainingPartitions(keys=tuple(keys), leaving=leaving, lost_tail=lost_tail, then=then)
 
 
-def arrival(view: DecisionContext) -> Restate | None:
+def arrival(view: DecisionContext) -> RemainingPartitions | None:
     """The parts in which leaderless partitions are looked at again; None when they need no parts."""
     keys = view.image.index.led.get(NO_LEADER, ())
-    return Restate(keys=tuple(keys)) if len(keys) > view.settings.partitions_at_once else None
+    return RemainingPartitions(keys=tuple(keys)) if len(keys) > view.settings.partitions_at_once else None
 
 
-def restate(view: DecisionContext, ask: Restate) -> Decision:
+def change_remaining(view: DecisionContext, ask: RemainingPartitions) -> Decision:
     """One part. It is dropped, and with it the rest, when the broker that was to go has registered anew."""
     end = ask.at + view.settings.partitions_at_once
     leaving = frozenset(id for id, epoch in ask.leaving if not view.stale(id, epoch))

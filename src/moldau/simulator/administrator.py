@@ -42,15 +42,15 @@ class Administrator(Actor):
 
     async def administrate(self) -> None:
         """Draw one action after another until ``going`` is False."""
-        deeds = [self._make, self._make, self._delete, self._move, self._move, self._elect]
+        actions = [self._make, self._make, self._delete, self._move, self._move, self._elect]
         if any(topic.unclean for topic in self.cluster.plan.topics):
-            deeds += [self._elect_unclean] * 2
+            actions += [self._elect_unclean] * 2
         if self.cluster.plan.first_voters:
-            deeds += [self._add_voter] * 2 + [self._remove_voter] * 2
+            actions += [self._add_voter] * 2 + [self._remove_voter] * 2
         while self.going:
             await asyncio.sleep(self.rng.choice((0.1, 0.5, 2.0)))
             if self.going:
-                await self.rng.choice(deeds)()
+                await self.rng.choice(actions)()
 
     async def _make(self) -> None:
         self._number += 1

@@ -65,7 +65,7 @@ class ZnodeDamage:
         self.rng = cluster.stream("damage to znodes")
         self.made = 0
         self._written: dict[str, None] = {}
-        self._deeds = (
+        self._actions = (
             self._topic, self._state, self._settings, self._config_note, self._isr_note, self._failed_dir,
             self._request, self._broker, self._folder, self._child,
         )  # fmt: skip
@@ -74,7 +74,7 @@ class ZnodeDamage:
         """Damage one thing; whether it was done."""
         if not any(self.cluster.ensemble.serves(server) for server in self.cluster.ensemble.servers):
             return False
-        what, ops = self.rng.choice(self._deeds)()
+        what, ops = self.rng.choice(self._actions)()
         try:
             for op in ops:
                 self.cluster.ensemble.commit(0, [replace(op, path=CHROOT + op.path)])

@@ -39,9 +39,9 @@ class ManyPartitions:
         self._doubtful: tuple[int, Key] | None = None
         """Where something was wrong when one looked last."""
 
-    def run(self, deed: Callable[[], Any]) -> Any:
+    def run(self, action: Callable[[], Any]) -> Any:
         """Run until an action is complete; TimeoutError says what is missing."""
-        return self.cluster.loop.run_until_complete(deed())
+        return self.cluster.loop.run_until_complete(action())
 
     def close(self) -> None:
         """The end of all of them."""

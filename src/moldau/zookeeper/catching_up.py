@@ -37,7 +37,7 @@ def catch_up(image: Image, there: Image, standing: Standing, controller_epoch: i
         draft.take(record)
     for id in sorted(image.topics):
         for _, partition in sorted(image.topics[id].partitions.items()):
-            draft.restate(partition)
+            draft.write_state_again(partition)
     return draft.operations()
 
 

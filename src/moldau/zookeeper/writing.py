@@ -127,7 +127,7 @@ class Draft:
             Set(path=path, data=self._state(after), version=max(before.partition_epoch, 0))
         )
 
-    def restate(self, after: Partition) -> None:
+    def write_state_again(self, after: Partition) -> None:
         """Make a partition what it is elsewhere already: its state is set as often as it changed since, so that its
         version stays its epoch; once at least, if it differs."""
         known = self._image.topics.get(after.topic_id)

@@ -20,7 +20,7 @@ from moldau.admin.demo.checking import Books
 from moldau.admin.demo.data import delays, flights, id_of
 from moldau.admin.demo.pipeline import Pipeline, PipelineError
 from moldau.admin.demo.producing import Acks
-from moldau.admin.demo.watching import Change, Happening, Standing, back_in_sync, explained
+from moldau.admin.demo.watching import Change, Happening, LeaderAndIsr, back_in_sync, explained
 from moldau.cluster.nodes import is_alive
 
 
@@ -65,10 +65,10 @@ def test_the_longest_gap_is_between_two_neighbouring_acks(monkeypatch):
 
 
 A, B, GONE, BACK = (
-    Standing(1, 0, (1, 2, 3)),
-    Standing(2, 1, (2, 3)),
-    Standing(-1, 1, (1,)),
-    Standing(2, 1, (1, 2, 3)),
+    LeaderAndIsr(1, 0, (1, 2, 3)),
+    LeaderAndIsr(2, 1, (2, 3)),
+    LeaderAndIsr(-1, 1, (1,)),
+    LeaderAndIsr(2, 1, (1, 2, 3)),
 )
 STORY = [Happening(10.0, "killed", 1), Happening(20.0, "restarted", 1)]
 
@@ -83,7 +83,7 @@ def test_changes_are_explained_by_the_log_and_else_by_the_story(tmp_path):
         Change(11.0, 0, A, B),
         Change(11.0, 1, A, GONE),
         Change(21.0, 0, B, BACK),
-        Change(22.0, 0, BACK, Standing(1, 2, (1, 2, 3))),
+        Change(22.0, 0, BACK, LeaderAndIsr(1, 2, (1, 2, 3))),
     ]
     assert reasons(changes, []) == [
         "the topic was created",

@@ -192,7 +192,7 @@ def test_up_in_the_foreground_waits_as_long_as_any_node_runs_whoever_started_it(
     def rewrite(*ids: int) -> None:
         ClusterSpec("id", [nodes[id] for id in ids]).save(tmp_path)
 
-    deeds = {
+    actions = {
         1: lambda: (end(1), rewrite(1)),
         2: lambda: (tmp_path / "cluster.json").unlink(),
         LOOKS_UNTIL_GONE: lambda: (start(1), rewrite(1)),
@@ -205,7 +205,7 @@ def test_up_in_the_foreground_waits_as_long_as_any_node_runs_whoever_started_it(
     def look(_: float) -> None:
         nonlocal looks
         looks += 1
-        deeds.get(looks, lambda: None)()
+        actions.get(looks, lambda: None)()
 
     monkeypatch.setattr("moldau.admin.up.time.sleep", look)
     start(1)

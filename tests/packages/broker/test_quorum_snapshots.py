@@ -24,8 +24,8 @@ class SlowDisk:
 
     def __init__(self, seat: Seat) -> None:
         assert seat.plane._driver is not None
-        self.deeds = seat.plane._driver.deeds
-        self.files = self.deeds.files
+        self.executor = seat.plane._driver.executor
+        self.files = self.executor.files
         self.own: OffsetAndEpoch | None = None
         self.begun, self.taken, self.fetched = threading.Event(), threading.Event(), threading.Event()
         self._write, self._freeze = self.files.write_part, self.files.freeze
@@ -84,7 +84,7 @@ async def test_a_snapshot_is_fetched_while_an_older_one_is_still_written(tmp_pat
     if first == "its own":
         await quorum.until(installs, "a fetched snapshot that the disk has not yet")
         disk.taken.set()
-        await quorum.until(lambda: not disk.deeds._snapshotting, "its own snapshot")
+        await quorum.until(lambda: not disk.executor._snapshotting, "its own snapshot")
         disk.fetched.set()
     else:
         disk.fetched.set()
@@ -92,7 +92,7 @@ async def test_a_snapshot_is_fetched_while_an_older_one_is_still_written(tmp_pat
         disk.taken.set()
     await quorum.write("after")
     await quorum.until(lambda: "after" in quorum.seats[2].listener.names, "the last name at node 2")
-    await quorum.until(lambda: not disk.deeds._snapshotting, "its own snapshot")
+    await quorum.until(lambda: not disk.executor._snapshotting, "its own snapshot")
     assert sorted(quorum.seats[2].listener.names) == sorted(quorum.seats[1].listener.names)
     quorum.kill(2)
     folder = tmp_path / "2" / "__cluster_metadata-0"
@@ -135,8 +135,8 @@ async def lived(folder: Path, *, keep: int) -> tuple[SeatedQuorum, Path]:
     for number in range(60):
         await quorum.write(f"more-{number}")
     await quorum.until(lambda: len(snapshots(taken)) > 1, "two snapshots")
-    deeds = quorum.seats[1].plane._driver.deeds  # type: ignore[union-attr]
-    await quorum.until(lambda: not deeds._snapshotting, "the last snapshot")
+    executor = quorum.seats[1].plane._driver.executor  # type: ignore[union-attr]
+    await quorum.until(lambda: not executor._snapshotting, "the last snapshot")
     quorum.kill(1)
     return quorum, taken
 
@@ -190,7 +190,7 @@ async def test_a_controller_without_space_for_a_snapshot_goes_on_and_takes_one_l
     """It stopped, and so did all of them: their snapshots are due at the same record."""
     quorum = SeatedQuorum(tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=500)
     await quorum.start(1)
-    files = quorum.seats[1].plane._driver.deeds.files  # type: ignore[union-attr]
+    files = quorum.seats[1].plane._driver.executor.files  # type: ignore[union-attr]
     write, full = files.write_part, threading.Event()
 
     def without_space(point: OffsetAndEpoch, batches: Any) -> None:

@@ -20,7 +20,7 @@ from moldau.controller.asks import (
     NewTopic,
     RebalanceLeaders,
     RegisterBroker,
-    Restate,
+    RemainingPartitions,
     Tick,
     UnregisterBroker,
 )
@@ -166,7 +166,7 @@ def test_a_successor_finds_a_broker_that_is_still_to_be_fenced_and_ends_what_was
 def test_the_rest_is_dropped_when_the_broker_has_registered_anew() -> None:
     desk = full(40, 4)
     then = begun(desk, BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
-    assert isinstance(then, Restate)
+    assert isinstance(then, RemainingPartitions)
     assert not then.is_through
     desk.register(1, 1, previous_is_gone=True)
     desk.beat(1)

@@ -21,7 +21,7 @@ _PAUSE_S = 0.05
 NOBODY = -1
 
 
-class Standing(NamedTuple):
+class LeaderAndIsr(NamedTuple):
     """Who leads a partition at what epoch (-1: nobody), and who is in sync."""
 
     leader: int
@@ -34,8 +34,8 @@ class Change(NamedTuple):
 
     at: float
     partition: int
-    before: Standing | None
-    after: Standing
+    before: LeaderAndIsr | None
+    after: LeaderAndIsr
     why: str = ""
 
     @property
@@ -56,7 +56,7 @@ class Watch:
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.changes: list[Change] = []
-        self.now: dict[int, Standing] = {}
+        self.now: dict[int, LeaderAndIsr] = {}
         self._topic, self._bootstrap = topic, bootstrap_servers
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -88,7 +88,7 @@ class Watch:
     def _look(self, cluster: Cluster) -> None:
         found = cluster.topics([self._topic]).get(self._topic)
         for number, partition in sorted(found.partitions.items()) if found is not None else ():
-            after = Standing(partition.leader, partition.leader_epoch, tuple(sorted(partition.isr)))
+            after = LeaderAndIsr(partition.leader, partition.leader_epoch, tuple(sorted(partition.isr)))
             before = self.now.get(number)
             if before != after and (before is None or after.epoch >= before.epoch):
                 self.now[number] = after

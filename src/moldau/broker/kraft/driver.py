@@ -51,13 +51,13 @@ class Driver:
         self._announced: dict[int, Address] = {}
         self._told: dict[int, Address] = {}
         self.quorum: Quorum
-        self.deeds = EffectExecutor(settings, self)
+        self.executor = EffectExecutor(settings, self)
 
     def start(self) -> None:
         """Open the log, deliver the newest snapshot, and take the state that record and log say."""
-        blank, election = self.deeds.open()
+        blank, election = self.executor.open()
         self.quorum, effects = start(blank, election, self._at())
-        log.info("[%s] starts as %s", self.deeds.label, _named(self.quorum))
+        log.info("[%s] starts as %s", self.executor.label, _named(self.quorum))
         self._do(effects)
 
     def end(self) -> None:
@@ -66,7 +66,7 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._todo.clear()
-        self.deeds.close()
+        self.executor.close()
 
     # ---- events
 
@@ -79,16 +79,18 @@ class Driver:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
             if isinstance(event, on.Asked) and not isinstance(error, AssertionError):
-                self.deeds.give_up(event.token, error)  # the state is a value, and is what it was: this costs the asker
+                self.executor.give_up(
+                    event.token, error
+                )  # the state is a value, and is what it was: this costs the asker
             else:
                 self.fail(error)
             return
         role = self.quorum.role
         if type(role) is not type(before) or role.epoch != before.epoch:
-            log.info("[%s] becomes %s on %s", self.deeds.label, _named(self.quorum), type(event).__name__)
+            log.info("[%s] becomes %s on %s", self.executor.label, _named(self.quorum), type(event).__name__)
         self._do(effects)
         if self.quorum.voters is not voters and self.quorum.voters != voters:
-            log.info("[%s] the voters are %s", self.deeds.label, self.quorum.voters.ids)
+            log.info("[%s] the voters are %s", self.executor.label, self.quorum.voters.ids)
             self._announced.clear()
             self._settings.voters_changed()
         if self.quorum.leader != led_by and self.quorum.leader is not None:
@@ -102,7 +104,7 @@ class Driver:
         base = quorum.log.end
         last = base + len(records) - 1
         data = proposal(records, base, epoch, self._world.clock.wall_ms())
-        self.deeds.delivery.propose(Decided(records, last, epoch))
+        self.executor.delivery.propose(Decided(records, last, epoch))
         self.feed(on.Propose(epoch, len(records), data))
         return last
 
@@ -124,7 +126,7 @@ class Driver:
         """
         while self._todo and not self._over:
             try:
-                waiting = self.deeds.carry_out(self._todo.popleft())
+                waiting = self.executor.carry_out(self._todo.popleft())
             except Exception as error:
                 self.fail(error)
                 return
@@ -176,11 +178,11 @@ class Driver:
     async def _flush(self) -> None:
         while self._flush_wanted and not self._over:
             self._flush_wanted = False
-            flush = self.deeds.log.begin_flush()
-            end = self.deeds.log.log_end_offset
+            flush = self.executor.log.begin_flush()
+            end = self.executor.log.log_end_offset
             if flush is not None:
                 await self._tasks.off_loop(flush.run, QUORUM)
-                self.deeds.log.end_flush(flush)
+                self.executor.log.end_flush(flush)
             self.feed(on.Flushed(end))
         self._flushing = False
 
@@ -231,13 +233,15 @@ class Driver:
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
             for node in response.node_endpoints:
                 self._told[node.node_id] = (node.host, node.port)
-            event = on.Answered(peer, ask, self.deeds.with_voters(to_answer(ask, response)))
+            event = on.Answered(peer, ask, self.executor.with_voters(to_answer(ask, response)))
             self._strangers.discard(peer)
         except ConnectionRefusedError:
             event = on.Refused(peer, ask)
         except (OSError, Malformed, Unusable, UnsupportedApi) as error:
             if not isinstance(error, OSError):
-                log.warning("[%s] %s of node %d cannot be used: %s", self.deeds.label, type(ask).__name__, peer, error)
+                log.warning(
+                    "[%s] %s of node %d cannot be used: %s", self.executor.label, type(ask).__name__, peer, error
+                )
             event = on.Unreachable(peer, ask)
             if isinstance(error, Stranger):
                 self._met_stranger(peer)

@@ -79,9 +79,9 @@ class QuorumPlane:
             self._membership.stop()
         driver.feed(on.ShutDown())
         try:
-            await asyncio.wait_for(driver.deeds.closed.wait(), HAND_OVER_MS / 1000)
+            await asyncio.wait_for(driver.executor.closed.wait(), HAND_OVER_MS / 1000)
         except TimeoutError:
-            log.warning("[%s] the quorum was not told of this node's leaving in time", driver.deeds.label)
+            log.warning("[%s] the quorum was not told of this node's leaving in time", driver.executor.label)
         self._driver = None
         driver.end()
 
@@ -228,7 +228,7 @@ class QuorumPlane:
         if isinstance(request, FetchRequest):
             wanted = min(request.max_bytes, request.topics[0].partitions[0].partition_max_bytes, FETCH_BYTES_MAX)
         elif isinstance(request, FetchSnapshotRequest):
-            wanted = min(request.max_bytes, driver.deeds.snapshot_fetch_bytes)
+            wanted = min(request.max_bytes, driver.executor.snapshot_fetch_bytes)
         driver.feed(on.Asked((future, max(wanted, 1)), ask))
         return future.result() if future.done() else future
 

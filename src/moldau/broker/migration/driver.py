@@ -185,7 +185,7 @@ class Migration:
         except (ZooKeeperError, BadZnode, NotOurs) as error:
             self.feed(stages.Failed(str(error)))
 
-    # ---- deeds
+    # ---- steps
 
     async def _rest(self) -> None:
         await sleep(self._tasks, REST_MS)

@@ -1,4 +1,4 @@
-"""What comes next on the way from ZooKeeper to the quorum: a step machine. Pure; ``driver.py`` does the deeds.
+"""What comes next on the way from ZooKeeper to the quorum: a step machine. Pure; ``driver.py`` carries them out.
 
 ``step(state, event) -> (state, effects)``. One deed is under way at a time, and its end is the next event; so the order
 of the table is the order of the world: nothing is copied from a ZooKeeper whose controller still rules, nothing is

@@ -1,4 +1,4 @@
-"""All replicas of this broker: the image's changes become roles, the machines' effects become deeds.
+"""All replicas of this broker: the image's changes become roles, the machines' effects become effect_kinds.
 
 Decides nothing about replication (``moldau.replication`` does) or records (``moldau.storage`` does); it joins the two
 by partition, in order: each effect is done before the next. One timer sweeps all ISRs. A log directory that fails takes
@@ -39,7 +39,7 @@ from moldau.image.partition import LOST
 from moldau.model import Code, TopicPartition
 from moldau.ports import Handle
 from moldau.ports.buggify import EARLY_ROLL
-from moldau.replication import effects as deeds
+from moldau.replication import effects as effect_kinds
 from moldau.replication.effects import Effects
 from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
@@ -103,18 +103,18 @@ class ReplicaManager:
         self.alter_log_dirs = AlterReplicaLogDirs(self)
         self._started = self._stopped = False
         self._sweep: Handle | None = None
-        self._deeds: dict[type, Callable[[Replica, Any], None]] = {
-            deeds.AssignEpoch: lambda r, e: r.log.assign_epoch(e.epoch, e.start_offset),
-            deeds.Truncate: self._truncate,
-            deeds.Restart: self._restart,
-            deeds.AdvanceLogStart: self._advance_log_start,
-            deeds.HighWatermark: self._high_watermark,
-            deeds.Follow: lambda r, e: self.fetchers.follow(r, e.leader),
-            deeds.StopFollowing: lambda r, e: self.fetchers.unfollow(r),
-            deeds.StartedLeading: self._started_leading,
-            deeds.StoppedLeading: self._stopped_leading,
-            deeds.AlterIsr: self._isr.ask,
-            deeds.IsrChanged: self._isr_changed,
+        self._by_kind: dict[type, Callable[[Replica, Any], None]] = {
+            effect_kinds.AssignEpoch: lambda r, e: r.log.assign_epoch(e.epoch, e.start_offset),
+            effect_kinds.Truncate: self._truncate,
+            effect_kinds.Restart: self._restart,
+            effect_kinds.AdvanceLogStart: self._advance_log_start,
+            effect_kinds.HighWatermark: self._high_watermark,
+            effect_kinds.Follow: lambda r, e: self.fetchers.follow(r, e.leader),
+            effect_kinds.StopFollowing: lambda r, e: self.fetchers.unfollow(r),
+            effect_kinds.StartedLeading: self._started_leading,
+            effect_kinds.StoppedLeading: self._stopped_leading,
+            effect_kinds.AlterIsr: self._isr.ask,
+            effect_kinds.IsrChanged: self._isr_changed,
         }
 
     @property
@@ -357,44 +357,44 @@ class ReplicaManager:
                     if replica is not None and id not in replica.machine.isr and not self._stopped:
                         self.act(replica, replica.machine.brokers_changed(now_ms))
 
-    # ---- deeds
+    # ---- effects
 
     def act(self, replica: Replica, effects: Effects) -> None:
         """Do what a machine asks, in order. A failing disk ends it: the replica is offline then."""
         try:
             for effect in effects:
-                self._deeds[type(effect)](replica, effect)
+                self._by_kind[type(effect)](replica, effect)
         except LogError as error:
             append_failed(self, replica, error)
 
-    def _truncate(self, replica: Replica, effect: deeds.Truncate) -> None:
+    def _truncate(self, replica: Replica, effect: effect_kinds.Truncate) -> None:
         end = replica.log.log_end_offset
         if replica.log.truncate_to(effect.offset):
             log.info("%s: truncated from %d to %d", replica.partition, end, effect.offset)
 
-    def _restart(self, replica: Replica, effect: deeds.Restart) -> None:
+    def _restart(self, replica: Replica, effect: effect_kinds.Restart) -> None:
         log.warning("%s: started over at %d, the leader's log start", replica.partition, effect.offset)
         replica.log.truncate_fully_at(effect.offset)
         replica.log.high_watermark = replica.machine.high_watermark
 
-    def _advance_log_start(self, replica: Replica, effect: deeds.AdvanceLogStart) -> None:
+    def _advance_log_start(self, replica: Replica, effect: effect_kinds.AdvanceLogStart) -> None:
         replica.log.advance_log_start(effect.offset)
 
-    def _high_watermark(self, replica: Replica, effect: deeds.HighWatermark) -> None:
+    def _high_watermark(self, replica: Replica, effect: effect_kinds.HighWatermark) -> None:
         replica.log.high_watermark = effect.offset
         replica.committed()
 
-    def _started_leading(self, replica: Replica, effect: deeds.StartedLeading) -> None:
+    def _started_leading(self, replica: Replica, effect: effect_kinds.StartedLeading) -> None:
         replica.changed()
         for listener in self.led:
             listener(replica, effect.leader_epoch)
 
-    def _stopped_leading(self, replica: Replica, effect: deeds.StoppedLeading) -> None:
+    def _stopped_leading(self, replica: Replica, effect: effect_kinds.StoppedLeading) -> None:
         replica.changed()
         for listener in self.left:
             listener(replica)
 
-    def _isr_changed(self, replica: Replica, effect: deeds.IsrChanged) -> None:
+    def _isr_changed(self, replica: Replica, effect: effect_kinds.IsrChanged) -> None:
         self.isr_shrinks += len(effect.after) < len(effect.before)
         self.isr_expands += len(effect.after) > len(effect.before)
         log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))

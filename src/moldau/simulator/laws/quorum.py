@@ -81,7 +81,7 @@ class QuorumLaws:
         self._forget_replaced()
         hosts = ((id, driver_of(node)) for id, node in self._observer.nodes())
         # Where the metadata log's directory has failed, the node is about to end, and its log cannot be read.
-        drivers = {id: driver for id, driver in hosts if driver is not None and driver.deeds.log.dir.offline is None}
+        drivers = {id: driver for id, driver in hosts if driver is not None and driver.executor.log.dir.offline is None}
         self._last.update(drivers)  # of the dead too: what they flushed after the last look counts
         for id, driver in self._last.items():
             self._history.flushed[id] = driver.quorum.log.flushed
@@ -120,9 +120,9 @@ class QuorumLaws:
         now_ms = int(self._observer.cluster.loop.time() * 1000)
         missed: list[Any] = [Trimmed()] * (quorum.log.start - len(self._history.committed))
         self._history.committed += missed
-        persisted = driver.deeds.files.read_election()
+        persisted = driver.executor.files.read_election()
         self._persisted[id] = persisted.epoch
-        entry = _entries(driver.deeds.log)
+        entry = _entries(driver.executor.log)
         sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
         self._ask(CHECKS, sight)
         # By which voters a commit was counted was noted when it was made: they may be others by now.
@@ -191,7 +191,7 @@ class QuorumLaws:
         """R7: a log that starts late has the snapshot that ends there, in its memory and on its disk."""
         if driver._doing:  # the snapshot may be on its way to the disk
             return
-        log, files = driver.quorum.log, driver.deeds.files
+        log, files = driver.quorum.log, driver.executor.files
         points = [point for point in log.snapshots if point.offset == log.start]
         if log.start and not (points and self._observer.cluster.hosts[id].disk.exists(files.snapshot_path(points[0]))):
             self._observer.cluster.violated(f"R7: n{id} starts at {log.start}, and has no snapshot that ends there")

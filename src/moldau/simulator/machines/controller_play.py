@@ -53,12 +53,12 @@ class Play:
         for what, a, b, c in steps:
             self.do(DEEDS[what % len(DEEDS)], a, b, c)
 
-    def do(self, deed: Deed, a: int, b: int, c: int) -> None:
-        deed(self, a, b, c)
+    def do(self, action: Deed, a: int, b: int, c: int) -> None:
+        action(self, a, b, c)
         desk = self.desk
         desk.now_ms += 1
         told = ", ".join(type(record).__name__.removesuffix("Record") for record in desk.records)
-        desk.record.event(desk.now_ms - 1_000_000, f"{deed.__name__} {a} {b} {c} -> {told or 'nothing'}")
+        desk.record.event(desk.now_ms - 1_000_000, f"{action.__name__} {a} {b} {c} -> {told or 'nothing'}")
 
     def some(self, a: int, *, led: bool = False) -> tuple[str, Partition] | None:
         image = self.desk.image

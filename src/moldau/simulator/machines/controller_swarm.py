@@ -36,23 +36,23 @@ def play(seed: int, record: RunRecord) -> None:
     world = Play(elr=rng.random() < 0.6, brokers=rng.choice([3, 4, 5, 5, 6]), record=record)
     weights = [rng.choice([0.1, 1, 1, 3]) for _ in DEEDS]
     for _ in range(rng.choice([30, 80, 160])):
-        deed = rng.choices(DEEDS, weights)[0]
+        action = rng.choices(DEEDS, weights)[0]
         before = len(world.desk.image.topics), len(world.desk.image.index.moving)
-        world.do(deed, rng.randrange(256), rng.randrange(256), rng.randrange(256))
-        notice(world, deed, before)
+        world.do(action, rng.randrange(256), rng.randrange(256), rng.randrange(256))
+        notice(world, action, before)
     same_state(world)
     quiescence(world, core_of(world, rng), rng)
     same_state(world)
 
 
-def notice(world: Play, deed: Deed, before: tuple[int, int]) -> None:
+def notice(world: Play, action: Deed, before: tuple[int, int]) -> None:
     """Coverage: what the image shows now."""
     image, hit = world.desk.image, world.desk.record.coverage
     topics, moving = before
     if len(image.topics) < topics:
         hit.add("a topic was deleted")
     elif len(image.index.moving) < moving:
-        hit.add("a move was cancelled" if deed is Play.move else "a move ended")
+        hit.add("a move was cancelled" if action is Play.move else "a move ended")
     if any(broker.fenced for broker in image.brokers.values()):
         hit.add("brokers were fenced")
     if any(broker.in_controlled_shutdown for broker in image.brokers.values()):

@@ -58,17 +58,17 @@ class Members:
         self.world = GroupSimulation(auto_commit=False, record=record, **self.config)
         self.known: dict[str, Any] = {}
         self.tokens = {name: name for name in NAMES}
-        deeds: list[tuple[float, Callable[[], str | None]]] = [
+        actions: list[tuple[float, Callable[[], str | None]]] = [
             (4, self.join), (4, self.sync), (3, self.commit_offset), (3, self.heartbeat), (2, self.leave),
             (1, self.look), (1, self.something_rare), (4, self.wait), (4, self.do_their_part), (3, self.log_catches_up),
             (1, self.next_append_is_refused), (1, self.another_coordinator), (1, self.beat_on),
         ]  # fmt: skip
-        self.deeds = [deed for _, deed in deeds]
-        self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
+        self.actions = [action for _, action in actions]
+        self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in actions]
 
     def fault_phase(self) -> None:
         for _ in range(self.rng.choice([30, 60, 120])):
-            what = self.rng.choices(self.deeds, self.weights)[0]()
+            what = self.rng.choices(self.actions, self.weights)[0]()
             self.note(what or "nothing")
 
     def note(self, what: str) -> None:

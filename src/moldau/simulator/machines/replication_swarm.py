@@ -60,24 +60,24 @@ class Swarm:
         self.loss = rng.choice([0.0, 0.03, 0.06, 0.2])
         self.batches = rng.choice([1, 3, 6])
         self.order = rng.choice(["any", "any", "oldest first", "newest first"])  # the last lets old ones linger
-        deeds: list[tuple[float, Callable[[], str | None]]] = [
+        actions: list[tuple[float, Callable[[], str | None]]] = [
             (20, self.produce), (40, self.fetch), (70, self.deliver), (16, self.learn), (4, self.sweep),
             (1, self.crash), (1, self.cut_power), (5, self.restart), (4, self.elect), (6, self.unfence),
             (0.5, self.drop_messages), (1, self.bump), (0.5, self.take_away), (2, self.bring_back), (1, self.notice),
             (6, self.flush), (0.5, self.rest),
         ]  # fmt: skip
-        self.deeds = [deed for _, deed in deeds]
-        self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in deeds]
+        self.actions = [action for _, action in actions]
+        self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in actions]
 
     def run(self) -> None:
         for _ in range(self.steps):
-            self.step(self.rng.choices(self.deeds, self.weights)[0])
+            self.step(self.rng.choices(self.actions, self.weights)[0])
         settle(self.world, self.core())
 
-    def step(self, deed: Callable[[], str | None]) -> None:
+    def step(self, action: Callable[[], str | None]) -> None:
         before = self.world.watermarks()
         self.world.now_ms += self.rng.randrange(6)
-        what = deed()
+        what = action()
         if what is not None:
             self.world.done(what, before)
 
@@ -276,7 +276,7 @@ def _round(world: ReplicationSimulation) -> None:
         _do(world, f"{world.in_flight[0][0]} arrives", partial(world.deliver, 0))
 
 
-def _do(world: ReplicationSimulation, what: str, deed: Callable[[], None]) -> None:
+def _do(world: ReplicationSimulation, what: str, action: Callable[[], None]) -> None:
     before = world.watermarks()
-    deed()
+    action()
     world.done(what, before)

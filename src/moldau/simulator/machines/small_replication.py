@@ -37,8 +37,8 @@ class ReplicasScope:
         return world
 
     def moves(self, state: ReplicationState) -> Iterable[tuple[str, Callable[[], ReplicationState]]]:
-        for name, deed in _deeds(state):
-            yield name, partial(_after, state, name, deed)
+        for name, action in _actions(state):
+            yield name, partial(_after, state, name, action)
 
     def key(self, state: ReplicationState) -> str:
         nodes = [_of(node) for node in state.nodes.values()]
@@ -78,15 +78,15 @@ def _of(node: ReplicationNode) -> Any:
     )
 
 
-def _after(state: ReplicationState, name: str, deed: Callable[[ReplicationState], None]) -> ReplicationState:
+def _after(state: ReplicationState, name: str, action: Callable[[ReplicationState], None]) -> ReplicationState:
     world: ReplicationState = state.copy()  # type: ignore[assignment]
     before = world.watermarks()
-    deed(world)
+    action(world)
     world.done(name, before)
     return world
 
 
-def _deeds(state: ReplicationState) -> Iterator[tuple[str, Callable[[ReplicationState], None]]]:
+def _actions(state: ReplicationState) -> Iterator[tuple[str, Callable[[ReplicationState], None]]]:
     for me, node in state.nodes.items():
         if state.records and node.machine.role is Role.LEADER:
             yield f"produce to {me}", partial(_produce, me=me)
