@@ -84,7 +84,7 @@ class ClusterSpec:
             if home.resolve() != folder.resolve():  # a copy would start and stop the nodes of the other one
                 raise ValueError(
                     f"the cluster of {folder} was made in {home}, which its nodes' files name: it works there alone."
-                    f" Move it back, or remove {file} for a cluster of its own"
+                    " Move it back, or take another --data"
                 )
             node.pid = ours(node.pid, home)
         return spec
