@@ -7,6 +7,7 @@ namespaces, else in the proxy, which slows and resets them everywhere.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -51,12 +52,17 @@ def chaos(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Starts what this module's tests will ask for, and waits for the one that is asked for."""
     folder = tmp_path_factory.mktemp("chaos")
     running: set[subprocess.Popen[str]] = set()
+    # Copied here: pytest names the current test in the environment, and a thread that starts a program while that
+    # changes hands it memory that may be gone (execv: EFAULT).
+    environment = {**os.environ}
 
     def run(plane: str, number: int) -> Done:
         place = folder / f"{plane}-{number}"
         command = [sys.executable, "-m", "moldau.cluster.chaos", str(number), "--plane", plane, "--seed", "11"]
         command += ["--rounds", "1", "--seconds", "15", "--keep", str(place)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
             running.add(process)
             said = process.communicate()[0]
             running.discard(process)
