@@ -63,7 +63,7 @@ class FetchPartition:
 
     __slots__ = (
         "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
-        "loaded", "reader", "replica", "reported", "told_high_watermark", "told_log_start", "topic", "topic_id",
+        "loaded", "reader", "replica", "reported", "sent_high_watermark", "sent_log_start", "topic", "topic_id",
     )  # fmt: skip
 
     def __init__(self, reader: PartitionReader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
@@ -75,8 +75,8 @@ class FetchPartition:
         self.replica: Replica | None = None
         self.loaded = False
         """What it reads next was brought into memory for it."""
-        self.told_high_watermark = -1
-        self.told_log_start = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start = -1
 
     def ask(self, part: FetchRequest.FetchPartition) -> None:
         """What a request says of the partition."""
@@ -94,20 +94,22 @@ class FetchPartition:
             return False
         return self.fetch_offset < (replica.log.log_end_offset if replica_id >= 0 else replica.machine.high_watermark)
 
-    def told(self, data: Data) -> bool:
-        """Note what goes out; whether it is worth being in an incremental answer."""
-        news = bool(
+    def is_news(self, data: Data) -> bool:
+        """Whether it belongs into an incremental answer: it holds something that the reader was not sent before."""
+        return bool(
             data.records
             or data.error_code
-            or data.high_watermark != self.told_high_watermark
-            or data.log_start_offset != self.told_log_start
+            or data.high_watermark != self.sent_high_watermark
+            or data.log_start_offset != self.sent_log_start
             or data.preferred_read_replica >= 0
             or data.diverging_epoch.epoch >= 0
         )
-        # Who is told where histories part takes nothing else from the answer: the watermark is told again (L3).
-        self.told_high_watermark = -1 if data.diverging_epoch.epoch >= 0 else data.high_watermark
-        self.told_log_start = data.log_start_offset
-        return news
+
+    def note_sent(self, data: Data) -> None:
+        """Remember what the reader is sent, for ``is_news``."""
+        # Who is told where histories part takes nothing else from the answer: the watermark is sent again (L3).
+        self.sent_high_watermark = -1 if data.diverging_epoch.epoch >= 0 else data.high_watermark
+        self.sent_log_start = data.log_start_offset
 
     # ---- what its replica tells it
 

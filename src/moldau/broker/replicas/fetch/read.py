@@ -114,7 +114,7 @@ def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
     asked.reported = True
     # A follower drops what answers speak of an older epoch or position of its, and fetches anew: the watermark is told
     # again then, or a quiet partition's would stay behind for good (L3).
-    asked.told_high_watermark = -1
+    asked.sent_high_watermark = -1
     fetch = FollowerFetch(
         reader.terms.replica_id,
         reader.terms.broker_epoch,

@@ -214,7 +214,7 @@ class FetchReader:
                 data.error_code
                 or data.diverging_epoch.epoch >= 0
                 or data.preferred_read_replica >= 0
-                or data.log_start_offset != asked.told_log_start >= 0
+                or data.log_start_offset != asked.sent_log_start >= 0
             )
             if at_once:
                 look.urgent = True
@@ -223,7 +223,7 @@ class FetchReader:
             self.unread.pop(key, None)
             look.size += length
             look.left -= length
-            if at_once or length or data.high_watermark != asked.told_high_watermark:
+            if at_once or length or data.high_watermark != asked.sent_high_watermark:
                 self.unread[key] = asked  # at the end: next time the others come first
 
     def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
@@ -267,7 +267,7 @@ class FetchReader:
     def _put(self, found: list[tuple[FetchPartition, Data]], response: FetchResponse, topics: Topics) -> None:
         """Put these partitions with their topics; name the leaders of what is not here (KIP-951)."""
         for asked, data in found:
-            asked.told(data)
+            asked.note_sent(data)
             if data.records:
                 self._count(asked, len(data.records))
             topic = topics.get(asked.key[0])

@@ -44,14 +44,14 @@ class FetchSession(FetchReader):
         if self._opening:
             self._opening = False
             return super().respond(found)
-        return self.build([(asked, data) for asked, data in found if asked.told(data)])
+        return self.build([(asked, data) for asked, data in found if asked.is_news(data)])
 
     def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses."""
         if self._opening:
             self._opening = False
             return (yield from super().respond_in_slices(found))
-        return (yield from self._build_on([(asked, data) for asked, data in found if asked.told(data)]))
+        return (yield from self._build_on([(asked, data) for asked, data in found if asked.is_news(data)]))
 
 
 class FetchSessionCache:
