@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-def test_each_deed_is_measured_on_simulated_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_action_is_measured_on_simulated_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2]))
     from bench.simulated import Watch, measure
 

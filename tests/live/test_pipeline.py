@@ -29,13 +29,13 @@ from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
 from moldau.pipeline.books import Line, balances, outcomes
 from moldau.pipeline.lint import lint_file
+from moldau.pipeline.positions import lags, plan, reset_cost, verified
 from moldau.pipeline.reading import load
 from moldau.pipeline.registry.double import RegistryDouble
 from moldau.pipeline.replays import Replays
 from moldau.pipeline.resetting import reset
 from moldau.pipeline.running import Ended, Runner
 from moldau.pipeline.spec import Pipeline
-from moldau.pipeline.standing import lags, plan, reset_cost, verified
 from moldau.spark import session
 from moldau.spark.sink import once
 from moldau.spark.tables import Table

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 
-from moldau.cluster.standing import ask_zookeeper
+from moldau.cluster.serving import ask_zookeeper
 from moldau.ports.zookeeper import NoNode
 from moldau.zookeeper.session import Session
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from moldau.admin.probe import why_not_kafka
 from moldau.cluster.cluster import Cluster
 from moldau.cluster.nodes import HOST, NodeSpec, is_alive, is_paused
-from moldau.cluster.standing import brief_client, is_broker
+from moldau.cluster.serving import brief_client, is_broker
 from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:

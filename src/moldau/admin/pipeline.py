@@ -113,11 +113,11 @@ def lint(files: tuple[Path, ...], output: str) -> None:
 @OUTPUT
 def plan(file: Path, output: str) -> None:
     """Show what a run would do now: where it begins, which tables are new, what is left to read. Writes nothing."""
-    from moldau.pipeline import standing
+    from moldau.pipeline import positions
 
     pipeline, folder = open_file(file)
     with explained():
-        steps = standing.plan(pipeline, folder)
+        steps = positions.plan(pipeline, folder)
     rows = [{"what": one.what, "how": one.how, "changes": one.changes} for one in steps]
     show(rows, output, ("what", "how", "changes"))
 
@@ -241,13 +241,13 @@ def status(file: Path, verify: bool, every_s: float | None, output: str) -> None
 @OUTPUT
 def lag(file: Path, every_s: float | None, output: str) -> None:
     """Show where the pipeline is in each partition, and how many offsets are left."""
-    from moldau.pipeline import standing
+    from moldau.pipeline import positions
 
     pipeline, folder = open_file(file)
 
     def draw() -> None:
         with explained():
-            found = standing.lags(pipeline, folder)
+            found = positions.lags(pipeline, folder)
         rows = [
             {"topic": one.topic, "partition": one.partition, "position": one.position, "end": one.end, "lag": one.lag}
             for one in found
@@ -268,20 +268,20 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     What lies before the pipeline's position is read again, and stands in the tables twice; what lies behind it and
     before the new one is left out. --dry-run says how much that is.
     """
-    from moldau.pipeline import standing
+    from moldau.pipeline import positions
     from moldau.pipeline.resetting import reset as carry_out
 
     pipeline, folder = open_file(file)
     with explained():
-        to, again, left_out = standing.reset_cost(pipeline, folder, start)
+        to, again, left_out = positions.reset_cost(pipeline, folder, start)
         told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
-        print(f"{pipeline.name} would begin at {standing.as_start(to)}: {told}")
+        print(f"{pipeline.name} would begin at {positions.as_start(to)}: {told}")
         if dry_run:
             return
         if not yes and not click.confirm("Do it?", err=True):
             fail("nothing was done")
         with folder.locked():
-            aside = carry_out(pipeline, folder, standing.as_start(to))
+            aside = carry_out(pipeline, folder, positions.as_start(to))
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
 
 
@@ -340,7 +340,7 @@ def _waiting(file: Path, stage: str | None) -> list[Group]:
 
 
 def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
-    from moldau.pipeline import books, standing
+    from moldau.pipeline import books, positions
 
     state, last = folder.state(), folder.books.last()
     totals = last.totals if last is not None else books.Totals()
@@ -348,7 +348,7 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
     rows = _topic_rows(totals)
     sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
     if verify:
-        sinks = standing.verified(pipeline, totals)
+        sinks = positions.verified(pipeline, totals)
         balanced = balanced and all(one["there"] in (None, one["rows"]) for one in sinks)
     whole = {
         "pipeline": pipeline.name,

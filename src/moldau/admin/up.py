@@ -20,7 +20,7 @@ from moldau.admin.output import show, show_one
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES
 from moldau.cluster.nodes import ClusterSpec, is_alive, setting
-from moldau.cluster.standing import zookeeper_trouble
+from moldau.cluster.serving import zookeeper_trouble
 from moldau.cluster.stopping import Ending
 from moldau.model.broker_config import BROKER_KEYS
 

@@ -35,7 +35,7 @@ from moldau.cluster.nodes import (
     send,
     wait_gone,
 )  # fmt: skip
-from moldau.cluster.standing import brief_client, foreign_zookeeper, is_told
+from moldau.cluster.serving import brief_client, foreign_zookeeper, is_told
 from moldau.cluster.stopping import Ending, Gone, stop_nodes
 from moldau.ports.zookeeper import ZooKeeperError
 from moldau.zookeeper.payload import BadZnode

@@ -47,10 +47,10 @@ Shape = dict[str, Any]
 """What a change record says besides whose it is: field -> value, lists as tuples."""
 
 
-class PartitionStanding:
+class LeaderEligibility:
     """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers.
 
-    Ten thousand partitions of a broker that dies stand in a dozen different ways: what becomes of each way is worked
+    Ten thousand partitions of a broker that dies are in a dozen different states: what becomes of each state is worked
     out once (``shapes``).
     """
 
@@ -73,11 +73,11 @@ class PartitionStanding:
         self.shapes: dict[tuple[Any, ...], Shape | None] = {}
         """Everything that a change is made from -> what it changes."""
 
-    def at(self, view: DecisionContext) -> PartitionStanding:
+    def at(self, view: DecisionContext) -> LeaderEligibility:
         """The same in another look at the world: this one, where it is the look that this one has."""
         if view is self.view:
             return self
-        return PartitionStanding(view, leaving=self.leaving, arriving=self.arriving, lost_tail=self.lost_tail)
+        return LeaderEligibility(view, leaving=self.leaving, arriving=self.arriving, lost_tail=self.lost_tail)
 
     def active(self, broker_id: int) -> bool:
         known = self._active.get(broker_id)
@@ -111,19 +111,19 @@ class _Target(NamedTuple):
 
 
 def change(
-    partition: Partition, topic: str, wish: DesiredState, standing: PartitionStanding
+    partition: Partition, topic: str, wish: DesiredState, eligibility: LeaderEligibility
 ) -> PartitionChangeRecord | None:
     """The record that makes ``wish`` come true for a partition of ``topic``, or None when nothing changes."""
-    view, shapes = standing.view, standing.shapes
+    view, shapes = eligibility.view, eligibility.shapes
     min_isr, unclean = view.min_isr(topic) if view.elr else 0, view.unclean(topic)
     if wish.directories is None:
         leader, alike = partition.leader, partition[_AFTER_EPOCHS:]
         key = (partition.replicas, partition.isr, leader, alike, wish, min_isr, unclean)
         if key not in shapes:
-            shapes[key] = _work_out(partition, wish, standing, min_isr, unclean=unclean)
+            shapes[key] = _work_out(partition, wish, eligibility, min_isr, unclean=unclean)
         shape = shapes[key]
     else:
-        shape = _work_out(partition, wish, standing, min_isr, unclean=unclean)
+        shape = _work_out(partition, wish, eligibility, min_isr, unclean=unclean)
     if shape is None:
         return None
     record = PartitionChangeRecord(partition_id=partition.id, topic_id=partition.topic_id)
@@ -133,24 +133,24 @@ def change(
 
 
 def _work_out(
-    partition: Partition, wish: DesiredState, standing: PartitionStanding, min_isr: int, *, unclean: bool
+    partition: Partition, wish: DesiredState, eligibility: LeaderEligibility, min_isr: int, *, unclean: bool
 ) -> Shape | None:
     """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
-    view = standing.view
+    view = eligibility.view
     target = _wished(partition, wish)
-    active_isr = tuple(r for r in target.isr if standing.active(r))
+    active_isr = tuple(r for r in target.isr if eligibility.active(r))
     # An ISR of the dead is all we know without an ELR: it is kept, so that one of its members may lead on return.
     if active_isr or view.elr:
         target = target._replace(isr=active_isr)
     else:
         # Not all of the dead are equal: who came back without its tail must not lead while another may still return.
-        whole = tuple(r for r in target.isr if r not in standing.lost_tail)
+        whole = tuple(r for r in target.isr if r not in eligibility.lost_tail)
         target = target._replace(isr=whole or target.isr)
     if active_isr:
         target = _completed(target)
-    target = _with_elr(partition, target, min_isr, standing.lost_tail)
+    target = _with_elr(partition, target, min_isr, eligibility.lost_tail)
     how = wish.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
-    target = _elected(partition, target, standing.live(partition), how)
+    target = _elected(partition, target, eligibility.live(partition), how)
     if target.leader != NO_LEADER:
         target = _completed(target)  # an unclean leader alone may be all that the move wanted
     if _suffices(target, min_isr):

@@ -11,7 +11,7 @@ from itertools import chain
 from moldau.controller import failures
 from moldau.controller.asks import ElectionType, ElectLeaders, ElectUncleanLeaders, RebalanceLeaders
 from moldau.controller.batched import Work, batched, looked_through
-from moldau.controller.change import DesiredState, ElectionMode, PartitionStanding, change
+from moldau.controller.change import DesiredState, ElectionMode, LeaderEligibility, change
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
@@ -29,16 +29,16 @@ def elect_leaders(view: DecisionContext, ask: ElectLeaders) -> Work:
     needed_only = ask.partitions is None
     named = _needy(view, ask.election_type) if ask.partitions is None else ask.partitions
     done: set[tuple[str, int]] = set()
-    standing = PartitionStanding(view)
+    eligibility = LeaderEligibility(view)
 
     def elect(view: DecisionContext, name: tuple[str, int]) -> tuple[list[Message], tuple[str, int, Problem] | None]:
-        nonlocal standing
+        nonlocal eligibility
         if name in done:
             return [], None
         done.add(name)
-        standing = standing.at(view)
+        eligibility = eligibility.at(view)
         records: list[Message] = []
-        problem = _elect(standing, *name, ask.election_type, records)
+        problem = _elect(eligibility, *name, ask.election_type, records)
         return records, None if needed_only and problem.code is Code.ELECTION_NOT_NEEDED else (*name, problem)
 
     records, results = yield from batched(view, named, elect)
@@ -51,8 +51,10 @@ def _needy(view: DecisionContext, election_type: int) -> Iterator[tuple[str, int
     return ((topics[key[0]].name, key[1]) for key in tuple(keys) if key[0] in topics)
 
 
-def _elect(standing: PartitionStanding, topic: str, number: int, election_type: int, records: list[Message]) -> Problem:
-    found = standing.view.image.topic(topic)
+def _elect(
+    eligibility: LeaderEligibility, topic: str, number: int, election_type: int, records: list[Message]
+) -> Problem:
+    found = eligibility.view.image.topic(topic)
     partition = None if found is None else found.partitions.get(number)
     if partition is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{number}")
@@ -64,7 +66,7 @@ def _elect(standing: PartitionStanding, topic: str, number: int, election_type: 
         needed, wish, failure = partition.leader == NO_LEADER, _UNCLEAN, Code.ELIGIBLE_LEADERS_NOT_AVAILABLE
     if not needed:
         return Problem(Code.ELECTION_NOT_NEEDED, "The partition has the leader asked for.")
-    record = change(partition, topic, wish, standing)
+    record = change(partition, topic, wish, eligibility)
     if record is None or record.leader < 0 or (wish is _PREFERRED and record.leader != partition.replicas[0]):
         return Problem(failure, "The replica asked for is not live and in sync.")
     records.append(record)
@@ -85,19 +87,19 @@ def rebalance_leaders(view: DecisionContext, ask: RebalanceLeaders) -> Work:
     for key, id in found:
         astray.setdefault(id, []).append(key)
     imbalanced_ids = [id for id in sorted(astray) if imbalanced(view, id, len(astray[id]))]
-    standing, most = PartitionStanding(view), view.settings.max_elections
+    eligibility, most = LeaderEligibility(view), view.settings.max_elections
     count, more = 0, False
 
     def give_back(view: DecisionContext, key: Key) -> tuple[list[Message], None]:
-        nonlocal standing, count, more
-        standing = standing.at(view)
+        nonlocal eligibility, count, more
+        eligibility = eligibility.at(view)
         partition = view.image.partition(*key)
-        if partition is None or not _can_lead(standing, partition):
+        if partition is None or not _can_lead(eligibility, partition):
             return [], None
         if count >= most:
             more = True
             return [], None
-        record = change(partition, view.image.topics[key[0]].name, _PREFERRED, standing)
+        record = change(partition, view.image.topics[key[0]].name, _PREFERRED, eligibility)
         count += record is not None
         return [] if record is None else [record], None
 
@@ -110,9 +112,9 @@ def imbalanced(view: DecisionContext, broker_id: int, astray: int) -> bool:
     return astray * 100 > view.settings.imbalance_percentage * view.image.index.preferred[broker_id]
 
 
-def _can_lead(standing: PartitionStanding, partition: Partition) -> bool:
+def _can_lead(eligibility: LeaderEligibility, partition: Partition) -> bool:
     first = partition.replicas[0]
-    return first in partition.isr and standing.live(partition)(first)
+    return first in partition.isr and eligibility.live(partition)(first)
 
 
 def elect_unclean_leaders(view: DecisionContext, ask: ElectUncleanLeaders) -> Work:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.controller.change import DesiredState, PartitionStanding, change
+from moldau.controller.change import DesiredState, LeaderEligibility, change
 from moldau.controller.facts import DecisionContext
 from moldau.image.partition import NO_LEADER, Key
 from moldau.wire.records.metadata import BrokerRegistrationChangeRecord
@@ -42,14 +42,14 @@ def take_stock(view: DecisionContext, dead: Iterable[int], back: Iterable[int]) 
 def settle(view: DecisionContext, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
     """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
     keys = {**view.image.index.led.get(NO_LEADER, {}), **concerned(view, gone)}
-    return changes(PartitionStanding(view, leaving=gone, lost_tail=lost_tail), keys)
+    return changes(LeaderEligibility(view, leaving=gone, lost_tail=lost_tail), keys)
 
 
 def unfence(view: DecisionContext, broker_id: int) -> list[Message]:
     """Records that unfence a broker, and elect for partitions that had nobody."""
     records: list[Message] = [mark_unfenced(view, broker_id)]
-    standing = PartitionStanding(view, arriving=frozenset({broker_id}))
-    records += changes(standing, view.image.index.led.get(NO_LEADER, ()))
+    eligibility = LeaderEligibility(view, arriving=frozenset({broker_id}))
+    records += changes(eligibility, view.image.index.led.get(NO_LEADER, ()))
     return records
 
 
@@ -65,7 +65,7 @@ def begin_shutdown(view: DecisionContext, broker_id: int) -> list[Message]:
 
 def leave(view: DecisionContext, gone: frozenset[int]) -> list[Message]:
     """Changes that take brokers out of the ISRs that they are in and the leads that they hold."""
-    return changes(PartitionStanding(view, leaving=gone), concerned(view, gone))
+    return changes(LeaderEligibility(view, leaving=gone), concerned(view, gone))
 
 
 def concerned(view: DecisionContext, gone: Iterable[int], *, lost_tail: bool = False) -> dict[Key, None]:
@@ -97,7 +97,7 @@ def distrust(view: DecisionContext, broker_id: int) -> list[Message]:
     Without an ELR the sole member of an ISR stays in it, being all there is.
     """
     gone = frozenset({broker_id})
-    return changes(PartitionStanding(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
+    return changes(LeaderEligibility(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
 
 
 def lose_directories(view: DecisionContext, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
@@ -106,7 +106,7 @@ def lose_directories(view: DecisionContext, broker_id: int, offline: Iterable[by
     lost = frozenset(offline) & frozenset(broker.log_dirs)
     if not lost:
         return []
-    records = changes(PartitionStanding(view, leaving=frozenset({broker_id})), in_directories(view, broker_id, lost))
+    records = changes(LeaderEligibility(view, leaving=frozenset({broker_id})), in_directories(view, broker_id, lost))
     left = [d for d in broker.log_dirs if d not in lost]
     if left:  # with none left the broker stops itself; an empty list means "no change" in this record
         records.append(_mark(view, broker_id, log_dirs=left))
@@ -121,12 +121,12 @@ def in_directories(view: DecisionContext, broker_id: int, lost: Iterable[bytes])
 
 def elect_leaderless(view: DecisionContext, keys: Iterable[Key]) -> list[Message]:
     """Changes for leaderless partitions among ``keys``, by whatever election their topics allow now."""
-    return changes(PartitionStanding(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
+    return changes(LeaderEligibility(view), (key for key in keys if view.image.at(key).leader == NO_LEADER))
 
 
 def restate(view: DecisionContext, keys: Iterable[Key]) -> list[Message]:
     """Changes that bring partitions into line with settings that are about to change."""
-    return changes(PartitionStanding(view), keys)
+    return changes(LeaderEligibility(view), keys)
 
 
 def _mark(
@@ -142,12 +142,12 @@ def _mark(
     )
 
 
-def changes(standing: PartitionStanding, keys: Iterable[Key]) -> list[Message]:
+def changes(eligibility: LeaderEligibility, keys: Iterable[Key]) -> list[Message]:
     """The changes that bring partitions into line with who may lead."""
-    image = standing.view.image
+    image = eligibility.view.image
     records: list[Message] = []
     for key in sorted(keys):  # sets have no order that two processes share, and a decision must be repeatable
-        record = change(image.at(key), image.topics[key[0]].name, _AS_IS, standing)
+        record = change(image.at(key), image.topics[key[0]].name, _AS_IS, eligibility)
         if record is not None:
             records.append(record)
     return records

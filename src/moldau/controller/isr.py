@@ -7,7 +7,7 @@ leader itself may ask is decided in ``moldau.replication``.
 from __future__ import annotations
 
 from moldau.controller.asks import AlterPartition, IsrChange
-from moldau.controller.change import DesiredState, PartitionStanding, change
+from moldau.controller.change import DesiredState, LeaderEligibility, change
 from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import IsrResult, PartitionsAltered, Refused
 from moldau.image.partition import NO_LEADER_CHANGE, Key, Partition, Recovery, merged
@@ -24,7 +24,7 @@ def alter_partition(view: DecisionContext, ask: AlterPartition) -> Decision:
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     records: list[Message] = []
     results = []
-    standing = PartitionStanding(view)
+    eligibility = LeaderEligibility(view)
     done: set[Key] = set()
     for wish in ask.changes:
         code = Code.INVALID_REQUEST if wish.key in done else _refusal(view, ask, wish)
@@ -35,7 +35,7 @@ def alter_partition(view: DecisionContext, ask: AlterPartition) -> Decision:
         partition = view.image.at(wish.key)
         isr = tuple(broker_id for broker_id, _ in wish.isr)
         topic = view.image.topics[wish.key[0]].name
-        record = change(partition, topic, DesiredState(isr=isr, recovery=wish.recovery), standing)
+        record = change(partition, topic, DesiredState(isr=isr, recovery=wish.recovery), eligibility)
         if record is None:
             results.append(IsrResult(key=wish.key, code=Code.NONE, partition=partition))
             continue

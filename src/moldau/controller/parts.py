@@ -13,7 +13,7 @@ from typing import Any
 
 from moldau.controller import failures
 from moldau.controller.asks import RemainingPartitions
-from moldau.controller.change import PartitionStanding
+from moldau.controller.change import LeaderEligibility
 from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import Moved
 from moldau.image.partition import NO_LEADER, Key
@@ -72,7 +72,7 @@ def change_remaining(view: DecisionContext, ask: RemainingPartitions) -> Decisio
     if leaving:
         keys = failures.still_concerned(view, leaving, keys, lost_tail=ask.lost_tail)
     lost_tail = leaving if ask.lost_tail else frozenset()
-    records = failures.changes(PartitionStanding(view, leaving=leaving, lost_tail=lost_tail), keys)
+    records = failures.changes(LeaderEligibility(view, leaving=leaving, lost_tail=lost_tail), keys)
     sessions = {}
     for id in sorted(leaving):
         session = view.soft.sessions.get(id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, ListPartitionReassignments, Move
 from moldau.controller.batched import Work, batched
-from moldau.controller.change import DesiredState, PartitionStanding, change
+from moldau.controller.change import DesiredState, LeaderEligibility, change
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import DirsAssigned, ReassignmentsAltered, ReassignmentsListed, Refused
@@ -50,7 +50,7 @@ def _move(view: DecisionContext, move: Move, records: list[Message], any_factor:
     problem = problem or _dead_newcomer(view, partition, move.replicas)
     if problem is not None:
         return problem
-    record = change(partition, move.topic, _wish(partition, move.replicas), PartitionStanding(view))
+    record = change(partition, move.topic, _wish(partition, move.replicas), LeaderEligibility(view))
     if record is not None:
         records.append(record)
     return FINE
@@ -81,14 +81,14 @@ def _cancel(view: DecisionContext, topic: str, partition: Partition, records: li
     if not partition.reassigning:
         return Problem(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     replicas = partition.original_replicas
-    standing = PartitionStanding(view)
+    eligibility = LeaderEligibility(view)
     isr = tuple(r for r in partition.isr if r in replicas)
-    if not isr and not (view.unclean(topic) and any(map(standing.live(partition), replicas))):
+    if not isr and not (view.unclean(topic) and any(map(eligibility.live(partition), replicas))):
         return Problem(
             Code.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert {topic}:{partition.id}: it would require an unclean leader election.",
         )
-    record = change(partition, topic, DesiredState(isr=isr, replicas=replicas, adding=(), removing=()), standing)
+    record = change(partition, topic, DesiredState(isr=isr, replicas=replicas, adding=(), removing=()), eligibility)
     if record is not None:
         records.append(record)
     return FINE
@@ -113,7 +113,7 @@ def assign_directories(view: DecisionContext, ask: AssignReplicasToDirs) -> Work
     if view.stale(ask.broker_id, ask.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     done: set[Key] = set()
-    standing = {online: _standing(view, ask.broker_id, online) for online in (True, False)}
+    eligibility = {online: _eligibility(view, ask.broker_id, online) for online in (True, False)}
 
     def assign(view: DecisionContext, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
         directory, key = item
@@ -124,9 +124,9 @@ def assign_directories(view: DecisionContext, ask: AssignReplicasToDirs) -> Work
         if code is not Code.NONE:
             return [], (directory, key, code)
         online = view.image.brokers[ask.broker_id].has_online_dir(directory)
-        standing[online] = standing[online].at(view)
+        eligibility[online] = eligibility[online].at(view)
         wish = DesiredState(directories={ask.broker_id: directory})
-        record = change(view.image.at(key), view.image.topics[key[0]].name, wish, standing[online])
+        record = change(view.image.at(key), view.image.topics[key[0]].name, wish, eligibility[online])
         return [] if record is None else [record], (directory, key, code)
 
     named = ((directory, key) for directory, keys in ask.directories.items() for key in keys)
@@ -134,9 +134,9 @@ def assign_directories(view: DecisionContext, ask: AssignReplicasToDirs) -> Work
     return Decision(records, DirsAssigned(partitions=tuple(results)))
 
 
-def _standing(view: DecisionContext, broker_id: int, online: bool) -> PartitionStanding:
+def _eligibility(view: DecisionContext, broker_id: int, online: bool) -> LeaderEligibility:
     """As partitions stand whose replica on a broker lies in a directory that is online, or not."""
-    return PartitionStanding(view, leaving=frozenset() if online else frozenset({broker_id}))
+    return LeaderEligibility(view, leaving=frozenset() if online else frozenset({broker_id}))
 
 
 def _not_there(view: DecisionContext, key: Key, broker_id: int) -> Code:

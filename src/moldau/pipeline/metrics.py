@@ -1,7 +1,7 @@
 """What a pipeline's process shows to Prometheus: its books and its lag, as ``/metrics`` over HTTP.
 
 Books are read and the cluster is asked when somebody looks. Where the cluster cannot be asked the lag is left out, and
-``moldau_pipeline_lag_known`` is 0. Read next: books.py, standing.py.
+``moldau_pipeline_lag_known`` is 0. Read next: books.py, positions.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from moldau.broker.metrics.text import CONTENT_TYPE, Family, page
-from moldau.pipeline import books, standing
+from moldau.pipeline import books, positions
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.spec import Pipeline
 
@@ -63,7 +63,7 @@ def _of_lag(pipeline: Pipeline, folder: Folder) -> Iterable[Family]:
     lag = Family("moldau_pipeline_lag_offsets", "Offsets between where the pipeline is and the log's end.")
     known = Family("moldau_pipeline_lag_known", "1 when the cluster could be asked for the ends of its logs.")
     try:
-        found = standing.lags(pipeline, folder)
+        found = positions.lags(pipeline, folder)
     except Exception:  # the cluster, its addresses or the topics: scraping goes on, and says that it is not known
         found = None
     known.add(int(found is not None), pipeline=pipeline.name)

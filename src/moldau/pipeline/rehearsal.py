@@ -13,10 +13,10 @@ from moldau.pipeline import stages
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.folder import Folder
+from moldau.pipeline.positions import as_start, lags
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline
-from moldau.pipeline.standing import as_start, lags
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,7 +29,7 @@ def z7_znodes_rebuild_the_image(image: Image, survey: Survey) -> None:
     reading = read(survey, lambda: b"")
     assert not reading.repairs, f"topics without an id: {reading.repairs}"
     assert not reading.bad, f"znodes that cannot be read: {reading.bad}"
-    assert not reading.standing.unborn, f"partitions that were never born: {reading.standing.unborn}"
+    assert not reading.known_znodes.unborn, f"partitions that were never born: {reading.known_znodes.unborn}"
     read_again = Image()
     for record in reading.records:
         read_again.apply(record)

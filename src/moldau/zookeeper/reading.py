@@ -18,9 +18,9 @@ from moldau.model.value import field, value
 from moldau.ports.zookeeper import Op, Set, Stat
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths, settings
+from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import parse_config
 from moldau.zookeeper.payload import LONG_MAX, BadZnode
-from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.znodes import (
     Assignment,
     BrokerZnode,
@@ -69,14 +69,14 @@ class Reading(NamedTuple):
     """What a survey means.
 
     ``repairs``: topics from before topic ids get one, which must be written before anything else is. ``bad``: what
-    could not be read, and was left out; what of it nobody may decide about is in ``standing.unread``. ``since``: broker
-    -> the oldest broker epoch under which a state has it in the ISR, or, where the state does not say, the transaction
-    that wrote it; whoever registered later is another process than was in sync then. ``lives``: registered broker ->
-    since when its process lives.
+    could not be read, and was left out; what of it nobody may decide about is in ``known_znodes.unread``. ``since``:
+    broker -> the oldest broker epoch under which a state has it in the ISR, or, where the state does not say, the
+    transaction that wrote it; whoever registered later is another process than was in sync then. ``lives``: registered
+    broker -> since when its process lives.
     """
 
     records: list[Any]
-    standing: Standing
+    known_znodes: KnownZnodes
     repairs: list[Op]
     bad: list[BadZnode]
     since: dict[int, int]
@@ -96,15 +96,15 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
 
 def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Generator[None, None, Reading]:
     """The same, with a pause after every ``step`` partitions."""
-    standing = Standing()
-    standing.add(survey.present)
+    known_znodes = KnownZnodes()
+    known_znodes.add(survey.present)
     found: list[Any] = []
     repairs: list[Op] = []
     bad: list[BadZnode] = []
     since: dict[int, int] = {}
     lives: dict[int, int] = {}
     spent = 0
-    found += _features(survey, standing, bad)
+    found += _features(survey, known_znodes, bad)
     for id in sorted(survey.brokers):
         data, stat = survey.brokers[id]
         try:
@@ -116,7 +116,7 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
             bad.append(error)
     names: dict[bytes, str] = {}
     for name in sorted(survey.topics):
-        topic = _topic(name, survey, standing, names, bad)
+        topic = _topic(name, survey, known_znodes, names, bad)
         if topic.id is None:
             topic = topic._replace(id=new_id())
             repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
@@ -126,15 +126,15 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
         numbers = sorted(topic.partitions)
         for at in range(0, len(numbers), step):
             some = numbers[at : at + step]
-            found += _partition_records(topic, some, survey, _Noted(standing, bad, since))
+            found += _partition_records(topic, some, survey, _Noted(known_znodes, bad, since))
             spent += len(some)
             if spent >= step:
                 spent = 0
                 yield
-        _note_topic(topic, survey, standing)
-    found += _settings(survey, standing, bad)
-    found += _producer_ids(survey, standing, bad)
-    return Reading(found, standing, repairs, bad, since, lives)
+        _note_topic(topic, survey, known_znodes)
+    found += _settings(survey, known_znodes, bad)
+    found += _producer_ids(survey, known_znodes, bad)
+    return Reading(found, known_znodes, repairs, bad, since, lives)
 
 
 def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerRecord:
@@ -202,11 +202,11 @@ def born(
     )
 
 
-def _features(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[Any]:
+def _features(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Any]:
     """Levels of features. Those that cannot be read are as if nobody had set any."""
     if survey.feature is None:
         return []
-    standing.add((paths.FEATURE,))
+    known_znodes.add((paths.FEATURE,))
     try:
         survey.check(paths.FEATURE)
         feature = parse_feature(survey.feature)
@@ -217,18 +217,18 @@ def _features(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[A
     return [records.FeatureLevelRecord(name=name, feature_level=levels[name]) for name in sorted(levels)]
 
 
-def _producer_ids(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[Any]:
+def _producer_ids(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Any]:
     """Which producer id is next. Where that cannot be read none is left, for an id that is given out twice would let
     one producer's batches pass for another's."""
     if survey.producer_ids is None:
         return []
-    standing.add((paths.PRODUCER_IDS,))
+    known_znodes.add((paths.PRODUCER_IDS,))
     try:
         survey.check(paths.PRODUCER_IDS)
         block = parse_producer_ids(survey.producer_ids[0])
     except BadZnode as error:
         bad.append(error)
-        standing.unread[paths.PRODUCER_IDS] = survey.written(paths.PRODUCER_IDS, survey.producer_ids[1])
+        known_znodes.unread[paths.PRODUCER_IDS] = survey.written(paths.PRODUCER_IDS, survey.producer_ids[1])
         block = ProducerIdBlock(-1, 0, LONG_MAX - 1)
     if block is None:
         return []
@@ -236,7 +236,7 @@ def _producer_ids(survey: Survey, standing: Standing, bad: list[BadZnode]) -> li
 
 
 def _topic(
-    name: str, survey: Survey, standing: Standing, names: Mapping[bytes, str], bad: list[BadZnode]
+    name: str, survey: Survey, known_znodes: KnownZnodes, names: Mapping[bytes, str], bad: list[BadZnode]
 ) -> TopicZnode:
     """A topic's znode. One that cannot be read is a topic without partitions, so that nobody takes its name."""
     data, stat = survey.topics[name]
@@ -247,7 +247,7 @@ def _topic(
             raise BadZnode(paths.topic(name), f"topic_id is that of topic {names[topic.id]}")
     except BadZnode as error:
         bad.append(error)
-        standing.unread[paths.topic(name)] = survey.written(paths.topic(name), stat)
+        known_znodes.unread[paths.topic(name)] = survey.written(paths.topic(name), stat)
         return TopicZnode(name, hashlib.sha256(name.encode()).digest()[:16], {})
     return topic
 
@@ -255,7 +255,7 @@ def _topic(
 class _Noted(NamedTuple):
     """What is noted of a survey beside its records."""
 
-    standing: Standing
+    known_znodes: KnownZnodes
     bad: list[BadZnode]
     since: dict[int, int]
 
@@ -274,8 +274,8 @@ def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, no
                 known = parse_state(topic.name, number, data)
             except BadZnode as error:
                 noted.bad.append(error)
-                noted.standing.unread[path] = survey.written(path, stat)
-                noted.standing.set_apart.setdefault(topic.name, {})[number] = topic.partitions[number]
+                noted.known_znodes.unread[path] = survey.written(path, stat)
+                noted.known_znodes.set_apart.setdefault(topic.name, {})[number] = topic.partitions[number]
                 continue
             record = partition_record(topic.id, number, topic.partitions[number], known, stat)
             found.append(record)
@@ -291,12 +291,12 @@ def _lived(state: StateZnode, written: int) -> Iterable[tuple[int, int]]:
     return zip(state.isr, state.isr_epochs or (written,) * len(state.isr), strict=True)
 
 
-def _note_topic(topic: TopicZnode, survey: Survey, standing: Standing) -> None:
-    standing.add((paths.topic(topic.name),))
+def _note_topic(topic: TopicZnode, survey: Survey, known_znodes: KnownZnodes) -> None:
+    known_znodes.add((paths.topic(topic.name),))
     unborn = {}
     for number, assignment in topic.partitions.items():
         if (topic.name, number) in survey.states:
-            standing.add(
+            known_znodes.add(
                 (
                     paths.partitions(topic.name),
                     paths.partition(topic.name, number),
@@ -306,25 +306,25 @@ def _note_topic(topic: TopicZnode, survey: Survey, standing: Standing) -> None:
         else:
             unborn[number] = assignment
     if unborn:
-        standing.unborn[topic.name] = unborn
+        known_znodes.unborn[topic.name] = unborn
 
 
-def _settings(survey: Survey, standing: Standing, bad: list[BadZnode]) -> list[Any]:
+def _settings(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Any]:
     found: list[Any] = []
     for entity in sorted(survey.configs):
         try:
             survey.check(paths.config(entity))
-            standing.settings[entity] = parse_config(entity, survey.configs[entity])
+            known_znodes.settings[entity] = parse_config(entity, survey.configs[entity])
         except BadZnode as error:
-            standing.settings[entity] = {}
+            known_znodes.settings[entity] = {}
             bad.append(error)
             if error.path in survey.denied:
-                standing.unread[error.path] = -1
-        standing.add((paths.config(entity),))
+                known_znodes.unread[error.path] = -1
+        known_znodes.add((paths.config(entity),))
         kind, _, name = entity.partition("/")
         if kind == "topics" and paths.plain(name) not in survey.topics:
             continue  # left behind by a deletion that was cut short: it is nobody's
-        good, complaints = settings.judged(entity, standing.settings[entity])
+        good, complaints = settings.judged(entity, known_znodes.settings[entity])
         bad += [BadZnode(paths.config(entity), complaint) for complaint in complaints]
         found += settings.records_of(entity, good)
     return found

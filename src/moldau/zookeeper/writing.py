@@ -3,7 +3,7 @@
 Each change of a partition sets its state znode once, under the version that the image has as partition epoch, so that
 the two stay equal and a write that somebody overtook fails (law Z4). The plane adds the check of the controller epoch
 (Z1) and sends all in one multi. Where replicas go stands in the topic's znode. What ZooKeeper does not hold is not
-written: fencing, directories, eligible leaders. Next: standing.py. Source: KIP-455, KIP-497, KIP-866.
+written: fencing, directories, eligible leaders. Next: known_znodes.py. Source: KIP-455, KIP-497, KIP-866.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from moldau.image.partition import from_record, merged, to_record
 from moldau.ports.zookeeper import Create, Delete, Op, Set
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths
+from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_change_json, config_json
 from moldau.zookeeper.settings import setting_of
-from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.znodes import (
     Assignment,
     FeatureZnode,
@@ -47,14 +47,15 @@ NOT_HERE = (
 
 
 def operations(
-    batch: Iterable[Any], image: Image, standing: Standing, controller_epoch: int, *, later: bool = False
+    batch: Iterable[Any], image: Image, known_znodes: KnownZnodes, controller_epoch: int, *, later: bool = False
 ) -> list[Op]:
     """What to send for one decision's records, given the image and what stands before it. Changes neither.
 
-    Tell ``standing.applied`` of it once it went through. Deletions come first, then settings, topics, states, notes.
-    ``later``: brokers may hear of a decision before it stands here, so that new topics' settings need a note too.
+    Tell ``known_znodes.applied`` of it once it went through. Deletions come first, then settings, topics, states,
+    notes. ``later``: brokers may hear of a decision before it stands here, so that new topics' settings need a note
+    too.
     """
-    draft = Draft(image, standing, controller_epoch, later=later)
+    draft = Draft(image, known_znodes, controller_epoch, later=later)
     for record in batch:
         draft.take(record)
     return draft.operations()
@@ -63,8 +64,8 @@ def operations(
 class Draft:
     """A decision while it is put together: the newest value of each znode that it writes once, states in order."""
 
-    def __init__(self, image: Image, standing: Standing, controller_epoch: int, *, later: bool = False) -> None:
-        self._image, self._standing, self._epoch, self._later = image, standing, controller_epoch, later
+    def __init__(self, image: Image, known_znodes: KnownZnodes, controller_epoch: int, *, later: bool = False) -> None:
+        self._image, self._known_znodes, self._epoch, self._later = image, known_znodes, controller_epoch, later
         self._names: dict[bytes, str] = {}
         self._new_topics: dict[bytes, None] = {}
         self._partitions: dict[bytes, dict[int, Partition]] = {}
@@ -165,7 +166,7 @@ class Draft:
             return
         if setting.entity not in self._settings:
             stands = self._stands(paths.config(setting.entity))
-            self._settings[setting.entity] = dict(self._standing.settings.get(setting.entity, {})) if stands else {}
+            self._settings[setting.entity] = dict(self._known_znodes.settings.get(setting.entity, {})) if stands else {}
         values = self._settings[setting.entity]
         if setting.value is None:
             values.pop(setting.key, None)
@@ -177,9 +178,9 @@ class Draft:
     def operations(self) -> list[Op]:
         ops: list[Op] = []
         for name in self._removed:
-            ops += [Delete(path=path) for path in self._standing.below(paths.topic(name))]
+            ops += [Delete(path=path) for path in self._known_znodes.below(paths.topic(name))]
             ops += [Delete(path=paths.topic(name))]
-            if paths.config(_entity(name)) in self._standing:
+            if paths.config(_entity(name)) in self._known_znodes:
                 ops.append(Delete(path=paths.config(_entity(name))))
         for entity in sorted(self._settings, key=_depth):  # an entity is the folder of those within it
             parts = entity.split("/")
@@ -202,7 +203,7 @@ class Draft:
 
     def _stands(self, path: str) -> bool:
         """Whether a znode stands, once the deletions of this decision are done."""
-        return path in self._standing and not any(
+        return path in self._known_znodes and not any(
             path == paths.config(_entity(name)) or f"{path}/".startswith(paths.topic(name) + "/")
             for name in self._removed
         )
@@ -222,9 +223,11 @@ class Draft:
     def _topic(self, id: bytes) -> TopicZnode:
         """A topic's assignments after the decision; those not born yet stay as the tool wrote them."""
         name = self._name(id)
-        standing = self._standing
+        known_znodes = self._known_znodes
         partitions = (
-            {} if name in self._removed else {**standing.unborn.get(name, {}), **standing.set_apart.get(name, {})}
+            {}
+            if name in self._removed
+            else {**known_znodes.unborn.get(name, {}), **known_znodes.set_apart.get(name, {})}
         )
         known = self._image.topics.get(id)
         for part in ({} if known is None else known.partitions, self._partitions.get(id, {})):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from moldau.broker.migration import stages
 from moldau.broker.migration.laws import LAWS
-from moldau.broker.migration.stages import Deed, Event, Stage, State, step
+from moldau.broker.migration.stages import Action, Event, Stage, State, step
 from moldau.controller.migration import MigrationState
 
 EVENTS: list[Event] = [
@@ -19,7 +19,7 @@ EVENTS: list[Event] = [
     stages.Copied(),
     stages.Compared(),
     stages.Failed("no"),
-    stages.Rested(),
+    stages.PauseOver(),
 ]
 
 
@@ -44,13 +44,13 @@ START = stages.Rules(MigrationState.PRE_MIGRATION)
 
 
 def test_all_goes_well() -> None:
-    assert walk(START) == (State(Stage.COUNT), [Deed.COUNT])
+    assert walk(START) == (State(Stage.COUNT), [Action.COUNT])
     state, effects = walk(START, stages.Counted(""))
     assert state.stage is Stage.CLAIM
-    assert effects[-1] is Deed.CLAIM
-    assert walk(START, stages.Counted(""), stages.Claimed())[1] == [Deed.COPY]
+    assert effects[-1] is Action.CLAIM
+    assert walk(START, stages.Counted(""), stages.Claimed())[1] == [Action.COPY]
     state, effects = walk(START, stages.Counted(""), stages.Claimed(), stages.Copied())
-    assert effects[1:] == [Deed.SPEAK, Deed.COMPARE]
+    assert effects[1:] == [Action.SEND, Action.COMPARE]
     assert state.copied
     assert walk(START, stages.Counted(""), stages.Claimed(), stages.Copied(), stages.Compared())[0].stage is Stage.BOTH
 
@@ -58,31 +58,31 @@ def test_all_goes_well() -> None:
 def test_who_is_missing_is_said_once_and_looked_for_again() -> None:
     waits = stages.Counted("the migration waits for broker 3")
     _, effects = walk(START, waits)
-    assert effects == [stages.Say(waits.missing, is_trouble=True), Deed.REST]
-    assert walk(START, waits, stages.Rested())[1] == [Deed.COUNT]
-    assert walk(START, waits, stages.Rested(), waits)[1] == [Deed.REST]
+    assert effects == [stages.Say(waits.missing, is_trouble=True), Action.PAUSE]
+    assert walk(START, waits, stages.PauseOver())[1] == [Action.COUNT]
+    assert walk(START, waits, stages.PauseOver(), waits)[1] == [Action.PAUSE]
 
 
 def test_a_controller_that_died_while_it_copied_is_followed_by_one_that_copies_anew() -> None:
     claimed = (START, stages.Counted(""), stages.Claimed())
-    assert walk(*claimed, stages.RulesNoMore())[1] == [Deed.STOP_WRITING, Deed.SILENCE]
+    assert walk(*claimed, stages.RulesNoMore())[1] == [Action.STOP_WRITING, Action.STOP_SENDING]
     state, effects = walk(*claimed, stages.RulesNoMore(), START)
-    assert (state, effects) == (State(Stage.COUNT), [Deed.COUNT])
+    assert (state, effects) == (State(Stage.COUNT), [Action.COUNT])
 
 
 def test_whoever_rules_once_all_is_copied_claims_tells_everybody_and_compares() -> None:
     state, effects = walk(stages.Rules(MigrationState.MIGRATION))
-    assert (state, effects) == (State(Stage.CLAIM, copied=True), [Deed.CLAIM])
-    assert walk(stages.Rules(MigrationState.MIGRATION), stages.Claimed())[1] == [Deed.SPEAK, Deed.COMPARE]
+    assert (state, effects) == (State(Stage.CLAIM, copied=True), [Action.CLAIM])
+    assert walk(stages.Rules(MigrationState.MIGRATION), stages.Claimed())[1] == [Action.SEND, Action.COMPARE]
 
 
 def test_a_write_that_fails_leads_back_to_the_claim_and_brokers_are_told_on() -> None:
     both = (stages.Rules(MigrationState.MIGRATION), stages.Claimed(), stages.Compared())
     state, effects = walk(*both, stages.Failed("no"))
     assert state.stage is Stage.CLAIM
-    assert Deed.STOP_WRITING in effects
-    assert Deed.SILENCE not in effects
-    assert walk(*both, stages.Failed("no"), stages.Rested())[1] == [Deed.CLAIM]
+    assert Action.STOP_WRITING in effects
+    assert Action.STOP_SENDING not in effects
+    assert walk(*both, stages.Failed("no"), stages.PauseOver())[1] == [Action.CLAIM]
 
 
 def test_what_is_finished_is_left_alone_and_what_never_was_on_zookeeper_is_refused() -> None:

@@ -17,7 +17,7 @@ from moldau.controller.asks import BrokerRefused
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.simulator.machines.controller_desk import Desk
-from moldau.simulator.machines.controller_play import BROKERS, DEEDS, Play, Step
+from moldau.simulator.machines.controller_play import ACTIONS, BROKERS, Play, Step
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -115,7 +115,7 @@ class CarriedPlay(Play):
                 self.desk.deaf.add(a % BROKERS)
             elif what >= 244:
                 self.desk.tell_all()
-            elif DEEDS[what % len(DEEDS)] is not Play.feature:  # no eligible leader replicas on this plane
+            elif ACTIONS[what % len(ACTIONS)] is not Play.feature:  # no eligible leader replicas on this plane
                 super().run([step])
             self.desk.check()
         self.desk.tell_all()

@@ -81,10 +81,10 @@ class World:
 
     # ---- steps of a command
 
-    def around(self, deed: Callable[[], T]) -> T:
+    def around(self, action: Callable[[], T]) -> T:
         """A step: the command may be cut off before it, and after it."""
         self.tick()
-        done = deed()
+        done = action()
         self.tick()
         return done
 
@@ -94,8 +94,8 @@ class World:
                 raise CutOff
             self.left -= 1
 
-    def _step(self, deed: Callable[..., T]) -> Callable[..., T]:
-        return lambda *given: self.around(lambda: deed(*given))
+    def _step(self, action: Callable[..., T]) -> Callable[..., T]:
+        return lambda *given: self.around(lambda: action(*given))
 
     def migration(self) -> Migration:
         """As another process sees the cluster."""

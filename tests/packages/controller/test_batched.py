@@ -186,17 +186,17 @@ def steps(ask: Any, made: Desk) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("deed", ["create", "delete", "set"])
-def test_ten_times_the_topics_are_ten_times_the_parts_and_not_larger_ones(deed: str) -> None:
+@pytest.mark.parametrize("action", ["create", "delete", "set"])
+def test_ten_times_the_topics_are_ten_times_the_parts_and_not_larger_ones(action: str) -> None:
     found = []
     for count in (200, 2_000):
         names = tuple(f"t{number:05}" for number in range(count))
         made = Sizes(3, partitions_at_once=50, elr=False, watch=False)
         wanted: Any = CreateTopics(topics=tuple(map(new, names)))
-        if deed != "create":
+        if action != "create":
             made.ask(wanted)
             wanted = DeleteTopics(topics=names)
-        if deed == "set":
+        if action == "set":
             change = (("retention.ms", int(Operation.SET), "9"),)
             wanted = IncrementalAlterConfigs(
                 resources=tuple(ConfigChange(resource_type=2, resource_name=name, changes=change) for name in names)

@@ -107,16 +107,16 @@ def comes_back_to_the_leaderless(desk: Desk) -> None:
 
 @pytest.mark.parametrize("elr", [True, False])
 @pytest.mark.parametrize(
-    "deed", [refused, silent, unregistered, restarted, restarted_in_order, leaves, comes_back_to_the_leaderless]
+    "action", [refused, silent, unregistered, restarted, restarted_in_order, leaves, comes_back_to_the_leaderless]
 )
 def test_what_becomes_of_partitions_in_parts_is_what_becomes_of_them_at_once(
-    deed: Callable[[Desk], None], elr: bool
+    action: Callable[[Desk], None], elr: bool
 ) -> None:
     whole = full(40, WHOLE, elr=elr)
-    deed(whole)
+    action(whole)
     for at_once in (1, 7, 39):
         desk = full(40, at_once, elr=elr)
-        deed(desk)
+        action(desk)
         assert standing(desk) == standing(whole)
         fenced = {id: broker.fenced for id, broker in desk.image.brokers.items()}
         assert fenced == {id: broker.fenced for id, broker in whole.image.brokers.items()}

@@ -101,7 +101,7 @@ def test_what_was_worked_out_for_one_holds_for_every_other_that_stands_alike(big
     together = {(r.topic_id, r.partition_id): r for r in fenced}
     for key in sorted(together)[::97]:
         alone = change.change(
-            big.at(key), "topic", change.DesiredState(), change.PartitionStanding(view(big), leaving=frozenset({5}))
+            big.at(key), "topic", change.DesiredState(), change.LeaderEligibility(view(big), leaving=frozenset({5}))
         )
         assert together[key] == alone
     first, second, *_ = together.values()

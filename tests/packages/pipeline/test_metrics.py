@@ -17,7 +17,7 @@ from moldau.pipeline.reading import read_text
 def test_books_and_state_are_shown_and_a_lag_that_is_not_known_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from moldau.pipeline import standing
+    from moldau.pipeline import positions
 
     text = f"pipeline: a\nfolder: {tmp_path / 'a'}\nsource: {{topics: b}}\nsinks: [{{table: /t}}]\n"
     pipeline = read_text(text, {}).pipeline
@@ -29,7 +29,7 @@ def test_books_and_state_are_shown_and_a_lag_that_is_not_known_is_left_out(
         Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=1500, took_ms=20, start=None, end=None, counts=counts,
              drift=[], rows_out=5, late=1, sinks={"/t": Wrote(5)}, dead=2, totals=Totals())
     )  # fmt: skip
-    monkeypatch.setattr(standing, "lags", lambda *_: [standing.Lag("b", 1, 7, 0, 12)])
+    monkeypatch.setattr(positions, "lags", lambda *_: [positions.Lag("b", 1, 7, 0, 12)])
     lines = metrics(pipeline, folder).splitlines()
     assert {
         'moldau_pipeline_records_total{pipeline="a",topic="b",outcome="ok",stage=""} 5',
@@ -44,7 +44,7 @@ def test_books_and_state_are_shown_and_a_lag_that_is_not_known_is_left_out(
     def unreachable(*_: object) -> None:
         raise OSError("no cluster")
 
-    monkeypatch.setattr(standing, "lags", unreachable)
+    monkeypatch.setattr(positions, "lags", unreachable)
     lines = metrics(pipeline, folder).splitlines()
     assert 'moldau_pipeline_lag_known{pipeline="a"} 0' in lines
     assert not any(line.startswith("moldau_pipeline_lag_offsets{") for line in lines)

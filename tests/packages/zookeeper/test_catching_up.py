@@ -30,10 +30,10 @@ def through(work: Any) -> tuple[Any, int]:
 def write_what_was_missed(pen: Pen) -> list[Any]:
     reading = read(pen.tree.survey(), lambda: topic_id(99))
     there, _ = through(image_in_turns(reading, 2))
-    ops = catch_up(pen.image, there, reading.standing, EPOCH)
+    ops = catch_up(pen.image, there, reading.known_znodes, EPOCH)
     pen.tree.apply(ops)
-    reading.standing.applied(ops)
-    pen.standing = reading.standing
+    reading.known_znodes.applied(ops)
+    pen.known_znodes = reading.known_znodes
     return ops
 
 
@@ -46,8 +46,8 @@ def test_what_is_read_in_turns_is_what_is_read_at_once(data: st.DataObject, step
     survey = pen.tree.survey()
     found, pauses = through(read_in_turns(survey, lambda: topic_id(99), step))
     at_once = read(survey, lambda: topic_id(99))
-    assert found._replace(standing=at_once.standing) == at_once
-    assert found.standing.settings == at_once.standing.settings
+    assert found._replace(known_znodes=at_once.known_znodes) == at_once
+    assert found.known_znodes.settings == at_once.known_znodes.settings
     assert (pauses + 1) * (2 * step - 1) >= len(survey.states), "what is left of one topic may be joined by the next's"
     image, _ = through(image_in_turns(found, step))
     there = image_from(found.records)

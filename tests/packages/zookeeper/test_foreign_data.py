@@ -15,10 +15,10 @@ from moldau.ports.zookeeper import Stat
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.zookeeper import notes, paths, znodes
+from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.payload import EPOCH_MAX, INT_MAX, BadZnode
 from moldau.zookeeper.reading import Reading, Survey, read
 from moldau.zookeeper.settings import judged, records_of, setting_of
-from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import operations
 
 WORDS = """
@@ -171,21 +171,21 @@ def test_settings_and_quotas_that_were_read_can_be_written_again(config: bytes) 
         found = records_of(entity, judged(entity, settings)[0])
         for record in found:
             setting_of(record)
-        operations(found, Image(), Standing(), 1)
+        operations(found, Image(), KnownZnodes(), 1)
 
 
 def test_a_state_that_cannot_be_read_costs_its_partition_and_keeps_its_replicas() -> None:
     reading = surveyed(b"{}", b"{}", b"", b"{}", b"")
     image = image_from(reading.records)
     assert list(image.topics[image.names["good"]].partitions) == [0]
-    assert reading.standing.set_apart == {"good": {1: znodes.Assignment((1,))}}
-    assert set(reading.standing.unread) == {paths.topic("t"), paths.state("good", 1)}
+    assert reading.known_znodes.set_apart == {"good": {1: znodes.Assignment((1,))}}
+    assert set(reading.known_znodes.unread) == {paths.topic("t"), paths.state("good", 1)}
 
 
 def test_no_producer_id_is_given_out_while_nobody_knows_which_is_next() -> None:
     reading = surveyed(b"{}", b"{}", b"", b"{}", b"nonsense")
     assert image_from(reading.records).next_producer_id == 2**63 - 1
-    assert paths.PRODUCER_IDS in reading.standing.unread
+    assert paths.PRODUCER_IDS in reading.known_znodes.unread
 
 
 def test_one_bad_setting_costs_itself_and_names_entity_key_and_value() -> None:

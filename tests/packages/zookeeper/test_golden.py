@@ -90,7 +90,7 @@ def test_an_image_of_kafka_s_cluster(reading: Reading) -> None:
     image = Image()
     for record in reading.records:
         image.apply(record)
-    assert (reading.bad, reading.repairs, reading.standing.unborn) == ([], [], {})
+    assert (reading.bad, reading.repairs, reading.known_znodes.unborn) == ([], [], {})
     assert {id: (b.rack, b.epoch, b.active) for id, b in image.brokers.items()} == {
         1: ("r1", 12, True),
         2: ("r2", 12, True),
@@ -110,7 +110,7 @@ def test_an_image_of_kafka_s_cluster(reading: Reading) -> None:
 
 
 def test_quotas_and_credentials_are_records_and_the_same_text_again(reading: Reading) -> None:
-    for entity, values in reading.standing.settings.items():
+    for entity, values in reading.known_znodes.settings.items():
         made = [settings.setting_of(record) for record in settings.records_of(entity, values)]
         assert {each.key: each.value for each in made if each is not None} == values
         assert {each.entity for each in made if each is not None} <= {entity}

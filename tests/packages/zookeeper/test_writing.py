@@ -14,9 +14,9 @@ from moldau.image.partition import Key
 from moldau.ports.zookeeper import BadVersion, Create, Delete, Set
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import laws, paths
+from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_json
 from moldau.zookeeper.reading import born, read
-from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import operations
 from moldau.zookeeper.znodes import Assignment, TopicZnode, parse_state, parse_topic, topic_json
 from tests.packages.zookeeper.tree import Tree
@@ -35,12 +35,12 @@ class Pen:
     def __init__(self) -> None:
         self.tree = Tree()
         self.image = Image()
-        self.standing = read(self.tree.survey(), lambda: topic_id(99)).standing
+        self.known_znodes = read(self.tree.survey(), lambda: topic_id(99)).known_znodes
 
     def write(self, *batch: Any) -> list[Any]:
-        ops = operations(batch, self.image, self.standing, EPOCH)
+        ops = operations(batch, self.image, self.known_znodes, EPOCH)
         self.tree.apply(ops)
-        self.standing.applied(ops)
+        self.known_znodes.applied(ops)
         for record in batch:
             self.image.apply(record)
         return ops
@@ -53,12 +53,12 @@ class Pen:
         survey = self.tree.survey()
         for law in laws.LAWS:
             law(self.image, survey)
-        standing = read(survey, lambda: topic_id(99)).standing
-        assert standing.settings == self.standing.settings
-        assert standing.unborn == self.standing.unborn
+        known_znodes = read(survey, lambda: topic_id(99)).known_znodes
+        assert known_znodes.settings == self.known_znodes.settings
+        assert known_znodes.unborn == self.known_znodes.unborn
         for path in self.tree.nodes:
             if path.startswith((paths.TOPICS + "/", paths.CONFIG + "/")) and "/changes/" not in path:
-                assert path in self.standing, path
+                assert path in self.known_znodes, path
 
 
 def new_topic(name: str, id: bytes, *replicas: list[int]) -> list[Any]:
@@ -229,7 +229,7 @@ def test_a_key_that_means_nothing_here_stays_in_its_znode() -> None:
         value=1024.0,
         remove=False,
     )
-    (op, _) = operations([quota], Image(), found.standing, EPOCH)
+    (op, _) = operations([quota], Image(), found.known_znodes, EPOCH)
     assert isinstance(op, Set)
     assert json.loads(op.data)["config"] == {"who.knows": "1", "consumer_byte_rate": "1024"}
 
@@ -240,9 +240,9 @@ def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     config = config_json({"retention.ms": "5"})
     pen.tree.apply([Create(path=paths.config("topics/t"), data=config)])
     pen.tree.apply([Create(path=paths.topic("t"), data=topic_json(written))])
-    pen.standing.saw(paths.config("topics/t"), config)
-    pen.standing.saw(paths.topic("t"), topic_json(written))
-    assert pen.standing.unborn["t"] == written.partitions
+    pen.known_znodes.saw(paths.config("topics/t"), config)
+    pen.known_znodes.saw(paths.topic("t"), topic_json(written))
+    assert pen.known_znodes.unborn["t"] == written.partitions
     first = born(topic_id(1), 0, written.partitions[0], {2}.__contains__)
     assert first is not None
     assert (first.isr, first.leader) == ([2], 2)
@@ -255,11 +255,11 @@ def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     assert not any(isinstance(op, Create) and op.path in (paths.topic("t"), paths.config("topics/t")) for op in ops)
     # The partition without a live replica is still asked for.
     assert parse_topic("t", pen.tree.nodes[paths.topic("t")][0]).partitions == written.partitions
-    again = read(pen.tree.survey(), lambda: topic_id(99)).standing
-    assert again.unborn == pen.standing.unborn == {"t": {1: Assignment((3,))}}
+    again = read(pen.tree.survey(), lambda: topic_id(99)).known_znodes
+    assert again.unborn == pen.known_znodes.unborn == {"t": {1: Assignment((3,))}}
     second = born(topic_id(1), 1, written.partitions[1], {3}.__contains__)
     pen.write(second)
-    assert pen.standing.unborn == {}
+    assert pen.known_znodes.unborn == {}
     ops = pen.write(records.RemoveTopicRecord(topic_id=topic_id(1)))
     assert all(isinstance(op, Delete) for op in ops)
     assert not pen.tree.below(paths.TOPICS)
@@ -288,18 +288,18 @@ def test_settings_of_a_topic_that_is_gone_are_nobodys() -> None:
     pen.tree.apply([Create(path=paths.config("topics/ghost"), data=config_json({"k": "v"}))])
     found = read(pen.tree.survey(), lambda: topic_id(99))
     assert found.records == []
-    pen.standing = found.standing
+    pen.known_znodes = found.known_znodes
     pen.write(*new_topic("ghost", topic_id(1), [1]))
     assert pen.image.config(2, "ghost") == {}
     pen.check()
 
 
-def test_standing_forgets_what_is_gone() -> None:
-    standing = Standing()
-    standing.saw(paths.topic("t"), b'{"version":1,"partitions":{"0":[1]}}')
-    standing.gone(paths.topic("t"))
-    assert paths.topic("t") not in standing
-    assert standing.unborn == {}
+def test_a_znode_that_is_gone_is_not_known_any_more() -> None:
+    known_znodes = KnownZnodes()
+    known_znodes.saw(paths.topic("t"), b'{"version":1,"partitions":{"0":[1]}}')
+    known_znodes.gone(paths.topic("t"))
+    assert paths.topic("t") not in known_znodes
+    assert known_znodes.unborn == {}
 
 
 def test_a_law_finds_a_state_that_was_written_behind_the_controller_s_back() -> None:

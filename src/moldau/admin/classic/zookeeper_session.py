@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from moldau.admin.classic.java import JavaError
-from moldau.cluster.standing import ask_zookeeper
+from moldau.cluster.serving import ask_zookeeper
 from moldau.ports.zookeeper import ConnectionLoss, NoNode, SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.zookeeper.connect import parse_connect
 from moldau.zookeeper.payload import BadZnode

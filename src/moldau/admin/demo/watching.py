@@ -30,7 +30,7 @@ class LeaderAndIsr(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A partition's standing from a moment (seconds since the epoch) on. ``why`` is empty until explained."""
+    """A partition's leader and ISR from a moment (seconds since the epoch) on. ``why`` is empty until explained."""
 
     at: float
     partition: int
@@ -72,12 +72,12 @@ class Watch:
 
     def leads_most(self) -> int:
         """The broker that leads most partitions; of equals the one with the lowest id."""
-        counts = Counter(standing.leader for standing in self.now.values() if standing.leader != NOBODY)
+        counts = Counter(state.leader for state in self.now.values() if state.leader != NOBODY)
         return min(counts, key=lambda broker: (-counts[broker], broker))
 
     def led_by(self, broker: int) -> list[int]:
         """The partitions that a broker leads now."""
-        return sorted(number for number, standing in self.now.items() if standing.leader == broker)
+        return sorted(number for number, state in self.now.items() if state.leader == broker)
 
     def _run(self) -> None:
         with Cluster(self._bootstrap) as cluster:

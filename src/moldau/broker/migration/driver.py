@@ -18,7 +18,7 @@ from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
-from moldau.broker.migration.stages import Deed, Event, Stage, State, step
+from moldau.broker.migration.stages import Action, Event, Stage, State, step
 from moldau.broker.node_parts import WithChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
@@ -39,7 +39,7 @@ from moldau.zookeeper.reading import Reading
 
 log = logging.getLogger("moldau.migration")
 
-REST_MS = 500
+PAUSE_MS = 500
 RETRY_MAX_MS = 2_000
 DRAIN_MS = 5_000
 
@@ -158,26 +158,26 @@ class Migration:
             else:
                 self._do(effect)
 
-    def _do(self, deed: Deed) -> None:
-        match deed:
-            case Deed.SPEAK:
+    def _do(self, action: Action) -> None:
+        match action:
+            case Action.SEND:
                 self.channels.open(self._claim.epoch, self._node.metadata.offset)
-            case Deed.STOP_WRITING:
+            case Action.STOP_WRITING:
                 self.writer.close()
-            case Deed.SILENCE:
+            case Action.STOP_SENDING:
                 self.channels.close()
                 self.mode.close()
             case _:
-                work: dict[Deed, Callable[[], Coroutine[Any, Any, None]]] = {
-                    Deed.COUNT: self._count,
-                    Deed.CLAIM: self._take,
-                    Deed.COPY: self._copy,
-                    Deed.COMPARE: self._compare,
-                    Deed.REST: self._rest,
+                work: dict[Action, Callable[[], Coroutine[Any, Any, None]]] = {
+                    Action.COUNT: self._count,
+                    Action.CLAIM: self._take,
+                    Action.COPY: self._copy,
+                    Action.COMPARE: self._compare,
+                    Action.PAUSE: self._pause,
                 }
                 if self._work is not None:
                     self._work.cancel()
-                self._work = self._tasks.spawn(self._carefully(work[deed]), deed.value)
+                self._work = self._tasks.spawn(self._carefully(work[action]), action.value)
 
     async def _carefully(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -187,9 +187,9 @@ class Migration:
 
     # ---- steps
 
-    async def _rest(self) -> None:
-        await sleep(self._tasks, REST_MS)
-        self.feed(stages.Rested())
+    async def _pause(self) -> None:
+        await sleep(self._tasks, PAUSE_MS)
+        self.feed(stages.PauseOver())
 
     async def _count(self) -> None:
         image = self._node.metadata.image
@@ -216,13 +216,13 @@ class Migration:
         reading = await self._read()
         there = await run_in_slices(self._tasks, image_in_turns(reading, self._node.world.step))
         # From here to the end of this block nothing is committed in between.
-        ops = catch_up(self._node.metadata.image, there, reading.standing, self._claim.epoch)
+        ops = catch_up(self._node.metadata.image, there, reading.known_znodes, self._claim.epoch)
         self._comparing = self._node.metadata.offset
-        self.writer.open(self._claim.epoch, self._claim.version, reading.standing)
+        self.writer.open(self._claim.epoch, self._claim.version, reading.known_znodes)
         self.writer.put([*ops, *self._seal(self._comparing)], self._comparing)
         if ops:
             log.info("%d operations bring ZooKeeper up to date", len(ops))
-        for name, waiting in sorted(reading.standing.unborn.items()):
+        for name, waiting in sorted(reading.known_znodes.unborn.items()):
             id = self._node.metadata.image.names.get(name)
             if id is not None:
                 partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))
@@ -234,8 +234,8 @@ class Migration:
         """Everything; NotOurs when there is what nobody may decide about. A broker that crossed, and was told nothing
         of it, would take its replicas of that for strays."""
         reading = await read_all(self._node, self.zk)
-        if reading.standing.unread:
-            raise NotOurs(f"these znodes cannot be read: {', '.join(sorted(reading.standing.unread))}")
+        if reading.known_znodes.unread:
+            raise NotOurs(f"these znodes cannot be read: {', '.join(sorted(reading.known_znodes.unread))}")
         return reading
 
     def _fence(self) -> Check:
@@ -294,7 +294,7 @@ class Migration:
             self._tasks.spawn(self._renew(), "new session with ZooKeeper")
 
     async def _renew(self) -> None:
-        wait_ms = REST_MS
+        wait_ms = PAUSE_MS
         while not self._stopped:
             try:
                 await self.zk.reopen()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from moldau.broker.migration.stages import (
+    Action,
     Claimed,
     Copied,
     Counted,
-    Deed,
     Effect,
     Event,
     Rules,
@@ -24,21 +24,21 @@ from moldau.controller.migration import MigrationState
 
 Law = Callable[[State, Event, State, Sequence[Effect]], str | None]
 
-WORK = frozenset({Deed.COUNT, Deed.CLAIM, Deed.COPY, Deed.COMPARE})
+WORK = frozenset({Action.COUNT, Action.CLAIM, Action.COPY, Action.COMPARE})
 
 
-def one_deed_at_a_time(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
-    """The end of a deed is the next event: two under way would race."""
-    under_way = [effect for effect in effects if effect in WORK or effect is Deed.REST]
+def one_action_at_a_time(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
+    """The end of an action is the next event: two under way would race."""
+    under_way = [effect for effect in effects if effect in WORK or effect is Action.PAUSE]
     return f"{under_way} at once" if len(under_way) > 1 else None
 
 
 def only_who_rules_acts(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
     """C10: off, nothing is done but falling silent; giving up the controller role stops writer and channels."""
-    if after.stage is Stage.OFF and set(effects) & (WORK | {Deed.SPEAK, Deed.REST}):
+    if after.stage is Stage.OFF and set(effects) & (WORK | {Action.SEND, Action.PAUSE}):
         return f"{effects} without a controller role"
     left = isinstance(event, RulesNoMore) and before.stage is not Stage.OFF
-    if left and not {Deed.STOP_WRITING, Deed.SILENCE} <= set(effects):
+    if left and not {Action.STOP_WRITING, Action.STOP_SENDING} <= set(effects):
         return "the controller role ended, and something of it goes on"
     return None
 
@@ -47,7 +47,7 @@ def nothing_is_claimed_before_all_take_part(
     before: State, event: Event, after: State, effects: Sequence[Effect]
 ) -> str | None:
     """A broker that was not counted would serve on under a controller that it does not know."""
-    first = Deed.CLAIM in effects and not before.copied and not isinstance(event, Rules)
+    first = Action.CLAIM in effects and not before.copied and not isinstance(event, Rules)
     if first and before.stage is not Stage.CLAIM and event != Counted(""):
         return f"{event} led to a claim"
     return None
@@ -57,21 +57,21 @@ def nothing_is_copied_before_the_claim(
     before: State, event: Event, after: State, effects: Sequence[Effect]
 ) -> str | None:
     """Z1: else ZooKeeper's controller would go on deciding about what was copied."""
-    if Deed.COPY in effects and not (isinstance(event, Claimed) and before.stage is Stage.CLAIM):
+    if Action.COPY in effects and not (isinstance(event, Claimed) and before.stage is Stage.CLAIM):
         return f"{event} led to copying"
     return None
 
 
 def nothing_is_copied_twice(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
     """A second copy would take back what was decided since the first."""
-    return "copied again" if Deed.COPY in effects and before.copied else None
+    return "copied again" if Action.COPY in effects and before.copied else None
 
 
 def brokers_hear_of_what_is_in_the_log(
     before: State, event: Event, after: State, effects: Sequence[Effect]
 ) -> str | None:
     """Told everything out of an empty log, brokers would delete what they hold."""
-    if Deed.SPEAK in effects and not after.copied:
+    if Action.SEND in effects and not after.copied:
         return "brokers are told before anything was copied"
     return None
 
@@ -88,7 +88,7 @@ def what_was_copied_stays_copied(before: State, event: Event, after: State, effe
 
 
 LAWS: tuple[Law, ...] = (
-    one_deed_at_a_time,
+    one_action_at_a_time,
     only_who_rules_acts,
     nothing_is_claimed_before_all_take_part,
     nothing_is_copied_before_the_claim,

@@ -1,8 +1,8 @@
 """What comes next on the way from ZooKeeper to the quorum: a step machine. Pure; ``driver.py`` carries them out.
 
-``step(state, event) -> (state, effects)``. One deed is under way at a time, and its end is the next event; so the order
-of the table is the order of the world: nothing is copied from a ZooKeeper whose controller still rules, nothing is
-written to it before it has caught up with the log, and who does not rule the quorum does nothing at all.
+``step(state, event) -> (state, effects)``. One action is under way at a time, and its end is the next event; so
+the order of the table is the order of the world: nothing is copied from a ZooKeeper whose controller still rules,
+nothing is written to it before it has caught up with the log, and who does not rule the quorum does nothing at all.
 Source: KIP-866 (the migration driver's states). Laws: ``laws.py``.
 """
 
@@ -65,32 +65,32 @@ class Compared(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A deed did not come off, or what it had brought about is no more."""
+    """An action failed, or what it had brought about is no more."""
 
     why: str
 
 
-class Rested(NamedTuple):
+class PauseOver(NamedTuple):
     """The pause is over."""
 
 
-Event = Rules | RulesNoMore | Counted | Claimed | Copied | Compared | Failed | Rested
+Event = Rules | RulesNoMore | Counted | Claimed | Copied | Compared | Failed | PauseOver
 
 
 # ---- effects
 
 
-class Deed(Enum):
+class Action(Enum):
     """What the driver does; each of the first four ends with an event."""
 
     COUNT = "count who takes part"
     CLAIM = "take /controller"
     COPY = "copy"
     COMPARE = "compare and write what differs; then write every decision"
-    SPEAK = "tell brokers in ZooKeeper mode everything, then every decision"
+    SEND = "tell brokers in ZooKeeper mode everything, then every decision"
     STOP_WRITING = "write nothing more"
-    SILENCE = "say nothing more"
-    REST = "come back in a while"
+    STOP_SENDING = "send brokers nothing more"
+    PAUSE = "try again in a while"
 
 
 class Say(NamedTuple):
@@ -106,7 +106,7 @@ class End(NamedTuple):
     why: str
 
 
-Effect = Deed | Say | End
+Effect = Action | Say | End
 
 _FROM_THE_START = "the cluster began on the quorum's plane, and there is nothing to migrate: take the setting away"
 _FINISHED = "the migration is finished; zookeeper.metadata.migration.enable has no effect any more"
@@ -118,22 +118,22 @@ def step(state: State, event: Event) -> tuple[State, list[Effect]]:
         case Rules():
             return _begin(event.state)
         case RulesNoMore():
-            return State(), [] if state.stage is Stage.OFF else [Deed.STOP_WRITING, Deed.SILENCE]
+            return State(), [] if state.stage is Stage.OFF else [Action.STOP_WRITING, Action.STOP_SENDING]
         case Failed() if state.stage is not Stage.OFF:
             first = Stage.CLAIM if state.copied else Stage.COUNT
             said, words = _once(state, f"{state.stage.value}: {event.why}")
-            return State(first, state.copied, said), [Deed.STOP_WRITING, *words, Deed.REST]
-        case Rested() if state.stage in (Stage.COUNT, Stage.CLAIM):
-            return state, [Deed.COUNT if state.stage is Stage.COUNT else Deed.CLAIM]
+            return State(first, state.copied, said), [Action.STOP_WRITING, *words, Action.PAUSE]
+        case PauseOver() if state.stage in (Stage.COUNT, Stage.CLAIM):
+            return state, [Action.COUNT if state.stage is Stage.COUNT else Action.CLAIM]
         case Counted() if state.stage is Stage.COUNT:
             return _counted(state, event.missing)
         case Claimed() if state.stage is Stage.CLAIM and not state.copied:
-            return state._replace(stage=Stage.COPY), [Deed.COPY]
+            return state._replace(stage=Stage.COPY), [Action.COPY]
         case Claimed() if state.stage is Stage.CLAIM:
-            return state._replace(stage=Stage.COMPARE), [Deed.SPEAK, Deed.COMPARE]
+            return state._replace(stage=Stage.COMPARE), [Action.SEND, Action.COMPARE]
         case Copied() if state.stage is Stage.COPY:
             text = "everything that stood in ZooKeeper is in the quorum's log, which leads from now on"
-            return State(Stage.COMPARE, copied=True), [Say(text), Deed.SPEAK, Deed.COMPARE]
+            return State(Stage.COMPARE, copied=True), [Say(text), Action.SEND, Action.COMPARE]
         case Compared() if state.stage is Stage.COMPARE:
             text = "ZooKeeper is up to date, and every decision is written there too"
             return State(Stage.BOTH, copied=True), [Say(text)]
@@ -143,9 +143,9 @@ def step(state: State, event: Event) -> tuple[State, list[Effect]]:
 def _begin(found: MigrationState) -> tuple[State, list[Effect]]:
     match found:
         case MigrationState.PRE_MIGRATION:
-            return State(Stage.COUNT), [Deed.COUNT]
+            return State(Stage.COUNT), [Action.COUNT]
         case MigrationState.MIGRATION:
-            return State(Stage.CLAIM, copied=True), [Deed.CLAIM]
+            return State(Stage.CLAIM, copied=True), [Action.CLAIM]
         case MigrationState.POST_MIGRATION:
             return State(), [Say(_FINISHED, is_trouble=True)]
     return State(), [End(_FROM_THE_START)]
@@ -154,9 +154,9 @@ def _begin(found: MigrationState) -> tuple[State, list[Effect]]:
 def _counted(state: State, missing: str) -> tuple[State, list[Effect]]:
     if not missing:
         text = "all controllers and brokers take part; the quorum takes over"
-        return State(Stage.CLAIM), [Say(text), Deed.CLAIM]
+        return State(Stage.CLAIM), [Say(text), Action.CLAIM]
     said, words = _once(state, missing)
-    return state._replace(said=said), [*words, Deed.REST]
+    return state._replace(said=said), [*words, Action.PAUSE]
 
 
 def _once(state: State, text: str) -> tuple[str, list[Effect]]:

@@ -22,9 +22,9 @@ from moldau.ports.zookeeper import Check, ZooKeeper
 from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
+from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.reading import Reading, read_in_turns
 from moldau.zookeeper.settings import entity_of
-from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.survey import survey
 
 log = logging.getLogger("moldau.zookeeper")
@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
     died since the states were written and that are registered again."""
 
     records: list[Message]
-    standing: Standing
+    known_znodes: KnownZnodes
     dead: tuple[int, ...]
     back: tuple[int, ...]
 
@@ -56,12 +56,12 @@ def keep(node: ZooKeeperNode, found: Loaded) -> None:
     """Before all that was read becomes this node's image: what it knows and could not read stays as it is, and what is
     gone without anybody's decision is only set aside."""
     image = node.metadata.image
-    standing = found.standing
+    known_znodes = found.known_znodes
     here = {(bytes(r.topic_id), r.partition_id) for r in found.records if isinstance(r, PartitionRecord)}
     kept: set[Key] = set()
     for topic in image.topics.values():
-        unread = paths.topic(topic.name) in standing.unread
-        apart = standing.set_apart.get(topic.name, {})
+        unread = paths.topic(topic.name) in known_znodes.unread
+        apart = known_znodes.set_apart.get(topic.name, {})
         kept.update((topic.id, number) for number in topic.partitions if unread or number in apart)
     gone = (
         TopicPartition(topic.name, number)
@@ -85,14 +85,14 @@ def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
         entity = entity_of(kind, name)
         if paths.config(entity) not in bad:
             continue
-        stands = found.standing.settings.get(entity)
+        stands = found.known_znodes.settings.get(entity)
         kept += [
             ConfigRecord(resource_type=kind, resource_name=name, name=key, value=known[key])
             for key in sorted(known)
             if (not stands or key in stands) and (kind, name, key) not in read
         ]
         if not stands:
-            found.standing.settings[entity] = dict(known)
+            found.known_znodes.settings[entity] = dict(known)
     return kept
 
 
@@ -113,4 +113,4 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch_version: int) -> Loaded
     ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
     kept += _known_settings(node.metadata.image, found)
-    return Loaded([*ghosts, *kept], found.standing, dead, back)
+    return Loaded([*ghosts, *kept], found.known_znodes, dead, back)

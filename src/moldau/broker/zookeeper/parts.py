@@ -13,7 +13,7 @@ from moldau.image.partition import Key
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, ZooKeeper
 from moldau.wire.schema import Message
-from moldau.zookeeper.standing import Standing
+from moldau.zookeeper.known_znodes import KnownZnodes
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class PlaneWriter(Protocol):
     def idle(self) -> bool: ...
 
     @property
-    def standing(self) -> Standing: ...
+    def known_znodes(self) -> KnownZnodes: ...
 
 
 class PlaneLifecycle(Protocol):

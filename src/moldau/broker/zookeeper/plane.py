@@ -269,7 +269,7 @@ class ZooKeeperPlane:
         self.telling.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
         self.receiving.complete = True
         self.claimed_epoch = won.epoch
-        self.writer.open(won.epoch, won.epoch_version, found.standing)
+        self.writer.open(won.epoch, won.epoch_version, found.known_znodes)
         self.channels.open(won.epoch, self._next - 1)
         self.telling.event(lambda listener: listener.became_active(won.epoch))
         node.lifecycle.heard()

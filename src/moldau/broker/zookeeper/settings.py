@@ -193,7 +193,7 @@ class ZnodeSettings:
                 log.error("settings stay as they are: %s", error)
                 continue
             if one is not None and self._plane.claimed_epoch is not None:
-                self._plane.writer.standing.saw(paths.config(entity), one[0])
+                self._plane.writer.known_znodes.saw(paths.config(entity), one[0])
         return settings
 
     async def _take(self, found: dict[str, dict[str, str]]) -> None:

@@ -91,9 +91,9 @@ class Watching:
         self._timer = self._node.world.tasks.call_later(SECOND_LOOK_MS, self._tick)
         if any(broker.fenced for broker in self._node.metadata.image.brokers.values()):
             self.mark("brokers")
-        if self._plane.writer.standing.unborn:
+        if self._plane.writer.known_znodes.unborn:
             self.mark("topics")
-        if self._plane.writer.standing.unread:
+        if self._plane.writer.known_znodes.unread:
             self.mark("unread")
 
     async def _follow(self) -> None:
@@ -193,7 +193,7 @@ class Watching:
         await self._watch_topics(sorted(names - self._watched))
         image = self._node.metadata.image
         self._touched &= names
-        for name in sorted(names - image.names.keys() | self._plane.writer.standing.unborn.keys() | self._touched):
+        for name in sorted(names - image.names.keys() | self._plane.writer.known_znodes.unborn.keys() | self._touched):
             self._touched.discard(name)  # before it is read: what changes meanwhile is looked at again
             try:
                 await self._adopt(name)
@@ -224,7 +224,7 @@ class Watching:
 
     async def _unread(self) -> None:
         """Znodes that could not be read, and kept what they hold out of everybody's decisions: mended is mended."""
-        unread = dict(self._plane.writer.standing.unread)
+        unread = dict(self._plane.writer.known_znodes.unread)
         for (path, seen), found in zip(unread.items(), await get_each(self._plane.zk, list(unread)), strict=True):
             if not isinstance(found, NoAuth) and (found is None or found[1].mzxid != seen):
                 self._plane.deposed(f"{path}, which could not be read, has changed since; everything is read anew")
@@ -245,21 +245,21 @@ class Watching:
 
     async def _adopt(self, name: str) -> None:
         """A topic, or more partitions of one, that a tool wrote: give them leaders."""
-        if paths.topic(name) in self._plane.writer.standing.unread:
+        if paths.topic(name) in self._plane.writer.known_znodes.unread:
             return
         found = await survey_topic(self._plane.zk, name)
         if name not in found.topics:
             return
         data = found.topics[name][0]
         znode = parse_topic(name, data)
-        standing = self._plane.writer.standing
-        standing.add(found.present)
-        standing.saw(paths.topic(name), data)
+        known_znodes = self._plane.writer.known_znodes
+        known_znodes.add(found.present)
+        known_znodes.saw(paths.topic(name), data)
         settings: dict[str, str] = {}
         for entity, raw in found.configs.items():
-            standing.saw(paths.config(entity), raw)
-            settings = standing.settings[entity]
-        waiting = standing.unborn.get(name, {})
+            known_znodes.saw(paths.config(entity), raw)
+            settings = known_znodes.settings[entity]
+        waiting = known_znodes.unborn.get(name, {})
         if not waiting:
             return
         await self._ask(

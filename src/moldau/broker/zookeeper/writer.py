@@ -35,9 +35,9 @@ from moldau.ports.zookeeper import (
 )
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
+from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.lost_answers import was_made
 from moldau.zookeeper.payload import ZNODE_MAX
-from moldau.zookeeper.standing import Standing
 from moldau.zookeeper.writing import operations
 
 log = logging.getLogger("moldau.controller")
@@ -79,13 +79,13 @@ class Writer:
         self._image = Image()
         self._task: Handle | None = None
         self._news = asyncio.Event()
-        self.standing = Standing()
+        self.known_znodes = KnownZnodes()
         """The znodes as they will be when all that was proposed is written."""
 
-    def open(self, epoch: int, epoch_version: int, standing: Standing) -> None:
+    def open(self, epoch: int, epoch_version: int, known_znodes: KnownZnodes) -> None:
         """Begin to write under an epoch, from the committed image as it is now and what stands in ZooKeeper."""
         self.close()
-        self._epoch, self._version, self.standing = epoch, epoch_version, standing
+        self._epoch, self._version, self.known_znodes = epoch, epoch_version, known_znodes
         self._image = self._node.metadata.image.copy()
         self._task = self._node.world.tasks.spawn(self._write(), "znode writer")
 
@@ -98,13 +98,13 @@ class Writer:
 
     def propose(self, records: Sequence[Message], offset: int) -> None:
         """Queue a decision; what it means in znodes is worked out now, after all that was proposed before."""
-        ops = operations(records, self._image, self.standing, self._epoch, later=self._seal is not None)
+        ops = operations(records, self._image, self.known_znodes, self._epoch, later=self._seal is not None)
         self._image.apply_all(records)
         self.put(ops, offset, records)
 
     def put(self, ops: Sequence[Op], offset: int, records: Sequence[Any] = ()) -> None:
         """Queue operations that were worked out already."""
-        self.standing.applied(ops)
+        self.known_znodes.applied(ops)
         self._queue.append(Proposal(records, offset, ops))
         self._news.set()
 

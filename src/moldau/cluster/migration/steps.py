@@ -17,7 +17,7 @@ from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.migration import modes
 from moldau.cluster.migration.metadata_logs import Known, of_quorum
 from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
-from moldau.cluster.standing import ask_zookeeper
+from moldau.cluster.serving import ask_zookeeper
 from moldau.controller.migration import MigrationState
 from moldau.model.properties import read_properties
 from moldau.ports.zookeeper import Delete, NoNode, Op, ZooKeeperError

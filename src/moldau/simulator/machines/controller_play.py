@@ -51,9 +51,9 @@ class Play:
 
     def run(self, steps: Iterable[Step]) -> None:
         for what, a, b, c in steps:
-            self.do(DEEDS[what % len(DEEDS)], a, b, c)
+            self.do(ACTIONS[what % len(ACTIONS)], a, b, c)
 
-    def do(self, action: Deed, a: int, b: int, c: int) -> None:
+    def do(self, action: Action, a: int, b: int, c: int) -> None:
         action(self, a, b, c)
         desk = self.desk
         desk.now_ms += 1
@@ -194,7 +194,7 @@ class Play:
         desk.controller.claim((desk.controller.epoch or 0) + desk.rounds + 10, desk.image, desk.facts())
 
 
-Deed = Callable[[Play, int, int, int], Any]
+Action = Callable[[Play, int, int, int], Any]
 
 
 def nobody_is_fenced_for_the_controllers_sleep(gone: list[int]) -> None:
@@ -202,7 +202,7 @@ def nobody_is_fenced_for_the_controllers_sleep(gone: list[int]) -> None:
     assert not gone, f"brokers {gone} were fenced because the controller slept"
 
 
-DEEDS: tuple[Deed, ...] = (
+ACTIONS: tuple[Action, ...] = (
     Play.beat,
     Play.set_isr,
     Play.refuse,

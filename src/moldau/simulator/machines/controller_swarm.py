@@ -11,7 +11,7 @@ from random import Random
 
 from moldau.controller.asks import ElectUncleanLeaders, RebalanceLeaders, Tick
 from moldau.image import NO_LEADER, Partition, Recovery, image_hash
-from moldau.simulator.machines.controller_play import DEEDS, Deed, Play
+from moldau.simulator.machines.controller_play import ACTIONS, Action, Play
 from moldau.simulator.machines.record import Broken, RunRecord
 
 COVERAGE_POINTS = frozenset(
@@ -34,9 +34,9 @@ def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever the controller raised."""
     rng = Random(f"controller {seed}")
     world = Play(elr=rng.random() < 0.6, brokers=rng.choice([3, 4, 5, 5, 6]), record=record)
-    weights = [rng.choice([0.1, 1, 1, 3]) for _ in DEEDS]
+    weights = [rng.choice([0.1, 1, 1, 3]) for _ in ACTIONS]
     for _ in range(rng.choice([30, 80, 160])):
-        action = rng.choices(DEEDS, weights)[0]
+        action = rng.choices(ACTIONS, weights)[0]
         before = len(world.desk.image.topics), len(world.desk.image.index.moving)
         world.do(action, rng.randrange(256), rng.randrange(256), rng.randrange(256))
         notice(world, action, before)
@@ -45,7 +45,7 @@ def play(seed: int, record: RunRecord) -> None:
     same_state(world)
 
 
-def notice(world: Play, action: Deed, before: tuple[int, int]) -> None:
+def notice(world: Play, action: Action, before: tuple[int, int]) -> None:
     """Coverage: what the image shows now."""
     image, hit = world.desk.image, world.desk.record.coverage
     topics, moving = before

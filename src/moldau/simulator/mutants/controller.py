@@ -22,7 +22,7 @@ from moldau.controller import (
     state_change,
     topics,
 )
-from moldau.controller.change import DesiredState, PartitionStanding
+from moldau.controller.change import DesiredState, LeaderEligibility
 from moldau.controller.facts import Decision, SoftState
 from moldau.controller.selectors import Election
 from moldau.controller.states import PartitionState, path
@@ -240,9 +240,9 @@ def an_unfenced_broker_elects_nobody(patches: Patches) -> None:
 def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
     real = failures.changes
 
-    def twice(standing: PartitionStanding, keys: Any) -> list[Any]:  # Any: a mutant takes whatever it stands for
+    def twice(eligibility: LeaderEligibility, keys: Any) -> list[Any]:  # Any: a mutant takes whatever it stands for
         keys = list(keys)
-        return [*real(standing, keys), *real(standing, keys)]
+        return [*real(eligibility, keys), *real(eligibility, keys)]
 
     patches.set(failures, "changes", twice)
 

@@ -11,7 +11,7 @@ import pytest
 from moldau.client.admin import Resource, ResourceType
 from moldau.client.view import Outcome
 from moldau.cluster.nodes import ClusterSpec
-from moldau.cluster.standing import foreign_zookeeper, is_told
+from moldau.cluster.serving import foreign_zookeeper, is_told
 from moldau.model import Code
 
 

@@ -1,4 +1,4 @@
-"""How a pipeline stands: where it is in each partition, how far behind, and what a run would do with its file.
+"""A pipeline's positions: where it is in each partition, how far behind, and what a run would do with its file.
 
 Asks the cluster and the tables, writes nothing. Read next: books.py, folder.py.
 """

@@ -14,7 +14,7 @@ from moldau.zookeeper.notes import parse_config
 from moldau.zookeeper.znodes import Assignment, parse_topic
 
 
-class Standing:
+class KnownZnodes:
     """``settings``: entity -> what stands in its znode. ``unborn``: topic -> partitions that have no state yet.
 
     ``unread``: path of a znode that could not be read -> the transaction that wrote it, -1 where an ACL denied it.
