@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any
 
 from moldau.image.partition import NO_LEADER
 from moldau.model.named import NamedTuple
 from moldau.model.value import field, value
 from moldau.ports.zookeeper import Op, Set, Stat
 from moldau.wire.records import metadata as records
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths, settings
 from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import parse_config
@@ -75,7 +75,7 @@ class Reading(NamedTuple):
     broker -> since when its process lives.
     """
 
-    records: list[Any]
+    records: list[Message]
     known_znodes: KnownZnodes
     repairs: list[Op]
     bad: list[BadZnode]
@@ -98,7 +98,7 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
     """The same, with a pause after every ``step`` partitions."""
     known_znodes = KnownZnodes()
     known_znodes.add(survey.present)
-    found: list[Any] = []
+    found: list[Message] = []
     repairs: list[Op] = []
     bad: list[BadZnode] = []
     since: dict[int, int] = {}
@@ -202,7 +202,7 @@ def born(
     )
 
 
-def _features(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Any]:
+def _features(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Message]:
     """Levels of features. Those that cannot be read are as if nobody had set any."""
     if survey.feature is None:
         return []
@@ -217,7 +217,7 @@ def _features(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) ->
     return [records.FeatureLevelRecord(name=name, feature_level=levels[name]) for name in sorted(levels)]
 
 
-def _producer_ids(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Any]:
+def _producer_ids(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Message]:
     """Which producer id is next. Where that cannot be read none is left, for an id that is given out twice would let
     one producer's batches pass for another's."""
     if survey.producer_ids is None:
@@ -260,10 +260,10 @@ class _Noted(NamedTuple):
     since: dict[int, int]
 
 
-def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, noted: _Noted) -> list[Any]:
+def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, noted: _Noted) -> list[Message]:
     """Records of the partitions whose states can be read; the others are set apart."""
     assert topic.id is not None
-    found: list[Any] = []
+    found: list[Message] = []
     for number in numbers:
         state = survey.states.get((topic.name, number))
         if state is not None:
@@ -309,8 +309,8 @@ def _note_topic(topic: TopicZnode, survey: Survey, known_znodes: KnownZnodes) ->
         known_znodes.unborn[topic.name] = unborn
 
 
-def _settings(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Any]:
-    found: list[Any] = []
+def _settings(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Message]:
+    found: list[Message] = []
     for entity in sorted(survey.configs):
         try:
             survey.check(paths.config(entity))

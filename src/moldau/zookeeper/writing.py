@@ -9,12 +9,12 @@ written: fencing, directories, eligible leaders. Next: known_znodes.py. Source: 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from moldau.image import Image, Partition
 from moldau.image.partition import from_record, merged, to_record
 from moldau.ports.zookeeper import Create, Delete, Op, Set
 from moldau.wire.records import metadata as records
+from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_change_json, config_json
@@ -47,7 +47,7 @@ NOT_HERE = (
 
 
 def operations(
-    batch: Iterable[Any], image: Image, known_znodes: KnownZnodes, controller_epoch: int, *, later: bool = False
+    batch: Iterable[Message], image: Image, known_znodes: KnownZnodes, controller_epoch: int, *, later: bool = False
 ) -> list[Op]:
     """What to send for one decision's records, given the image and what stands before it. Changes neither.
 
@@ -79,7 +79,7 @@ class Draft:
         self._levels: dict[str, int] | None = None
         self._producer_ids: ProducerIdBlock | None = None
 
-    def take(self, record: Any) -> None:
+    def take(self, record: Message) -> None:
         match record:
             case records.TopicRecord():
                 id = bytes(record.topic_id)
@@ -159,7 +159,7 @@ class Draft:
         else:
             self._removed[name] = None
 
-    def _setting(self, record: Any) -> None:
+    def _setting(self, record: Message) -> None:
         setting = setting_of(record)
         if setting is None:
             assert isinstance(record, NOT_HERE), f"nobody knows where this stands in ZooKeeper: {record!r}"

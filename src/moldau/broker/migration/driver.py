@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
 from moldau.broker.host import Host, WithClusterId, WithPeers
 from moldau.broker.lifecycle import RegistrationRefused
@@ -168,7 +168,7 @@ class Migration:
                 self.channels.close()
                 self.mode.close()
             case _:
-                work: dict[Action, Callable[[], Coroutine[Any, Any, None]]] = {
+                work: dict[Action, Callable[[], Awaitable[None]]] = {
                     Action.COUNT: self._count,
                     Action.CLAIM: self._take,
                     Action.COPY: self._copy,
@@ -179,7 +179,7 @@ class Migration:
                     self._work.cancel()
                 self._work = self._tasks.spawn(self._carefully(work[action]), action.value)
 
-    async def _carefully(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _carefully(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except (ZooKeeperError, BadZnode, NotOurs) as error:

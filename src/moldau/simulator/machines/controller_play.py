@@ -7,7 +7,6 @@ such lists, and brings the cluster to quiescence after them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from moldau.controller.asks import (
     AlterPartitionReassignments,
@@ -194,7 +193,7 @@ class Play:
         desk.controller.claim((desk.controller.epoch or 0) + desk.rounds + 10, desk.image, desk.facts())
 
 
-Action = Callable[[Play, int, int, int], Any]
+Action = Callable[[Play, int, int, int], object]
 
 
 def nobody_is_fenced_for_the_controllers_sleep(gone: list[int]) -> None:

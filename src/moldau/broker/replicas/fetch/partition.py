@@ -95,7 +95,7 @@ class FetchPartition:
         return self.fetch_offset < (replica.log.log_end_offset if replica_id >= 0 else replica.machine.high_watermark)
 
     def is_news(self, data: Data) -> bool:
-        """Whether it belongs into an incremental answer: it holds something that the reader was not sent before."""
+        """Whether it belongs in an incremental answer: it holds something that the reader was not sent before."""
         return bool(
             data.records
             or data.error_code
