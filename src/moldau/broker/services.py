@@ -8,7 +8,7 @@ open, a controller's before the control plane starts. Handlers of one control pl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +52,10 @@ class Plane(Protocol):
 
     def readers(self) -> Mapping[int, int]:
         """Node -> offset up to which the active controller has told it everything."""
+
+    async def mark_for_deletion(self, topics: Sequence[str]) -> bool:
+        """Have topics deleted as soon as they are eligible (TD-1); False when this is not the active controller any
+        more. In KRaft mode no deletion waits."""
 
 
 class QuorumRequests(Plane, Protocol):

@@ -67,6 +67,9 @@ class Settings:
     reassignment begins, changes or ends. In ZooKeeper mode and during a migration: a broker of Apache Kafka ignores
     LeaderAndIsr of the epoch that it has. It would keep the dead in the ISR, so that its acks=all producers wait for
     ever (KAFKA-15109), and never let a replica that is added into it."""
+    deletions_wait: bool = False
+    """Whether a topic is deleted only once none of its partitions moves and all its replicas are online (TD-1). In
+    ZooKeeper mode: Kafka's ZooKeeper controller waits so, KRaft's deletes at once."""
     partitions_at_once: int = 100
     """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 

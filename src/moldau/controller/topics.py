@@ -333,10 +333,28 @@ def delete_topics(view: DecisionContext, ask: DeleteTopics) -> Work:
         if not view.settings.delete_topic_enable:
             off = Problem(Code.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
             return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=off)
+        if view.settings.deletions_wait and (why := _not_to_be_deleted_yet(view, topic)) is not None:
+            waits = Problem(Code.REQUEST_TIMED_OUT, f"Topic {topic.name} is marked for deletion, which waits: {why}.")
+            return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=waits)
         return [RemoveTopicRecord(topic_id=topic.id)], DeleteResult(name=topic.name, topic_id=topic.id)
 
     records, results = yield from batched(view, ask.topics, delete)
     return Decision(records, TopicsDeleted(topics=tuple(results)))
+
+
+def _not_to_be_deleted_yet(view: DecisionContext, topic: Topic) -> str | None:
+    """Why a topic is ineligible for deletion (TD-1): the first partition that is being reassigned, or of which a
+    replica is not online. None when it may be deleted."""
+    brokers = view.image.brokers
+    for number, partition in topic.partitions.items():
+        if partition.reassigning:
+            return f"partition {number} is being reassigned"
+        for replica in partition.replicas:
+            if not view.image.is_active(replica):
+                return f"broker {replica} is not alive, which has a replica of partition {number}"
+            if not brokers[replica].has_online_dir(partition.directory(replica)):
+                return f"broker {replica} has lost the directory of its replica of partition {number}"
+    return None
 
 
 def _find(view: DecisionContext, item: str | bytes) -> Topic | None:

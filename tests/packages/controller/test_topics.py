@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from moldau.controller.asks import BrokerRefused, CreatePartitions, CreateTopics, DeleteTopics, MorePartitions, NewTopic
+from moldau.controller.asks import (
+    AlterPartitionReassignments,
+    BrokerRefused,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    Move,
+    NewTopic,
+)
 from moldau.image import image_hash
 from moldau.image.configs import Source
 from moldau.model import NO_UUID, Code
@@ -229,3 +239,38 @@ def test_growing_one_topic_twice_in_one_ask_is_refused_and_validation_does_nothi
     assert result == [Code.INVALID_REQUEST, Code.INVALID_REQUEST, Code.NONE]
     assert grow(desk, MorePartitions(name="t", count=2), validate_only=True) == [Code.NONE]
     assert desk.records == []
+
+
+def dead(desk: Desk) -> None:
+    """Broker 2 leaves."""
+    desk.beat(2, want_shut_down=True)
+
+
+def moving(desk: Desk) -> None:
+    """The topic's partition gets a replica on broker 2."""
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),)))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "cause", "why"),
+    [
+        ((1, 2), dead, "broker 2 is not alive, which has a replica of partition 0"),
+        ((0, 1), moving, "partition 0 is being reassigned"),
+    ],
+)
+@pytest.mark.parametrize("waits", [True, False], ids=["zookeeper", "kraft"])
+def test_a_topic_is_not_deleted_while_a_replica_is_dead_or_a_partition_moves_in_zookeeper_mode(
+    replicas: tuple[int, ...], cause: Callable[[Desk], None], why: str, waits: bool
+) -> None:
+    """TD-1: Kafka's ZooKeeper controller waits, KRaft's deletes at once."""
+    desk = Desk(4, deletions_wait=waits)
+    desk.create("t", replicas)
+    cause(desk)
+    (result,) = desk.ask(DeleteTopics(topics=("t",))).topics
+    if waits:
+        marked = f"Topic t is marked for deletion, which waits: {why}."
+        assert result.problem == (Code.REQUEST_TIMED_OUT, marked)
+        assert desk.records == []
+    else:
+        assert result.problem.code is Code.NONE
+    assert ("t" in desk.image.names) is waits

@@ -5,18 +5,27 @@ Passed on to the controller; answered once the removal is committed and this bro
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moldau.broker.api.forwarding import forward, whole
+from moldau.broker.loop import sleep
 from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import asks
+from moldau.controller.facts import FINE
+from moldau.controller.replies import DeleteResult
 from moldau.image import Image
 from moldau.model import NO_UUID, Code
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 STRICT_SINCE = 5
+LONGEST_WAIT_MS = 30_000
+"""Beyond this no answer waits for a deletion, whatever its client allows: what it asked for is done all the same."""
+LOOK_MS = 50
+"""Between two looks whether topics are gone."""
 State = DeleteTopicsRequest.DeleteTopicState
 Result = DeleteTopicsResponse.DeletableTopicResult
 
@@ -62,10 +71,33 @@ async def control(
         answer.responses += [_error(topic, *refused) for topic in topics]
         return answer
     answer.throttle_time_ms = mutations.done([item.problem.code for item in reply.topics])
+    marked = await _wait_for_deletion(node, request.timeout_ms, reply.topics)
     for item in reply.topics:
         code, message = item.problem
+        if code is Code.REQUEST_TIMED_OUT and item.topic_id not in node.metadata.image.topics:
+            code, message = FINE
+        elif code is Code.REQUEST_TIMED_OUT and not marked:
+            code, message = Code.NOT_CONTROLLER, None
         answer.responses.append(Result(name=item.name, topic_id=item.topic_id, error_code=code, error_message=message))
     return answer
+
+
+async def _wait_for_deletion(node: ControllerServices, timeout_ms: int, results: Iterable[DeleteResult]) -> bool:
+    """Mark the topics whose deletion must wait (TD-1), and return when they are gone, or after ``timeout_ms``.
+
+    They stay marked after that, as in Kafka's ZooKeeper mode. False when they could not be marked, as another
+    controller has been elected. None waits in KRaft mode.
+    """
+    waiting = {each.topic_id: each.name for each in results if each.problem.code is Code.REQUEST_TIMED_OUT}
+    if not waiting:
+        return True
+    if not await node.plane.mark_for_deletion([name for name in waiting.values() if name is not None]):
+        return False
+    # Before the broker that passed the request on gives it up, and with it the reason that is told here.
+    deadline_ms = node.world.clock.monotonic_ms() + min(timeout_ms - timeout_ms // 10, LONGEST_WAIT_MS)
+    while node.world.clock.monotonic_ms() < deadline_ms and any(id in node.metadata.image.topics for id in waiting):
+        await sleep(node.world.tasks, LOOK_MS)
+    return True
 
 
 def _partitions(image: Image, item: str | bytes) -> int:

@@ -186,6 +186,10 @@ class QuorumPlane:
         """Where the next record goes, if we lead."""
         return 0 if self._driver is None else self._driver.quorum.log.end
 
+    async def mark_for_deletion(self, topics: Sequence[str]) -> bool:
+        """Never called with a topic: no deletion waits in KRaft mode."""
+        return not topics
+
     def readers(self) -> dict[int, int]:
         """If we lead: node -> offset of the last committed record that it holds and was told is committed."""
         role = None if self._driver is None else self._driver.quorum.role

@@ -1,21 +1,23 @@
 """Requests that tools leave in znodes: delete topics, move replicas, elect preferred leaders; notes of changed ISRs.
 
 Each becomes an ask to the controller role; the znode goes when it is done, as the tools that wait for it expect:
-deletion when every live broker has answered, a move when it has ended. What is refused is logged and removed. The looks
-run in ``watching.py``. Source: Kafka's znodes.
+deletion when every live broker has answered, a move when it has ended. A deletion that must wait (TD-1) leaves its
+znode, so that the next controller knows of it too, and is tried again whenever brokers or partitions change. What is
+refused is logged and removed. The looks run in ``watching.py``. Source: Kafka's znodes.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.controller import asks
-from moldau.controller.replies import Refused
+from moldau.controller.replies import DeleteResult, Refused
 from moldau.image import Delta, Image
 from moldau.model import Code, TopicPartition
-from moldau.ports.zookeeper import BadVersion, Check, Delete, NoAuth, NoNode, Op, Set
+from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Op, Set
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import (
     parse_isr_note,
@@ -40,6 +42,8 @@ class AdminZnodes:
         self._plane = plane
         self._mark = mark
         self._asked: Moves = {}
+        self._waiting: frozenset[str] = frozenset()
+        """Topics whose deletion waits until nothing of them moves and all their replicas are online."""
         self.looks: dict[str, Callable[[], Awaitable[object]]] = {
             "deletions": self._deletions,
             "moves": self._moves,
@@ -52,8 +56,11 @@ class AdminZnodes:
     def forget(self) -> None:
         """The controller role is over: whoever has it next asks again."""
         self._asked = {}
+        self._waiting = frozenset()
 
     def _changed(self, image: Image, delta: Delta) -> None:
+        if self._waiting and (delta.brokers or delta.partitions):
+            self._mark("deletions")
         if self._asked and delta.partitions:
             self._mark("moves")
 
@@ -70,12 +77,32 @@ class AdminZnodes:
             reply = await self._node.controller.ask(asks.DeleteTopics(topics=wanted))
             if isinstance(reply, Refused):
                 return
-            for each in reply.topics:
-                if each.problem.code is not Code.NONE:
-                    log.warning("topic %s is not deleted: %s", each.name, each.problem.message)
+            self._note_waiting(reply.topics)
+        else:
+            self._waiting = frozenset()
         for name in names:
-            if not self._plane.channels.is_deleting(name):
+            if name not in self._waiting and not self._plane.channels.is_deleting(name):
                 await self.remove(paths.delete_topic(name))
+
+    def _note_waiting(self, results: Iterable[DeleteResult]) -> None:
+        """Remember which deletions wait, and tell the operator why: once for each topic."""
+        waiting = set()
+        for each in results:
+            assert each.name is not None, "topics were named, and are answered by name"
+            if each.problem.code is Code.REQUEST_TIMED_OUT:
+                waiting.add(each.name)
+                if each.name not in self._waiting:
+                    log.warning("%s", each.problem.message)
+            elif each.problem.code is not Code.NONE:
+                log.warning("topic %s is not deleted: %s", each.name, each.problem.message)
+        self._waiting = frozenset(waiting)
+
+    async def mark_for_deletion(self, names: Iterable[str]) -> None:
+        """Leave a znode for each topic, as a tool does, for deletions that an API request asked for and that wait."""
+        for name in names:
+            with suppress(NodeExists):
+                await self._write(Create(path=paths.delete_topic(name), data=b""))
+        self._mark("deletions")
 
     async def remove(self, path: str, version: int = -1) -> None:
         """Take a request or a note away that has been heeded."""

@@ -360,6 +360,15 @@ class ZooKeeperPlane:
         """What the next record proposed is counted as."""
         return self._next
 
+    async def mark_for_deletion(self, topics: Sequence[str]) -> bool:
+        """Leave what a tool leaves that wants topics deleted, which outlives this controller (TD-1); False when this
+        is not the active controller any more."""
+        try:
+            await self.patiently(lambda: self.watching.admin.mark_for_deletion(topics))
+        except SessionExpired:
+            return False
+        return self.writer.guard is not None
+
     def readers(self) -> dict[int, int]:
         """If we are active: broker -> offset up to which it has been told everything."""
         return self.channels.readers()

@@ -1,0 +1,81 @@
+"""TD-1 in ZooKeeper mode: a deletion waits for dead brokers and for moves, outlives controllers, and resumes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from moldau.client.admin import delete_topics
+from moldau.client.view import Outcome
+from moldau.model import Code
+from moldau.ports.zookeeper import Delete
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.test_zookeeper_plane import topic
+from tests.packages.broker.zookeeper_nodes import Nodes
+
+MARK = "/admin/delete_topics/t"
+
+
+async def delete(nodes: Nodes, *, timeout_ms: int) -> Outcome:
+    """The outcome of deleting topic t."""
+    client = nodes.client()
+    outcomes = await delete_topics(client, ["t"], timeout_ms=timeout_ms)
+    client.close()
+    return outcomes["t"]
+
+
+async def stop_one_that_is_not_active(nodes: Nodes) -> int:
+    """The id of a broker that was stopped and is not alive any more."""
+    id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+    await nodes.nodes.pop(id).stop()
+    await until(lambda: not nodes.controller.metadata.image.is_active(id), "it is seen to be gone")
+    return id
+
+
+def test_a_deletion_waits_for_a_broker_that_is_down_and_is_done_when_it_is_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            id = await stop_one_that_is_not_active(nodes)
+            outcome = await delete(nodes, timeout_ms=200)
+            assert outcome.code is Code.REQUEST_TIMED_OUT
+            assert MARK in nodes.server.znodes
+            assert "t" in nodes.controller.metadata.image.names
+            await nodes.boot(id)
+            await until(lambda: MARK not in nodes.server.znodes, "the mark is gone")
+            assert "t" not in nodes.controller.metadata.image.names
+            await until(nodes.agree, "all brokers forgot it")
+
+    run(scenario)
+
+
+def test_a_client_that_waits_long_enough_hears_that_the_topic_is_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            id = await stop_one_that_is_not_active(nodes)
+            asked = asyncio.ensure_future(delete(nodes, timeout_ms=30_000))
+            await until(lambda: MARK in nodes.server.znodes, "it is marked")
+            await nodes.boot(id)
+            assert (await asked).code is Code.NONE
+            await until(lambda: MARK not in nodes.server.znodes, "the mark is gone")
+
+    run(scenario)
+
+
+def test_a_tool_s_deletion_that_waits_is_done_by_the_next_controller(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            id = await stop_one_that_is_not_active(nodes)
+            nodes.write(MARK, b"")
+            (epoch,) = nodes.controllers
+            nodes.server.apply(0, [Delete(path="/controller")])
+            await until(lambda: nodes.controllers == [epoch + 1], "another life of the role")
+            assert MARK in nodes.server.znodes
+            assert "t" in nodes.controller.metadata.image.names
+            await nodes.boot(id)
+            await until(lambda: MARK not in nodes.server.znodes, "the mark is gone")
+            assert "t" not in nodes.controller.metadata.image.names
+
+    run(scenario)
