@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import java_tool, wait_until
 from mixed import KAFKA, MOLDAU, MixedPeer, values_of
 
+from moldau.admin.adopt_checks import STATE
 from moldau.admin.cli import cli
 
 PEER = {f"transaction.state.log.{key}": 1 for key in ("num.partitions", "replication.factor", "min.isr")}
@@ -52,3 +53,15 @@ def test_a_kafka_cluster_is_checked_and_goes_to_moldau_and_back_on_its_folders(t
             member.close()
         assert code == 4
         assert found["groups newcomers"] == found["bills"] == "warning"
+
+
+def test_transactions_are_looked_at_when_a_broker_of_moldau_is_there_already(tmp_path: Path) -> None:
+    """One that serves no ListTransactions hid those of the others, and nothing was in the way."""
+    with MixedPeer({1: KAFKA, 2: MOLDAU}, PEER | {"transaction.state.log.replication.factor": 2}, tmp_path) as peer:
+        where = peer.bootstrap_servers
+        assert check(where)[0] == 0
+        admin = AdminClient({"bootstrap.servers": where})
+        admin.create_topics([NewTopic(STATE, 1, config={}, replica_assignment=[[1, 2]])])[STATE].result(60)
+        Producer({"bootstrap.servers": where, "transactional.id": "bills"}).init_transactions(60)
+        code, found = check(where)
+        assert (code, found[STATE], found["bills"]) == (4, "warning", "warning")

@@ -229,17 +229,36 @@ def _groups(talk: Talk) -> Iterator[Finding]:
         yield Finding(WARNING, f"groups {some(names)}", what, mend)
 
 
-async def _list_transactions(client: Client) -> list[str]:
+async def _list_transactions(client: Client) -> tuple[list[str], list[int]]:
+    """Transactional ids in use, and brokers that coordinate none: those of Moldau, once some have been replaced."""
     await client.know([])
     found: set[str] = set()
+    others: list[int] = []
     for node_id in sorted(client.view.brokers):
-        response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), Node(node_id))
+        try:
+            response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), Node(node_id))
+        except UnsupportedApi:
+            others.append(node_id)
+            continue
         found.update(one.transactional_id for one in response.transaction_states if one.transaction_state != "Dead")
-    return sorted(found)
+    return sorted(found), others
 
 
 def _transactions(talk: Talk) -> Iterator[Finding]:
-    used = talk.ask(_list_transactions)
+    used, others = talk.ask(_list_transactions)
+    state = talk.cluster.topics().get(STATE)
+    partitions = {} if state is None else state.partitions
+    mend = f"`moldau reassign plan --drain {','.join(map(str, others))} --topic {STATE}`, and apply it"
+    led = {number: one.leader for number, one in partitions.items() if one.leader in others}
+    if led:
+        what = (
+            f"{len(led)} of {len(partitions)} partitions are led by brokers that coordinate no transactions "
+            f"({some(sorted(set(led.values())))}): transactional ids that fall to them are refused"
+        )
+        yield Finding(ERROR, STATE, what, mend)
+    elif any(set(one.replicas) & set(others) for one in partitions.values()):
+        what = f"replicas are on brokers that coordinate no transactions ({some(others)}), and may come to lead"
+        yield Finding(WARNING, STATE, what, mend)
     if used:
         what = (
             f"{len(used)} transactional ids are in use; a broker of Moldau coordinates none, but leads their partitions"

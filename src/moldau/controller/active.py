@@ -163,6 +163,10 @@ class ActiveController:
                 return [(waiting.token, reply)]
         return []
 
+    def mark_for_deletion(self, topic_ids: frozenset[bytes]) -> None:
+        """Remember which topics' deletion waits (TD-1): they are not grown, moved or elected for meanwhile."""
+        self.soft.marked_for_deletion = topic_ids
+
     def renounce(self) -> list[tuple[int, Any]]:
         """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
         lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]

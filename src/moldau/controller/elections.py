@@ -58,6 +58,8 @@ def _elect(
     partition = None if found is None else found.partitions.get(number)
     if partition is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{number}")
+    if partition.topic_id in eligibility.view.soft.marked_for_deletion:
+        return Problem(Code.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
     if election_type == ElectionType.PREFERRED:
         needed, wish, failure = (
             partition.leader != partition.replicas[0], _PREFERRED, Code.PREFERRED_LEADER_NOT_AVAILABLE,

@@ -12,6 +12,7 @@ from typing import Any
 
 from moldau.controller.asks import (
     AlterPartition,
+    DeleteTopics,
     ElectionType,
     ElectLeaders,
     Heartbeat,
@@ -160,6 +161,18 @@ def c8_deleted_topics_stay_deleted(step: Step) -> None:
             assert not step.after.config(2, name) or name in step.after.names, f"settings of no topic: {name}"
 
 
+def c8_deletions_wait_in_zookeeper_mode(step: Step) -> None:
+    """C8: in ZooKeeper mode no topic is deleted while a partition of it moves or a replica is not online (TD-1)."""
+    if not step.settings.deletions_wait or not isinstance(step.ask, DeleteTopics):
+        return
+    for id in step.delta.deleted_topics(step.after):
+        topic = step.before.topics.get(id)
+        for p in () if topic is None else topic.partitions.values():
+            where = f"{step.before.topics[id].name} is deleted: {p}"
+            assert not p.reassigning, f"it moves, and {where}"
+            assert all(map(step.before.is_active, p.replicas)), f"a replica's broker is down, and {where}"
+
+
 def c10_reassignment_goes_through_the_union(step: Step) -> None:
     """C10: replicas go from current to union to target, or back; ending a move leaves an ISR of all that stay.
 
@@ -274,6 +287,7 @@ LAWS: tuple[Law, ...] = (
     c6_states_move_by_the_table,
     c7_one_incarnation,
     c8_deleted_topics_stay_deleted,
+    c8_deletions_wait_in_zookeeper_mode,
     c10_reassignment_goes_through_the_union,
     c11_elections_are_clean_or_told,
     c12_brokers_go_when_they_may,

@@ -41,6 +41,8 @@ def _move(view: DecisionContext, move: Move, records: list[Message], any_factor:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {move.topic}:{move.partition}.")
     if move.replicas is None:
         return _cancel(view, move.topic, partition, records)
+    if partition.topic_id in view.soft.marked_for_deletion:
+        return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {move.topic} is queued for deletion.")
     problem = bad_assignment(view.image, move.replicas)
     if problem is None and not any_factor and len(move.replicas) != len(partition.original_replicas):
         problem = Problem(

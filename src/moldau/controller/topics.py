@@ -165,8 +165,9 @@ def _checked(view: DecisionContext, topic: NewTopic, names: _Names) -> dict[str,
         return problem
     if topic.name == METADATA_TOPIC:
         return Problem(Code.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    if topic.name in view.image.names:
-        return Problem(Code.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    if (id := view.image.names.get(topic.name)) is not None:
+        how = "is marked for deletion" if id in view.soft.marked_for_deletion else "already exists"
+        return Problem(Code.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' {how}.")
     other = names.other(view, topic.name)
     if other is not None:
         return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
@@ -438,6 +439,8 @@ def _growing(view: DecisionContext, item: MorePartitions) -> _Growing | Problem:
     topic = view.image.topic(item.name)
     if topic is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if topic.id in view.soft.marked_for_deletion:
+        return Problem(Code.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
     now = len(topic.partitions)
     if any(number not in topic.partitions for number in range(now or 1)):
         why = f"Some partitions of topic {item.name} have no state yet, or none that can be read."

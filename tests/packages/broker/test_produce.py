@@ -141,7 +141,7 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
             assert len(set(ids)) == 2500
             assert {answer.producer_epoch for answer in answers} == {0}
             refused = await lines[0].ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000))
-            assert refused.error_code == Code.UNSUPPORTED_VERSION
+            assert refused.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
     run(work)
 

@@ -15,6 +15,7 @@ from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
 from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from moldau.wire.messages.k27_write_txn_markers import WriteTxnMarkersRequest
 from moldau.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
@@ -156,14 +157,19 @@ def test_what_the_coordinator_does_not_know_is_not_written(tmp_path: Path, says:
 
 
 def test_without_a_coordinator_transactions_are_refused_and_with_one_it_is_named(tmp_path: Path) -> None:
+    initial = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1000)
+
     async def work() -> None:
         async with mixed(tmp_path) as (cluster, coordinator):
             found = await cluster.ask(0, FindCoordinatorRequest(key="x", key_type=1), 3)
             assert (found.error_code, found.node_id, found.port) == (Code.NONE, COORDINATOR, coordinator.peer.port)
+            assert (await cluster.ask(0, initial, 3)).error_code == Code.NOT_COORDINATOR
             cluster.commit(records.PartitionChangeRecord(topic_id=STATE_ID, partition_id=0, leader=0))
             assert await produce(cluster, batch()) == [Code.INVALID_TXN_STATE]
             found = await cluster.ask(0, FindCoordinatorRequest(key="x", key_type=1), 3)
             assert found.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            refused = await cluster.ask(0, initial, 3)
+            assert refused.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "named by a broker of Kafka"
             cluster.commit(records.PartitionChangeRecord(topic_id=STATE_ID, partition_id=0, leader=-1))
             assert await produce(cluster, batch()) == [Code.NOT_ENOUGH_REPLICAS], "it may come back"
             assert coordinator.asked == []

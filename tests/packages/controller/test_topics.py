@@ -13,6 +13,8 @@ from moldau.controller.asks import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectionType,
+    ElectLeaders,
     MorePartitions,
     Move,
     NewTopic,
@@ -274,3 +276,19 @@ def test_a_topic_is_not_deleted_while_a_replica_is_dead_or_a_partition_moves_in_
     else:
         assert result.problem.code is Code.NONE
     assert ("t" in desk.image.names) is waits
+
+
+def test_a_topic_that_is_marked_for_deletion_is_not_grown_moved_elected_for_or_made_again() -> None:
+    """As in Kafka's ZooKeeper mode: it goes as soon as it may, and nothing is begun with it before."""
+    desk = Desk(4, deletions_wait=True)
+    id = desk.create("t", (1, 2))
+    desk.controller.mark_for_deletion(frozenset({id}))
+    assert grow(desk, MorePartitions(name="t", count=2)) == [Code.INVALID_TOPIC_EXCEPTION]
+    move = AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),))
+    assert [problem.code for *_, problem in desk.ask(move).partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    elect = ElectLeaders(election_type=ElectionType.PREFERRED, partitions=(("t", 0),))
+    assert [problem.code for *_, problem in desk.ask(elect).partitions] == [Code.INVALID_TOPIC_EXCEPTION]
+    (made,) = desk.ask(CreateTopics(topics=(NewTopic(name="t", partitions=1, replication_factor=1),))).topics
+    assert made.problem == (Code.TOPIC_ALREADY_EXISTS, "Topic 't' is marked for deletion.")
+    desk.controller.mark_for_deletion(frozenset())
+    assert grow(desk, MorePartitions(name="t", count=2)) == [Code.NONE]

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Generator
 from moldau.broker.controller.topic_creation import OFFSETS, create_automatically
 from moldau.broker.loop import Pace, at_once_or_in_slices, run_in_slices
 from moldau.broker.network.context import Context
-from moldau.broker.replicas.transactions import STATE
+from moldau.broker.replicas.transactions import STATE, is_coordinated_elsewhere
 from moldau.broker.services import BrokerServices
 from moldau.groups import partition_for, weight
 from moldau.model import Code
@@ -69,7 +69,7 @@ def _answer(
 
 def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinator:
     image, topic_name = node.metadata.image, OFFSETS
-    if kind == TRANSACTION and _is_coordinated_elsewhere(node, key):
+    if kind == TRANSACTION and is_coordinated_elsewhere(image, node.config.node_id, key):
         topic_name = STATE
     elif kind != GROUP:
         text = f"This cluster does not coordinate {KINDS.get(kind, f'keys of type {kind}')}."
@@ -87,13 +87,6 @@ def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinat
         if endpoint is not None:
             return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
     return _none(key, Code.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
-
-
-def _is_coordinated_elsewhere(node: BrokerServices, transactional_id: str) -> bool:
-    """Whether the partition of a transactional id is led by another broker, or by none now."""
-    topic = node.metadata.image.topic(STATE)
-    partition = None if topic is None else topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
-    return partition is not None and partition.leader != node.config.node_id
 
 
 def _none(key: str, code: Code, text: str) -> Coordinator:

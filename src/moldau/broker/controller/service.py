@@ -157,6 +157,10 @@ class ControllerService:
             if last is None:
                 self.lost_active()
 
+    def mark_for_deletion(self, topic_ids: frozenset[bytes]) -> None:
+        """Remember which topics' deletion waits, until this node is the active controller no more."""
+        self._controller.mark_for_deletion(topic_ids)
+
     def tell(self, ask: Any) -> None:
         """Ask what nobody waits for."""
         answer = self._controller.ask(ask, self._facts())

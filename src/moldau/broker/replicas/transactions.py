@@ -43,6 +43,13 @@ _UNKNOWN = frozenset({
 """What a producer is told as NOT_ENOUGH_REPLICAS, upon which every client tries again."""
 
 
+def is_coordinated_elsewhere(image: Image, node_id: int, transactional_id: str) -> bool:
+    """Whether the partition of a transactional id is led by another broker, or by none now."""
+    topic = image.topic(STATE)
+    partition = None if topic is None else topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
+    return partition is not None and partition.leader != node_id
+
+
 class ReplicaContext(Protocol):
     """The broker's replicas, as this needs them."""
 

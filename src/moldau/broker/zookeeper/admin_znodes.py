@@ -79,23 +79,24 @@ class AdminZnodes:
                 return
             self._note_waiting(reply.topics)
         else:
-            self._waiting = frozenset()
+            self._note_waiting(())
         for name in names:
             if name not in self._waiting and not self._plane.channels.is_deleting(name):
                 await self.remove(paths.delete_topic(name))
 
     def _note_waiting(self, results: Iterable[DeleteResult]) -> None:
-        """Remember which deletions wait, and tell the operator why: once for each topic."""
-        waiting = set()
+        """Remember which deletions wait, also for other decisions, and tell the operator why: once for each topic."""
+        waiting = {}
         for each in results:
             assert each.name is not None, "topics were named, and are answered by name"
             if each.problem.code is Code.REQUEST_TIMED_OUT:
-                waiting.add(each.name)
+                waiting[each.name] = each.topic_id
                 if each.name not in self._waiting:
                     log.warning("%s", each.problem.message)
             elif each.problem.code is not Code.NONE:
                 log.warning("topic %s is not deleted: %s", each.name, each.problem.message)
         self._waiting = frozenset(waiting)
+        self._node.controller.mark_for_deletion(frozenset(waiting.values()))
 
     async def mark_for_deletion(self, names: Iterable[str]) -> None:
         """Leave a znode for each topic, as a tool does, for deletions that an API request asked for and that wait."""

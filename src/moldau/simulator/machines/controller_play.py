@@ -41,7 +41,8 @@ class Play:
     brokers = BROKERS
 
     def __init__(self, *, elr: bool = True, brokers: int = BROKERS, record: RunRecord | None = None) -> None:
-        self.desk = Desk(min(4, brokers), elr=elr, record=record)
+        # Deletions wait in ZooKeeper mode, where there are no eligible leader replicas either.
+        self.desk = Desk(min(4, brokers), elr=elr, deletions_wait=not elr, record=record)
         self.brokers = brokers
         self.incarnations = dict.fromkeys(range(brokers), 0)
         n = min(4, brokers)

@@ -271,6 +271,10 @@ def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
     patches.set(topics, "_create", create)
 
 
+def a_deletion_does_not_wait(patches: Patches) -> None:
+    patches.set(topics, "_not_to_be_deleted_yet", lambda view, topic: None)
+
+
 def a_lookup_is_not_kept(patches: Patches) -> None:
     patches.set(Index, "_relead", lambda self, key, before, after: None)
 
@@ -408,6 +412,7 @@ MUTANTS = (
     _entry("KAFKA-13083", "C2", new_partitions_count_the_fenced_in),
     _entry("own (C6)", "C6", a_deleted_partition_was_never_offline),
     _entry("KAFKA-14616's kind", "C8", a_name_made_again_is_the_old_topic),
+    _entry("own (TD-1)", "C8", a_deletion_does_not_wait),
     _entry("KAFKA-12403's kind", "C3", a_lookup_is_not_kept),
     _entry("KAFKA-9089", "C4 C13", a_reply_leaves_before_its_commit, "active_controller"),
     _entry("KAFKA-14457's kind", "C4", a_refusal_tells_of_what_is_not_committed, "active_controller"),
