@@ -13,7 +13,7 @@ import pytest
 
 from moldau.broker.kraft.batches import NewerLevel, decided, is_whole, proposal
 from moldau.broker.kraft.files import BrokenQuorumState, format_election, parse_election
-from moldau.model import Code
+from moldau.model import NO_UUID, Code
 from moldau.ports import Pool, pools
 from moldau.quorum import ElectionState, ReplicaKey
 from moldau.wire.batch import build
@@ -215,6 +215,8 @@ async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
     leader, part = await quorum.until(caught_up, "all to be at the leader's end")
     assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
     assert [one.replica_id for one in part.observers] == [4]
+    assert {bytes(one.replica_directory_id) for one in part.current_voters} == {NO_UUID}, "nor the leader's: static"
+    assert [bytes(one.replica_directory_id) == NO_UUID for one in part.observers] == [False]
     assert part.high_watermark == leader.plane.next_offset
     assert all(abs(one.last_caught_up_timestamp - time.time() * 1000) < 60_000 for one in part.current_voters)
     unknown = DescribeQuorumRequest(

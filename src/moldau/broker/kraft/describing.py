@@ -59,9 +59,11 @@ def _replicas(
 ) -> tuple[list[DescribeQuorumResponse.ReplicaState], list[DescribeQuorumResponse.ReplicaState]]:
     wall_ms = clock.wall_ms()
     ahead_ms = wall_ms - clock.monotonic_ms()
+    myself = quorum.voters.voter(quorum.me.id)
     own = Response.ReplicaState(
         replica_id=quorum.me.id,
-        replica_directory_id=quorum.me.directory_id,
+        # As of all voters: its key's, and static voters (kraft.version 0) have none there. So in Apache Kafka 4.3.
+        replica_directory_id=quorum.me.directory_id if myself is None else myself.key.directory_id,
         log_end_offset=quorum.log.end,
         last_caught_up_timestamp=wall_ms,
     )
