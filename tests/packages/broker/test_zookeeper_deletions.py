@@ -79,3 +79,27 @@ def test_a_tool_s_deletion_that_waits_is_done_by_the_next_controller(tmp_path: P
             assert "t" not in nodes.controller.metadata.image.names
 
     run(scenario)
+
+
+def test_a_topic_made_again_is_not_deleted_by_the_mark_of_the_one_before(tmp_path: Path) -> None:
+    """Its znode is kept until all brokers have deleted their replicas, and its name is free before that."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            channels = nodes.controller.plane.channels
+            deleting, channels.is_deleting = channels.is_deleting, lambda topic: True
+            nodes.write(MARK, b"")
+            await until(lambda: "t" not in nodes.controller.metadata.image.names, "it is deleted")
+            await topic(nodes, "t")
+            made = nodes.controller.metadata.image.names["t"]
+            admin = nodes.controller.plane.watching.admin
+            await admin.looks["deletions"]()
+            channels.is_deleting = deleting
+            await admin.looks["deletions"]()
+            assert MARK not in nodes.server.znodes
+            assert nodes.controller.metadata.image.names.get("t") == made
+            nodes.write(MARK, b"")
+            await until(lambda: "t" not in nodes.controller.metadata.image.names, "a mark of its own deletes it")
+
+    run(scenario)

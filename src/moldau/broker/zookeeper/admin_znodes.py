@@ -26,7 +26,7 @@ from moldau.zookeeper.notes import (
     reassignment_json,
 )
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.survey import get_each
+from moldau.zookeeper.survey import Found, get_each
 from moldau.zookeeper.znodes import parse_state
 
 log = logging.getLogger("moldau.controller")
@@ -71,10 +71,10 @@ class AdminZnodes:
 
     async def _deletions(self) -> None:
         names = await self._plane.zk.children(paths.DELETE_TOPICS, self._watch("deletions"))
-        wanted = tuple(name for name in names if name in self._node.metadata.image.names)
+        wanted = await self._marked(names)
         if wanted:
             log.info("topics %s are to be deleted", list(wanted))
-            reply = await self._node.controller.ask(asks.DeleteTopics(topics=wanted))
+            reply = await self._node.controller.ask(asks.DeleteTopics(topics=tuple(wanted.values())))
             if isinstance(reply, Refused):
                 return
             self._note_waiting(reply.topics)
@@ -84,11 +84,30 @@ class AdminZnodes:
             if name not in self._waiting and not self._plane.channels.is_deleting(name):
                 await self.remove(paths.delete_topic(name))
 
+    async def _marked(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Name -> id of the topics that are to be deleted.
+
+        A mark that is older than its topic meant the one before, whose replicas are still being deleted: a topic that
+        is made again under the name is not the one that somebody wanted to be rid of.
+        """
+        image = self._node.metadata.image
+        ids = {name: image.names[name] for name in names if name in image.names}
+        marks = await get_each(self._plane.zk, [paths.delete_topic(name) for name in ids])
+        topics = await get_each(self._plane.zk, [paths.topic(name) for name in ids])
+        wanted = {}
+        for (name, id), mark, topic in zip(ids.items(), marks, topics, strict=True):
+            if self._node.metadata.image.names.get(name) != id:
+                self._mark("deletions")  # it was made anew meanwhile: which topic was read is not known
+            elif mark is not None and not _is_older(mark, topic):
+                wanted[name] = id
+        return wanted
+
     def _note_waiting(self, results: Iterable[DeleteResult]) -> None:
         """Remember which deletions wait, also for other decisions, and tell the operator why: once for each topic."""
         waiting = {}
         for each in results:
-            assert each.name is not None, "topics were named, and are answered by name"
+            if each.name is None:
+                continue  # gone meanwhile
             if each.problem.code is Code.REQUEST_TIMED_OUT:
                 waiting[each.name] = each.topic_id
                 if each.name not in self._waiting:
@@ -234,3 +253,8 @@ class AdminZnodes:
                 parse_state(*tp, state[0])
                 found.append(tp)
         return found
+
+
+def _is_older(mark: Found | NoAuth, topic: Found | NoAuth | None) -> bool:
+    """Whether a znode was made before another, as far as both may be read."""
+    return isinstance(mark, tuple) and isinstance(topic, tuple) and mark[1].czxid < topic[1].czxid
