@@ -19,6 +19,11 @@ kafka-topics.sh --list --bootstrap-server 127.0.0.1:99999
 kafka-topics.sh --list --bootstrap-server ''
 kafka-topics.sh --list --bootstrap-server {b} --command-config /nowhere
 kafka-topics.sh --list --bootstrap-server {b} --command-config {bad}
+kafka-topics.sh --list --bootstrap-server {b} --command-config {shorter}
+kafka-topics.sh --list --bootstrap-server {b} --command-config {escape}
+kafka-topics.sh --list --bootstrap-server {b} --command-config {reporter}
+kafka-topics.sh --list --bootstrap-server {b},
+kafka-topics.sh --list --bootstrap-server ,
 kafka-topics.sh --describe --bootstrap-server {nobody} --command-config {fast}
 kafka-topics.sh --create --topic a --bootstrap-server {nobody} --command-config {fast}
 kafka-topics.sh --bootstrap-server {b}
@@ -118,6 +123,7 @@ kafka-get-offsets.sh --bootstrap-server a
 kafka-get-offsets.sh --bootstrap-server a:1,b
 kafka-get-offsets.sh --bootstrap-server {nobody} --command-config {fast}
 kafka-get-offsets.sh --bootstrap-server {b} --command-config /nowhere
+kafka-get-offsets.sh --bootstrap-server ,
 kafka-get-offsets.sh --bootstrap-server {b} --topic-partitions a:1 --topic a
 kafka-get-offsets.sh --bootstrap-server {b} --topic a --time soon
 kafka-get-offsets.sh --bootstrap-server {b} --topic a --partitions 0,x
@@ -377,6 +383,7 @@ kafka-consumer-groups.sh --list
 kafka-consumer-groups.sh --list --timeout x --bootstrap-server {b}
 kafka-consumer-groups.sh --list --bootstrap-server 127.0.0.1
 kafka-consumer-groups.sh --list --bootstrap-server {b} --command-config /nowhere
+kafka-consumer-groups.sh --list --bootstrap-server {b} --command-config {escape}
 kafka-consumer-groups.sh --list --bootstrap-server {b} --command-config {bad}
 kafka-consumer-groups.sh --list --bootstrap-server {nobody} --timeout 1000
 kafka-consumer-groups.sh --list --bootstrap-server {silent} --timeout 1500
@@ -501,6 +508,7 @@ kafka-metadata-quorum.sh --bootstrap-server {b} describe foo
 kafka-metadata-quorum.sh --bootstrap-server {b} --bootstrap-controller {b} describe --status
 kafka-metadata-quorum.sh describe --status
 kafka-metadata-quorum.sh --bootstrap-server {b} describe --status
+kafka-metadata-quorum.sh --bootstrap-controller , describe --status
 kafka-metadata-quorum.sh --bootstrap-server {b} describe --replication
 kafka-metadata-quorum.sh --bootstrap-server {b} describe --replication --status
 kafka-metadata-quorum.sh --bootstrap-server {b} describe --status --human-readable

@@ -113,12 +113,19 @@ def java() -> Iterator[JavaTools]:
 @pytest.fixture
 def both(java: JavaTools, bootstrap_servers: str, tmp_path: Path) -> Both:
     """Runs a line with both; knows the cluster and files that lines name."""
-    fast, slow, bad = (tmp_path / f"{name}.properties" for name in ("fast", "slow", "bad"))
-    fast.write_text("default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n")
-    slow.write_text("default.api.timeout.ms=60000\n")
-    bad.write_text("default.api.timeout.ms=x\n")
+    texts = {
+        "fast": "default.api.timeout.ms=1500\nrequest.timeout.ms=1000\n",
+        "slow": "default.api.timeout.ms=60000\n",
+        "bad": "default.api.timeout.ms=x\n",
+        "shorter": "default.api.timeout.ms=1000\nrequest.timeout.ms=5000\n",
+        "escape": "client.id=\\u00g9\n",
+        "reporter": "metric.reporters=example.Reporter\n",
+    }
+    files = {"json": str(tmp_path)}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.properties").write_text(text)
+        files[name] = str(tmp_path / f"{name}.properties")
     write_json(tmp_path)
-    files = {"fast": str(fast), "slow": str(slow), "bad": str(bad), "json": str(tmp_path)}
     return Both(java, {"b": bootstrap_servers, "nobody": "127.0.0.1:1", **files})
 
 

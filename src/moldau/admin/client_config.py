@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from moldau.model.config_key import ConfigError
 from moldau.model.properties import read_properties
 
 _OF_LIBRDKAFKA = {
@@ -80,7 +81,10 @@ def read_client_config(path: str) -> ClientConfig:
         raise BadClientConfig(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadClientConfig(f"{path} is no text file; Java's properties or librdkafka's key=value are") from None
-    given = read_properties(text)
+    try:
+        given = read_properties(text)
+    except ConfigError as error:
+        raise BadClientConfig(f"{path}: {error}") from None
     for key, wish in given.items():
         if _SECURITY.match(key) and not (key == "security.protocol" and wish.strip().lower() == _PLAIN):
             raise BadClientConfig(

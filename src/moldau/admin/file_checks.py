@@ -38,9 +38,9 @@ def file_checks(path: str) -> tuple[list[Finding], str | None]:
         ], None
     except UnicodeDecodeError:
         return [Finding(ERROR, path, "is no text file", "name a server.properties or a client's file")], None
-    if not OF_NODES & set(read_properties(text)):
-        return _client(path)
     try:
+        if not OF_NODES & set(read_properties(text)):
+            return _client(path)
         config = load(text)
     except ConfigError as error:
         return [Finding(ERROR, path, str(error), "docs/configuration.md says what is allowed")], None

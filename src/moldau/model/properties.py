@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 
+from moldau.model.config_key import ConfigError
+
 _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*[ \t\f=:]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+MALFORMED = "Malformed \\uxxxx encoding."
+"""What Java says of \\u without four hexadecimal digits."""
 _MEANING = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
 
 
 def read_properties(text: str) -> dict[str, str]:
-    r"""Keys and values of a properties text; the last of equal keys wins.
+    r"""Keys and values of a properties text; the last of equal keys wins. ConfigError for one that is no such text.
 
     >>> read_properties("a=1\n# note\nb : two \\\n   words")
     {'a': '1', 'b': 'two words'}
@@ -52,4 +56,12 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) == 5 else _MEANING.get(m[1], m[1]), text)
+    return _ESCAPE.sub(_meaning, text)
+
+
+def _meaning(found: re.Match[str]) -> str:
+    if len(found[1]) == 5:
+        return chr(int(found[1][1:], 16))
+    if found[1] == "u":
+        raise ConfigError(MALFORMED)
+    return _MEANING.get(found[1], found[1])

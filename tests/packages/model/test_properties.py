@@ -1,9 +1,11 @@
 """Our reader of .properties files against the library that everybody uses."""
 
 import javaproperties
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.model.config_key import ConfigError
 from moldau.model.properties import read_properties
 
 ALPHABET = st.sampled_from(list("ab=: \t\\#!\n\r.é") + ["\\n", "\\u0041", "\\\n  ", "key", "value"])
@@ -14,6 +16,8 @@ def test_every_text_reads_as_the_library_reads_it(text: str) -> None:
     try:
         expected = javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError:
+        with pytest.raises(ConfigError, match="Malformed"):
+            read_properties(text)
         return
     assert read_properties(text) == expected
 

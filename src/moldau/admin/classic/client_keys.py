@@ -116,12 +116,21 @@ for _clients, _name, _kind, *_values in map(str.split, _KEYS.split("\n")[1:-1]):
 
 def demand_values(client: str, properties: Mapping[str, str]) -> None:
     """JavaError for the first value that Kafka's client does not take; ``client``: PRODUCER, CONSUMER or ADMIN."""
+    split_servers("bootstrap.servers", properties.get("bootstrap.servers", ""))
     for key in BY_CLIENT[client]:
         text = properties.get(key.name)
         if text is not None:
             shown, why = _judged(key, text)
             if why is not None:
                 raise JavaError(CONFIG_ERROR, f"Invalid value {shown} for configuration {key.name}: {why}")
+
+
+def split_servers(key: str, text: str) -> list[str]:
+    """The servers of a list; JavaError where one of several is empty."""
+    servers = [one.strip() for one in text.split(",")] if text.strip() else []
+    if not all(servers):
+        raise JavaError(CONFIG_ERROR, f"Configuration '{key}' values must not be empty.")
+    return servers
 
 
 def _judged(key: Key, given: str) -> tuple[str, str | None]:

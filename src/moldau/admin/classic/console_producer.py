@@ -15,8 +15,7 @@ from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
 from moldau.admin.classic.options import Given, OptionError, UsageError
 from moldau.admin.classic.producer_config import acks_of, codec_of, demand_consistent, number_of
 from moldau.admin.classic.run import ending_softly, help_or_version
-from moldau.admin.classic.session import Session, executed, is_address, read_config
-from moldau.admin.classic.topics import java_split
+from moldau.admin.classic.session import Session, are_addresses, executed, read_config
 from moldau.client.client import Refused
 from moldau.client.feeding import Feed, FeedOptions, NotWritten
 from moldau.client.lines import UnsupportedApi
@@ -81,7 +80,7 @@ def _given(arguments: Sequence[str]) -> Given:
     servers = given.value("bootstrap-server") or ""
     if not servers.strip():
         given.refuse("Error while validating the bootstrap address\n")
-    if not all(map(is_address, java_split(servers, ","))):
+    if not are_addresses(servers):
         given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
     return given
 

@@ -9,7 +9,7 @@ from random import randrange
 from moldau.admin.classic.console_consumer_options import Wish
 from moldau.admin.classic.console_properties import key_values, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_dates import java_date
 from moldau.admin.classic.options import Given, Option, OptionError, UsageError
 from moldau.admin.classic.record_reader import Reader, call_ms, consumer_session
@@ -159,7 +159,7 @@ def _run(given: Given) -> None:
     java_date(pattern, 0)
     interval_ms = given.integer("reporting-interval", 64) or 0
     if interval_ms <= 0:
-        raise JavaError("java.lang.IllegalArgumentException", "Reporting interval must be greater than 0.")
+        raise illegal_argument("Reporting interval must be greater than 0.")
     wish = Wish(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
     timeout_ms = call_ms(given.integer("timeout", 64) or 0)
     with consumer_session(properties, given.text("bootstrap-server"), timeout_ms=timeout_ms) as session:

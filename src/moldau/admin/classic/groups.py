@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from moldau.admin.classic import groups_described, groups_reset
 from moldau.admin.classic.group_options import read_options
 from moldau.admin.classic.groups_session import GroupSession
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given, OptionError
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         with GroupSession(given) as session:
             _run(session, given)
     except JavaError as error:
-        if error.kind == "java.lang.IllegalArgumentException":
+        if error.kind == ILLEGAL_ARGUMENT:
             return print_usage(given.options, error.said)
         say_error(f"Executing consumer group command failed due to {error.said}")
         sys.stdout.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
-from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
@@ -28,7 +28,7 @@ class GroupSession(Session):
         try:
             config = read_config(given.value("command-config"))
         except JavaError as error:
-            raise wrapped(error) from None
+            raise (error if error.kind == ILLEGAL_ARGUMENT else wrapped(error)) from None
         timeout_ms = given.integer("timeout", 64)
         for name in ("to-offset", "shift-by"):
             given.integers(name, 64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 CONFIG_ERROR = "org.apache.kafka.common.config.ConfigException"
 
 
@@ -45,4 +46,4 @@ class JavaError(Exception):
 
 def illegal_argument(message: str) -> JavaError:
     """A value that cannot be, found by the tool itself."""
-    return JavaError("java.lang.IllegalArgumentException", message)
+    return JavaError(ILLEGAL_ARGUMENT, message)

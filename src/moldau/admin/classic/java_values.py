@@ -87,3 +87,11 @@ DESERIALIZERS: dict[str, Callable[[bytes], str]] = {
     f"{_PACKAGE}BytesDeserializer": _bytes,
 }
 """Kafka's class -> the text of what it reads out of bytes. ValueError when the bytes are not of that kind."""
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """String.split: without empty words at the end, but for a text that is empty itself."""
+    words = text.split(separator)
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return [] if words == [""] and text else words

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
+from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given, Option, OptionError, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage
-from moldau.admin.classic.session import Session, executed, is_address, read_config
-from moldau.admin.classic.topics import java_split
+from moldau.admin.classic.session import Session, are_addresses, executed, read_config
 from moldau.admin.classic.topics_named import include_list
 from moldau.client import reading
 from moldau.model import Code, TopicPartition
@@ -103,7 +103,7 @@ def _given(arguments: list[str]) -> Given:
     servers = given.text("bootstrap-server")
     if not servers.strip():
         given.refuse("Error while validating the bootstrap address\n")
-    if not all(map(is_address, java_split(servers, ","))):
+    if not are_addresses(servers):
         given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
     return given
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
+from moldau.admin.classic.client_keys import split_servers
 from moldau.admin.classic.client_topics import want_topics
 from moldau.admin.classic.console_consumer_options import FOREVER, Wish
 from moldau.admin.classic.console_formatters import Seen
@@ -39,6 +40,7 @@ def consumer_session(
     properties: Mapping[str, str], bootstrap: str | None = None, *, timeout_ms: int | None = None
 ) -> Session:
     """A session for a consumer; JavaError when Kafka's would not start."""
+    split_servers("bootstrap.servers", bootstrap or "")
     try:
         return Session(properties, bootstrap, client="Consumer", timeout_ms=timeout_ms)
     except JavaError as error:

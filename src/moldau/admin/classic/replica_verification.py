@@ -14,7 +14,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import Finished, help_or_version, tell
-from moldau.admin.classic.session import Session, is_address
+from moldau.admin.classic.session import Session, are_addresses
 from moldau.admin.classic.topics_named import include_list
 from moldau.client.client import Node
 from moldau.client.reading import LATEST, list_offsets
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         given.require("broker-list")
         given.exclude("topics-include", ["topic-white-list"])
         servers = given.text("broker-list")
-        if not all(is_address(one.strip()) for one in servers.split(",")):
+        if not are_addresses(servers):
             given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
         with Session({}, servers) as session:
             return _verify(session, given)

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from moldau.admin.classic.client_keys import ADMIN, CONSUMER, PRODUCER, demand_values
-from moldau.admin.classic.java import CONFIG_ERROR, JavaError
+from moldau.admin.classic.client_keys import ADMIN, CONSUMER, PRODUCER, demand_values, split_servers
+from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
+from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.options import java_integer
 from moldau.client.client import Client, ClientOptions, Refused, Unreachable
@@ -23,14 +24,17 @@ from moldau.client.sockets import SocketLines, drive
 from moldau.client.sync import Cluster
 from moldau.client.view import Broker, Outcome
 from moldau.model import Code
+from moldau.model.config_key import ConfigError
 from moldau.model.properties import read_properties
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 _ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)\Z")
+_KAFKA, _JMX = "org.apache.kafka.common.KafkaException", "org.apache.kafka.common.metrics.JmxReporter"
 ADMIN_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
+_TOO_SHORT = "The specified value of default.api.timeout.ms must be no smaller than the value of request.timeout.ms."
 OF_CONTROLLERS = frozenset(
     {
         "addRaftVoter",
@@ -61,6 +65,8 @@ def read_config(path: str | None) -> dict[str, str]:
         raise JavaError("java.nio.file.AccessDeniedException", path) from None
     except IsADirectoryError:
         raise JavaError("java.io.IOException", "Is a directory") from None
+    except ConfigError as error:
+        raise illegal_argument(str(error)) from None
 
 
 class Session:
@@ -80,15 +86,22 @@ class Session:
         """
         self.client_name = client
         demand_values({"Producer": PRODUCER, "Consumer": CONSUMER}.get(client, ADMIN), config)
-        api_timeout_ms = _number(config, "default.api.timeout.ms", 60_000)
         request_timeout_ms = _number(config, "request.timeout.ms", 30_000)
+        api_timeout_ms = _number(config, "default.api.timeout.ms", max(60_000, request_timeout_ms))
+        if api_timeout_ms < request_timeout_ms and client == "Admin":
+            raise self._no_client(JavaError(CONFIG_ERROR, _TOO_SHORT))
+        for name in _names(config, "metric.reporters") if client == "Admin" else ():
+            if name != _JMX:
+                lost = JavaError("java.lang.ClassNotFoundException", name)
+                raise self._no_client(JavaError(_KAFKA, f"Class {name} cannot be found", lost))
         if timeout_ms is not None:
             api_timeout_ms, request_timeout_ms = timeout_ms, min(timeout_ms, request_timeout_ms)
         protocol = config.get("security.protocol", "PLAINTEXT")
         if protocol != "PLAINTEXT":
             raise JavaError(CONFIG_ERROR, f"security.protocol={protocol} is not served by Moldau's tools yet")
         servers = config.get("bootstrap.servers", "") if bootstrap is None else bootstrap
-        places = self._places(servers if controllers is None else controllers)
+        key = "bootstrap.servers" if controllers is None else "bootstrap.controllers"
+        places = self._places(key, servers if controllers is None else controllers)
         self.bootstrap = ",".join(places)
         self.connection = connection = ConnectionOptions(
             client_id=config.get("client.id") or "adminclient-1",
@@ -107,18 +120,20 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.cluster.close()
 
-    def _places(self, servers: str) -> list[str]:
-        given = [one.strip() for one in servers.split(",") if one.strip()]
+    def _places(self, key: str, servers: str) -> list[str]:
+        given = split_servers(key, servers)
         if not given:
-            raise self._no_client("You must set either bootstrap.servers or bootstrap.controllers")
+            raise self._no_client(
+                JavaError(CONFIG_ERROR, "You must set either bootstrap.servers or bootstrap.controllers")
+            )
         places = []
         for one in given:
             match = _ADDRESS.match(one)
             if match is None:
-                raise self._no_client(f"Invalid url in bootstrap.servers: {one}")
+                raise self._no_client(JavaError(CONFIG_ERROR, f"Invalid url in bootstrap.servers: {one}"))
             host, port = match[1], int(match[2])
             if port > 65535:
-                raise self._no_client(f"Invalid port in bootstrap.servers: {one}")
+                raise self._no_client(JavaError(CONFIG_ERROR, f"Invalid port in bootstrap.servers: {one}"))
             try:
                 socket.getaddrinfo(host or "localhost", port, type=socket.SOCK_STREAM)
             except (OSError, UnicodeError):
@@ -128,14 +143,13 @@ class Session:
             host = host or "localhost"
             places.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
         if not places:
-            raise self._no_client("No resolvable bootstrap urls given in bootstrap.servers")
+            raise self._no_client(JavaError(CONFIG_ERROR, "No resolvable bootstrap urls given in bootstrap.servers"))
         return places
 
-    def _no_client(self, why: str) -> JavaError:
-        cause = JavaError(CONFIG_ERROR, why)
+    def _no_client(self, cause: JavaError) -> JavaError:
         if self.client_name != "Admin":
             return cause
-        return JavaError("org.apache.kafka.common.KafkaException", "Failed to create new KafkaAdminClient", cause)
+        return JavaError(_KAFKA, "Failed to create new KafkaAdminClient", cause)
 
     def ask(
         self,
@@ -192,7 +206,7 @@ def no_consumer(why: JavaError) -> JavaError:
 
 def no_groups(why: JavaError) -> JavaError:
     """Groups could not be listed."""
-    return JavaError("org.apache.kafka.common.KafkaException", "Failed to find brokers to send ListGroups", why)
+    return JavaError(_KAFKA, "Failed to find brokers to send ListGroups", why)
 
 
 def executed(error: JavaError) -> JavaError:
@@ -212,11 +226,21 @@ def is_address(text: str) -> bool:
     return _ADDRESS.match(text) is not None
 
 
+def are_addresses(servers: str) -> bool:
+    """Whether this is host:port, or several behind commas; what is empty at the end is passed over, as Java does."""
+    parts = java_split(servers, ",")
+    return bool(parts) and all(map(is_address, parts))
+
+
 def warn(text: str, logger: str) -> None:
     """Write a line to standard error as Kafka's tools log it."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     print(f"[{stamp},{int(now * 1000) % 1000:03}] WARN {text} ({logger})", file=sys.stderr)
+
+
+def _names(config: Mapping[str, str], key: str) -> list[str]:
+    return [name for name in map(str.strip, config.get(key, "").split(",")) if name]
 
 
 def _number(config: Mapping[str, str], key: str, default: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from functools import partial
 
 from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
@@ -139,14 +140,6 @@ def assignment_of(given: Given) -> dict[int, list[int]]:
             text = f"Partition {number} has different replication factor: {replicas}"
             raise JavaError(ADMIN_OPERATION, text)
     return found
-
-
-def java_split(text: str, separator: str) -> list[str]:
-    """String.split: without empty words at the end, but for a text that is empty itself."""
-    words = text.split(separator)
-    while len(words) > 1 and not words[-1]:
-        words.pop()
-    return [] if words == [""] and text else words
 
 
 def configs_of(given: Given, known: Collection[str] | None = None) -> dict[str, str]:

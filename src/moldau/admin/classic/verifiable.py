@@ -6,7 +6,7 @@ import time
 
 from moldau.admin.classic.argparse4j import Words, reject
 from moldau.admin.classic.argparse4j_parsers import Argument, Group, Parser
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError
 from moldau.admin.classic.java_json import compact
 from moldau.admin.classic.java_values import java_decimal
 from moldau.admin.classic.session import read_config
@@ -39,4 +39,6 @@ def config_files(parser: Parser, words: Words, old: str) -> dict[str, str]:
     try:
         return read_config(words.value(old) or words.value("command-config"))
     except JavaError as error:
+        if error.kind == ILLEGAL_ARGUMENT:
+            raise
         reject(parser, error.said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.cluster.serving import ask_zookeeper
 from moldau.ports.zookeeper import ConnectionLoss, NoNode, SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.zookeeper.connect import parse_connect
@@ -35,7 +35,7 @@ def in_zookeeper(where: str, work: Callable[[ZooKeeper], Awaitable[T]]) -> T:
         parse_connect(where)
         return ask_zookeeper(where, work, patience_ms=PATIENCE_MS, session_ms=SESSION_MS)
     except ValueError as error:
-        raise JavaError("java.lang.IllegalArgumentException", str(error)) from None
+        raise illegal_argument(str(error)) from None
     except (ConnectionLoss, SessionExpired):
         what = "Timed out waiting for connection while in state: CONNECTING"
         raise JavaError("kafka.zookeeper.ZooKeeperClientTimeoutException", what) from None
