@@ -20,7 +20,7 @@ from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes, told_reasons
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
-from moldau.clusterdata.state_changes.sources import Source, opened
+from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time, opened
 from moldau.model import TopicPartition
 
 LOGS = click.option(
@@ -99,7 +99,11 @@ def merge_command(
     if numbers and topic is None:
         fail("--partition needs --topic", 2)
     keep = wanted(topic, numbers, start, end)
-    for entries in merge([Source(files, keep) for files in _logs(paths)]):
+    found = _logs(paths)
+    for path in itertools.chain.from_iterable(found):
+        if first_time(path) == EARLIEST and Path(path).stat().st_size:
+            note(f"{path}: no line near its beginning has a time; is it a state-change log? Such lines come first")
+    for entries in merge([Source(files, keep) for files in found]):
         if output == "text":
             sys.stdout.buffer.write(b"\n".join(entries) + b"\n")
         else:

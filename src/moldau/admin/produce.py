@@ -157,7 +157,8 @@ def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], Wish], wish: Written, 
 
 def _lines(source: BinaryIO, idle: Callable[[], None]) -> Iterator[tuple[list[bytes], int]]:
     """Lines without their ends, and how many bytes were read; ``idle`` is called when no more comes at once."""
-    rest, count = b"", 0
+    pieces: list[bytes] = []  # of the line that has no end yet; joined once, however many they are
+    length = count = 0
     while True:
         if not _has_more(source):
             idle()
@@ -165,12 +166,18 @@ def _lines(source: BinaryIO, idle: Callable[[], None]) -> Iterator[tuple[list[by
         if not chunk:
             break
         count += len(chunk)
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LINE_BYTES_MAX:
+        head, *more = chunk.split(b"\n")
+        pieces.append(head)
+        length += len(head)
+        lines = []
+        if more:
+            lines = [b"".join(pieces), *more[:-1]]
+            pieces, length = [more[-1]], len(more[-1])
+        if length > LINE_BYTES_MAX:
             fail(f"a line is longer than {LINE_BYTES_MAX} bytes: no record can be; --format raw takes files whole")
         yield lines, count
-    if rest:
-        yield [rest], count
+    if length:
+        yield [b"".join(pieces)], count
 
 
 def _has_more(source: BinaryIO) -> bool:

@@ -222,3 +222,14 @@ def test_what_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
         done.output
         == f"moldau: {tmp_path}/none: No such file or directory; name state-change logs, or folders of such\n"
     )
+
+
+def test_a_file_that_is_no_log_is_merged_and_named(tmp_path: Path) -> None:
+    """All lines are kept, also of a stack trace that was cut off; a wrong file should not go unnoticed."""
+    file = tmp_path / "wrong"
+    file.write_bytes(b"\x00\xff\n")
+    (tmp_path / "empty").touch()
+    done = CliRunner().invoke(log, ["merge", str(file), str(tmp_path / "empty")])
+    assert (done.exit_code, done.stdout_bytes) == (0, b"\x00\xff\n")
+    assert "wrong: no line near its beginning has a time" in done.stderr
+    assert "empty" not in done.stderr
