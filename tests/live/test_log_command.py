@@ -33,14 +33,14 @@ def test_a_killed_leader_is_in_the_timeline(tmp_path: Path, plane: str) -> None:
         cluster.restart(first)
         cluster.wait_until_in_sync()
         rows = told(folder, "timeline", "orders-0")
-    assert [(row["EPOCH"], row["LEADER"]) for row in rows[:2]] == [(0, first), (1, second)]
-    assert [row["WHY"] for row in rows[:2]] == ["created", f"broker {first} was fenced"]
-    assert first not in rows[1]["IN-SYNC"]
-    assert sorted(rows[-1]["IN-SYNC"]) == [1, 2, 3]
-    (now, *_) = told(folder, "why", "orders-0", "--at", rows[1]["TIME"])
-    assert now["WHY"] == f"broker {first} was fenced"
+    assert [(row["epoch"], row["leader"]) for row in rows[:2]] == [(0, first), (1, second)]
+    assert [row["why"] for row in rows[:2]] == ["created", f"broker {first} was fenced"]
+    assert first not in rows[1]["in_sync"]
+    assert sorted(rows[-1]["in_sync"]) == [1, 2, 3]
+    (now, *_) = told(folder, "why", "orders-0", "--at", rows[1]["time"])
+    assert now["why"] == f"broker {first} was fenced"
     for row in told(folder, "skew"):
-        assert row["VERDICT"] == "no skew seen", "one machine has one clock"
+        assert row["verdict"] == "no skew seen", "one machine has one clock"
     merged = subprocess.run(
         [sys.executable, "-m", "moldau", "log", "merge", str(folder)], capture_output=True, text=True, check=True
     ).stdout.splitlines()

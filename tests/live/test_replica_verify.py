@@ -47,7 +47,7 @@ def test_replicas_are_compared_over_the_wire_and_in_folders(tmp_path: Path) -> N
         cluster.kill(other)
         status, found = verify(*servers)
         assert status == FAILED
-        assert {(row["BROKER"], row["VERDICT"]) for row in found} == {(other, "UNREACHABLE")}
+        assert {(row["broker"], row["verdict"]) for row in found} == {(other, "UNREACHABLE")}
         cluster.restart(other)
         cluster.wait_until_in_sync()
         follower = next(iter({1, 2, 3} - {leader, other}))
@@ -59,9 +59,9 @@ def test_replicas_are_compared_over_the_wire_and_in_folders(tmp_path: Path) -> N
             file.write(bytes([byte[0] ^ 1]))
         status, found = verify(*servers)
         assert status == MISMATCH
-        assert [(row["BROKER"], row["VERDICT"]) for row in found] == [(follower, "DIVERGED")]
+        assert [(row["broker"], row["verdict"]) for row in found] == [(follower, "DIVERGED")]
     status, found = verify("--folders", tmp_path / "cluster", "--topic", "orders")
     assert status == MISMATCH
-    assert [(row["BROKER"], row["VERDICT"], row["DETAIL"]) for row in found] == [
+    assert [(row["broker"], row["verdict"], row["detail"]) for row in found] == [
         (follower, "DIVERGED", "its checksum is wrong")
     ]

@@ -103,6 +103,11 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _reachable(talk: Talk) -> list[int]:
+    """Brokers that answer now: one that has just died stays in the metadata for a moment, and would be waited for."""
+    return [id for id, one in sorted(talk.cluster.brokers().items()) if _unreachable(one.host, one.port) is None]
+
+
 def _unreachable(host: str, port: int) -> str | None:
     try:
         return why_not_kafka(host, port, PROBE_S)
@@ -235,7 +240,7 @@ def _features(talk: Talk) -> Iterator[Finding]:
 
 
 def _disks(talk: Talk) -> Iterator[Finding]:
-    for id, directories in talk.ask(admin.describe_log_dirs, sorted(talk.cluster.brokers())).items():
+    for id, directories in talk.ask(admin.describe_log_dirs, _reachable(talk)).items():
         for one in directories:
             about = f"broker {id} {one.log_dir}"
             if one.error_code != Code.NONE:
@@ -257,7 +262,7 @@ def _throttles(talk: Talk) -> Iterator[Finding]:
     """Throttles that a move left behind."""
     if talk.ask(admin.reassignments)[1]:
         return
-    places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers())]
+    places = [Resource(ResourceType.BROKER, str(id)) for id in _reachable(talk)]
     for place, (_, entries) in talk.ask(admin.describe_configs, places, keys=THROTTLES, synonyms=False).items():
         for key, entry in sorted(entries.items()):
             if key in THROTTLES and entry.source in (Source.BROKER, Source.ALL_BROKERS):

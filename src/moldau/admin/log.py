@@ -135,7 +135,7 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
     rows = [_row(change, replicas) for change in found]
     if output != "json":
         note(f"{partition}: replicas {','.join(map(str, replicas)) or 'unknown'}")
-    show(rows, output, ["TIME", "EPOCH", "LEADER", "ISR", "IN-SYNC", "CONTROLLER", "WHY"])
+    show(rows, output, ["time", "epoch", "leader", "isr", "in_sync", "controller", "why"])
     for skew in skews(_events(paths, None)):
         if skew.high_ms < 0 or (skew.low_ms or 0) > 0:
             note(f"the clock of node {skew.broker} is {skew.verdict}, against that of controller {skew.controller}")
@@ -144,13 +144,13 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
 def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, object]:
     by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
     return {
-        "TIME": change.time,
-        "EPOCH": change.leader_epoch,
-        "LEADER": "none" if change.leader < 0 else change.leader,
-        "ISR": _fitting(bar(change.isr, change.leader, replicas)),
-        "IN-SYNC": None if change.isr is None else list(change.isr),
-        "CONTROLLER": by,
-        "WHY": change.why,
+        "time": change.time,
+        "epoch": change.leader_epoch,
+        "leader": "none" if change.leader < 0 else change.leader,
+        "isr": _fitting(bar(change.isr, change.leader, replicas)),
+        "in_sync": None if change.isr is None else list(change.isr),
+        "controller": by,
+        "why": change.why,
     }
 
 
@@ -177,7 +177,7 @@ def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], out
         fail(f"{partition} is first told of at {found[0].time}")
     now, following = before[-1], found[len(before) :]
     if output != "text":
-        show([_row(one, _replicas(found)) for one in (now, *following[:1])], output, ["TIME", "EPOCH", "LEADER", "WHY"])
+        show([_row(one, _replicas(found)) for one in (now, *following[:1])], output, ["time", "epoch", "leader", "why"])
         return
     leads = "nobody led" if now.leader < 0 else f"broker {now.leader} led"
     isr = "" if now.isr is None else f", in sync {','.join(map(str, now.isr)) or 'nobody'}"
@@ -198,16 +198,16 @@ def skew(paths: tuple[str, ...], output: str) -> None:
     """Tell how far the clocks of brokers are from those of controllers, as far as their logs tell."""
     rows = [
         {
-            "NODE": one.broker,
-            "CONTROLLER": one.controller,
-            "AHEAD-MS-LEAST": one.low_ms,
-            "AHEAD-MS-MOST": one.high_ms,
-            "PAIRS": one.pairs,
-            "VERDICT": one.verdict,
+            "node": one.broker,
+            "controller": one.controller,
+            "ahead_ms_least": one.low_ms,
+            "ahead_ms_most": one.high_ms,
+            "pairs": one.pairs,
+            "verdict": one.verdict,
         }
         for one in skews(_events(paths, None))
     ]
-    show(rows, output, ["NODE", "CONTROLLER", "AHEAD-MS-LEAST", "AHEAD-MS-MOST", "PAIRS", "VERDICT"])
+    show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
 
 
 # ---- reading

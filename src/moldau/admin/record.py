@@ -62,6 +62,8 @@ def get(partition: str, bootstrap: str, offset: str | None, at: int | None, coun
             fail(f"{place} has offsets {start} to {end - 1}: {first} {what}" if end > start else f"{place} is empty")
         span = max(first, start), end if last is None else min(last + 1, end)
         shown = _print(talk, place, span, count, output)
+    if not shown and at is not None and first >= end:
+        fail(f"{place} has no record of that time or a later one")
     if not shown:
         fail(f"{place} has no record there: compacted away, or what marks the end of a transaction")
 

@@ -23,7 +23,7 @@ from moldau.clusterdata.replica_check.folders import verify as verify_folders
 from moldau.model import TopicPartition
 from moldau.storage.errors import BrokenFile
 
-_COLUMNS = ("PARTITION", "BROKER", "VERDICT", "OFFSET", "DETAIL")
+_COLUMNS = ("partition", "broker", "verdict", "offset", "detail")
 
 
 @click.group()
@@ -91,7 +91,7 @@ def verify(
 def _tell(
     rows: list[dict[str, object]], found: list[tuple[TopicPartition, Finding]], output: str, cost: tuple[int, float]
 ) -> None:
-    if rows or output == "json":
+    if rows or output in ("json", "yaml"):
         show(rows, output, _COLUMNS)
         sys.stdout.flush()
     size, took_s = cost
@@ -102,11 +102,11 @@ def _tell(
 
 def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
     return {
-        "PARTITION": str(partition),
-        "BROKER": finding.replica,
-        "VERDICT": finding.verdict.value,
-        "OFFSET": finding.offset,
-        "DETAIL": finding.detail,
+        "partition": str(partition),
+        "broker": finding.replica,
+        "verdict": finding.verdict.value,
+        "offset": finding.offset,
+        "detail": finding.detail,
     }
 
 

@@ -114,7 +114,7 @@ def verify(*arguments: object) -> Result:
 
 
 def rows(result: Result) -> list[tuple[int, str, int | None]]:
-    return [(row["BROKER"], row["VERDICT"], row["OFFSET"]) for row in json.loads(result.stdout)]
+    return [(row["broker"], row["verdict"], row["offset"]) for row in json.loads(result.stdout)]
 
 
 def test_folders_that_are_equal_are_well(nodes: list[Path]) -> None:

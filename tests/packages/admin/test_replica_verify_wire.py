@@ -11,7 +11,8 @@ from moldau.admin.replica_check.wire import Silent, verify
 from moldau.client.view import Partition, View
 from moldau.clusterdata.replica_check.comparing import Verdict
 from moldau.clusterdata.replica_check.folders import Pace
-from moldau.model import TopicPartition
+from moldau.model import Code, TopicPartition
+from moldau.wire.batch import build
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 Answer = Callable[[int, FetchRequest], FetchResponse]
@@ -74,3 +75,28 @@ def test_what_a_quota_puts_off_is_asked_again_and_is_not_unreachable(monkeypatch
     brokers = Brokers(lambda broker, request: answers.pop(0))
     assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
     assert waited == [0.7, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        (Code.CORRUPT_MESSAGE, Verdict.DIVERGED),
+        (Code.OFFSET_OUT_OF_RANGE, Verdict.LAGGING),
+        (Code.UNKNOWN_SERVER_ERROR, Verdict.UNREACHABLE),
+    ],
+)
+def test_an_error_in_place_of_records_is_told_as_what_it_is(code: Code, verdict: Verdict) -> None:
+    """A replica that its broker found damaged was said to lag: that would pass, and damage does not."""
+    batch = build([(0, None, b"a", ())])
+
+    def answer(broker: int, request: FetchRequest) -> FetchResponse:
+        response = empty()
+        part = response.responses[0].partitions[0]
+        part.high_watermark = 1
+        if broker == 2 and request.max_wait_ms:
+            part.error_code = code
+        elif request.max_wait_ms:
+            part.records = batch
+        return response
+
+    assert verdicts(Brokers(answer), 0, {}) == [Verdict.OK, verdict]

@@ -76,7 +76,7 @@ def test_a_timeline_tells_each_leader_isr_and_reason_once(tmp_path: Path) -> Non
     other.mkdir()
     (other / "state-change.log").write_text(leads(0.3, 2, 0, "2,3,1") + follows(30.1, 3, 2, 2))
     rows = timeline(tmp_path, "orders-0")
-    assert [(row["EPOCH"], row["LEADER"], row["IN-SYNC"]) for row in rows] == [
+    assert [(row["epoch"], row["leader"], row["in_sync"]) for row in rows] == [
         (0, 2, [2, 3, 1]),
         (1, 3, [3, 1]),
         (1, 3, [3, 1, 2]),
@@ -84,7 +84,7 @@ def test_a_timeline_tells_each_leader_isr_and_reason_once(tmp_path: Path) -> Non
         (3, "none", [2]),
         (4, 1, [1]),
     ]
-    assert [row["WHY"] for row in rows] == [
+    assert [row["why"] for row in rows] == [
         "created",
         "broker 2 left",
         "broker 2 is in sync again",
@@ -92,9 +92,9 @@ def test_a_timeline_tells_each_leader_isr_and_reason_once(tmp_path: Path) -> Non
         "offline: broker 2 left, and nobody in sync is alive",
         "online again: broker 1 is alive",
     ]
-    assert [row["ISR"] for row in rows] == ["█▒▒", "·█▒", "▒█▒", "█▒▒", "▒··", "··█"]
-    assert rows[0]["TIME"] == "2026-11-22 10:00:00,100", "when it was decided, not when a broker heard of it"
-    assert {row["CONTROLLER"] for row in rows} == {"1 (epoch 5)"}
+    assert [row["isr"] for row in rows] == ["█▒▒", "·█▒", "▒█▒", "█▒▒", "▒··", "··█"]
+    assert rows[0]["time"] == "2026-11-22 10:00:00,100", "when it was decided, not when a broker heard of it"
+    assert {row["controller"] for row in rows} == {"1 (epoch 5)"}
 
 
 def test_a_terminal_without_these_marks_is_shown_others(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_terminal_without_these_marks_is_shown_others(tmp_path: Path) -> None:
 def test_without_a_controllers_lines_brokers_tell(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text(leads(1, 2, 4, "2,3") + leads(9, 3, 5, "3"))
     rows = timeline(tmp_path, "orders-0")
-    assert [(row["EPOCH"], row["LEADER"], row["WHY"], row["CONTROLLER"]) for row in rows] == [
+    assert [(row["epoch"], row["leader"], row["why"], row["controller"]) for row in rows] == [
         (4, 2, "first that these logs tell", None),
         (5, 3, "broker 2 left", None),
     ]
@@ -118,14 +118,14 @@ def test_without_a_controllers_lines_brokers_tell(tmp_path: Path) -> None:
 
 def test_an_election_of_a_replica_that_was_not_in_sync_is_named(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text(decided(1, 2, 1, "2") + decided(2, 3, 2, "3"))
-    assert timeline(tmp_path, "orders-0")[-1]["WHY"] == "unclean election: broker 3 was not in sync"
+    assert timeline(tmp_path, "orders-0")[-1]["why"] == "unclean election: broker 3 was not in sync"
 
 
 def test_reasons_that_moldau_wrote_go_before_guesses(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text(CONTROLLER)
     fact = {"topic": "orders", "partition": 0, "leaderEpoch": 1, "isr": [3, 1], "why": "broker 2 was fenced"}
     (tmp_path / "state-change.jsonl").write_text(json.dumps(fact) + '\n{"why": "cut o')
-    assert timeline(tmp_path, "orders-0")[1]["WHY"] == "broker 2 was fenced"
+    assert timeline(tmp_path, "orders-0")[1]["why"] == "broker 2 was fenced"
 
 
 def test_a_timeline_of_the_oldest_era(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_timeline_of_the_oldest_era(tmp_path: Path) -> None:
         )
     )
     (row,) = timeline(tmp_path, "orders-0")
-    assert (row["LEADER"], row["EPOCH"], row["IN-SYNC"], row["CONTROLLER"]) == (2, 3, [2, 1], "9 (epoch 5)")
+    assert (row["leader"], row["epoch"], row["in_sync"], row["controller"]) == (2, 3, [2, 1], "9 (epoch 5)")
 
 
 def test_why_tells_what_counted_at_a_time_and_what_came_next(tmp_path: Path) -> None:

@@ -159,6 +159,8 @@ def rollback(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, y
     if dry_run:
         _would(path, bootstrap, ROLLING_BACK, every, output)
         return
+    with Talk(bootstrap) as talk:
+        _applied(path, talk, every)  # who has nothing to take back is not asked
     confirm(f"Take back all that {path} has moved?", yes)
     with _wished(path, bootstrap, ROLLING_BACK, every) as (talk, journal):
         with _words(path):

@@ -113,8 +113,19 @@ class Remote:
                 offset = header.next_offset
             if offset > before:
                 deadline = time.monotonic() + PATIENCE_S
-            elif part.error_code or time.monotonic() > deadline:
+            elif part.error_code:
+                self.failed = self._refused(offset, Code(part.error_code))
                 return
+            elif time.monotonic() > deadline:
+                return
+
+    def _refused(self, offset: int, code: Code) -> Finding:
+        """What it means that the broker gives an error instead of the records that begin at an offset."""
+        if code is Code.CORRUPT_MESSAGE:  # a broker of Moldau sends nothing of which the checksum is wrong
+            return Finding(self._broker, Verdict.DIVERGED, offset, "damaged on its disk (CORRUPT_MESSAGE)")
+        if code is Code.OFFSET_OUT_OF_RANGE:
+            return Finding(self._broker, Verdict.LAGGING, offset, "its log does not reach there (OFFSET_OUT_OF_RANGE)")
+        return Finding(self._broker, Verdict.UNREACHABLE, offset, code.name)
 
 
 def verify(
