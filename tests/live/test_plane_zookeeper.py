@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 import znodes
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 from kafka_peer import wait_until
 from proof import Proof
 
 from moldau import Cluster
+from moldau.admin.cli import cli
 from moldau.client.admin import AlterOp, Resource, alter_configs, delete_topics, reassign
 from moldau.client.admin import ResourceType as Kind
 from moldau.model import TopicPartition
@@ -204,6 +206,26 @@ def test_a_broker_that_is_told_to_stop_hands_its_leads_over_first(cluster: Clust
             load.flows(f"broker {id} is away")
             cluster.restart(id)
             cluster.wait_until_in_sync()
+
+
+def test_a_deletion_waits_for_a_broker_that_is_down_and_says_so(cluster: Cluster, topic: str) -> None:
+    """TD-1, as a user sees it; the name is free only when the topic is gone."""
+
+    def said(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli, ["topic", *words, "-b", cluster.bootstrap_servers])
+        return done.exit_code, done.output
+
+    away = next(id for id in (1, 2, 3) if id != controller_of(cluster))
+    cluster.terminate(away)
+    code, words = said("delete", topic, "--yes", "--wait", "--timeout", "2")
+    assert (code, f"broker {away} is not alive" in words) == (3, True), words
+    code, words = said("alter", topic, "--partitions", "9")
+    assert (code, "The topic is queued for deletion." in words, "make a name" in words) == (1, True, False), words
+    assert "marked for deletion" in said("create", topic)[1]
+    cluster.restart(away)
+    assert said("delete", topic, "--yes", "--if-exists", "--wait")[0] == 0
+    assert said("create", topic)[0] == 0
+    cluster.wait_until_in_sync()
 
 
 def test_zookeeper_itself_may_be_restarted(cluster: Cluster, topic: str) -> None:

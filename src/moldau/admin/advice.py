@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -39,10 +40,20 @@ NEXT = {
 }
 
 
+_GOING = re.compile(r"queued for deletion|being deleted|is marked for deletion")
+
+
+def is_going(message: str | None) -> bool:
+    """Whether this is what a controller says of a topic that will be deleted, and is not yet (ZooKeeper mode)."""
+    return _GOING.search(message or "") is not None
+
+
 def advised(code: Code, what: str, message: str | None = None) -> str:
     """One line: what was refused, why, and what to do next."""
     why = f"{code.name}: {message}" if message and message != code.name else code.name
     text = what if code.name in what and not message else f"{what}: {why}"
+    if is_going(message):
+        return f"{text} (it is deleted as soon as it may be; in ZooKeeper mode that waits for moves and dead brokers)"
     return f"{text} ({NEXT[code]})" if code in NEXT else text
 
 

@@ -27,6 +27,8 @@ QUOTA_S, QUOTA_LOOK_S = 30.0, 0.5
 """How long, and how often, a change is asked for that a quota puts off."""
 ONE_BROKER_MS = 5_000
 """How long one broker is asked whether it knows of a change."""
+LONGEST_S = 30
+"""For which a deletion is waited for in its request; `--wait` looks on after that."""
 
 
 class Waiting(TypedDict):
@@ -323,6 +325,7 @@ def delete(
     moldau topic delete orders --dry-run
     moldau topic delete orders --yes --wait
     """
+    from moldau.admin.advice import is_going
     from moldau.client import admin
     from moldau.model import Code
 
@@ -340,11 +343,14 @@ def delete(
             return
         count = sum(len(one.partitions) for one in known.values())
         confirm(f"Delete {', '.join(known)} with {count} partitions and all their records?", yes)
-        outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left), known)
+        most_ms = int(1000 * min(wish["timeout_s"] if wish["wait"] else LONGEST_S, LONGEST_S))
+        outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left, timeout_ms=most_ms), known)
         for name, outcome in outcomes.items():
             if outcome.ok:
                 print(f"topic {name} was deleted")
-        _all_well(outcomes, {})
+            elif wish["wait"] and is_going(outcome.message):
+                note(outcome.message or "")  # in ZooKeeper mode, while a broker is down or the topic moves
+        _all_well({n: o for n, o in outcomes.items() if not (wish["wait"] and is_going(o.message))}, {})
         if wish["wait"]:
             wait_until(
                 lambda: all(one.error_code != Code.NONE for one in _seen_by_all(talk, list(known))),
