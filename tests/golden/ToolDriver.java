@@ -23,10 +23,12 @@ import org.apache.kafka.common.utils.Exit;
  * A line on standard input is a command: base64 words with spaces between - limit in ms, standard input, main class,
  * arguments ("-" is the empty word). The answer is one line: status, standard output, standard error, the last two as
  * base64. A tool that calls Exit or System.exit is over at that moment, as in a process of its own: its thread is parked for ever and
- * what other threads print later is thrown away. A tool whose main returns is over when its shutdown hooks have run.
+ * what other threads and its shutdown hooks print later is thrown away. A tool whose main returns is over when its shutdown hooks have run.
  * Status 130 is a tool that was still running when its limit was over, as after Ctrl-C: its shutdown hooks have run.
  */
 public class ToolDriver {
+    private static final long HOOK_MS = 5_000;
+
     private static final class Run {
         final ByteArrayOutputStream out = new ByteArrayOutputStream();
         final ByteArrayOutputStream err = new ByteArrayOutputStream();
@@ -145,8 +147,20 @@ public class ToolDriver {
                 hook.run();
             runHooksOfThisJvm(run);
             run.end(130);
+        } else {
+            runHooks(run);
         }
         return run;
+    }
+
+    /** Else a producer that its hook would have closed sends what it has while the next tool runs already. */
+    private static void runHooks(Run run) throws InterruptedException {
+        for (Runnable hook : run.hooks) {
+            Thread thread = new Thread(hook, "hook");
+            thread.setDaemon(true);
+            thread.start();
+            thread.join(HOOK_MS);
+        }
     }
 
     public static void main(String[] ignored) throws Exception {
