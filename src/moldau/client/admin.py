@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
 
-from moldau.client.client import ANYONE, CONTROLLER, CONTROLLERS, Client, Node, Refused
+from moldau.client.client import ANYONE, CONTROLLER, CONTROLLERS, Client, Node, Refused, Target
 from moldau.client.view import Outcome, by_topic
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.model.value import field, value
-from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
-from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest
-from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
+from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
@@ -151,7 +150,11 @@ async def delete_topics(client: Client, names: Collection[str], *, timeout_ms: i
     response = await client.ask(request, CONTROLLER, codes=lambda r: [t.error_code for t in r.responses])
     for name in names:
         client.view.forget(name)
-    return {t.name: Outcome(Code(t.error_code), t.error_message, t.topic_id) for t in response.responses}
+    return {
+        t.name: Outcome(Code(t.error_code), t.error_message, t.topic_id)
+        for t in response.responses
+        if t.name is not None  # none of them was asked for by its id
+    }
 
 
 async def create_partitions(
@@ -196,14 +199,14 @@ async def delete_records(
             timeout_ms=timeout_ms,
         )
 
-    def read(response: Any) -> dict[TopicPartition, tuple[int, int]]:
+    def read(response: DeleteRecordsResponse) -> dict[TopicPartition, tuple[int, int]]:
         return {
             TopicPartition(topic.name, p.partition_index): (p.error_code, p.low_watermark)
             for topic in response.topics
             for p in topic.partitions
         }
 
-    answers = await client.per_leader(before, build, read)
+    answers = await client.per_leader(before, build, read, try_ms=timeout_ms + 5_000)  # followers are waited for
     return {p: (code, low if low is not None else -1) for p, (code, low) in answers.items()}
 
 
@@ -246,6 +249,8 @@ async def alter_configs(
     """Change single values: (key, what to do, value). One outcome per resource, which changes whole or not at all."""
     kind = IncrementalAlterConfigsRequest
     out: dict[Resource, Outcome] = {}
+    if any(one.type is not ResourceType.BROKER_LOGGER for one in changes):
+        await client.demand_controller()  # to which brokers pass it on
     for to, theirs in (_who_knows(changes) if not client.options.controllers else _who_writes(changes)).items():
         request = kind(
             resources=[
@@ -285,9 +290,16 @@ async def elect_leaders(
 
 
 async def reassign(
-    client: Client, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int = 30_000
+    client: Client,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    *,
+    timeout_ms: int = 30_000,
+    other_factor: bool = True,
 ) -> tuple[Outcome, dict[TopicPartition, Outcome]]:
-    """Move partitions to the given replicas (None: call a move off). The first outcome is that of the whole request."""
+    """Move partitions to the given replicas (None: call a move off). The first outcome is that of the whole request.
+
+    ``other_factor``: whether a partition may get another number of replicas than it has (KIP-860).
+    """
     kind = AlterPartitionReassignmentsRequest
     topics: dict[str, list[AlterPartitionReassignmentsRequest.ReassignablePartition]] = {}
     for p, replicas in targets.items():
@@ -295,9 +307,10 @@ async def reassign(
         topics.setdefault(p.topic, []).append(kind.ReassignablePartition(partition_index=p.partition, replicas=wish))
     request = kind(
         timeout_ms=timeout_ms,
+        allow_replication_factor_change=other_factor,
         topics=[kind.ReassignableTopic(name=name, partitions=parts) for name, parts in topics.items()],
     )
-    response = await client.ask(request, CONTROLLER)
+    response = await client.ask(request, CONTROLLER, lowest=0 if other_factor else 1)
     return Outcome(Code(response.error_code), response.error_message), {
         TopicPartition(topic.name, p.partition_index): Outcome(Code(p.error_code), p.error_message)
         for topic in response.responses
@@ -314,7 +327,8 @@ async def reassignments(
         kind.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
         for name, indexes in by_topic(partitions).items()
     ]  # fmt: skip
-    response = await client.ask(kind(topics=topics, timeout_ms=30_000), CONTROLLER)
+    request = kind(topics=topics, timeout_ms=30_000)
+    response = await client.ask(request, CONTROLLER, request_timeout_ms=client.try_ms)
     return Outcome(Code(response.error_code), response.error_message), {
         TopicPartition(topic.name, p.partition_index): Reassignment(p.replicas, p.adding_replicas, p.removing_replicas)
         for topic in response.topics
@@ -375,15 +389,13 @@ async def describe_cluster(client: Client, *, fenced: bool = False) -> DescribeC
         endpoint_type=CONTROLLERS if client.options.controllers else 1,
         include_fenced_brokers=fenced,
     )
-    response: DescribeClusterResponse = await client.ask(request, ANYONE)
-    return response
+    return await client.ask(request, ANYONE)
 
 
 async def describe_broker(client: Client, id: int) -> DescribeClusterResponse:
-    """The same as one broker answers, and no other for it."""
+    """Brokers, controller and id of the cluster, as this broker answers, and no other for it."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=False)
-    response: DescribeClusterResponse = await client.ask(request, Node(id))
-    return response
+    return await client.ask(request, Node(id))
 
 
 async def ask_quorum(client: Client, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:
@@ -392,10 +404,7 @@ async def ask_quorum(client: Client, *, timeout_ms: int | None = None) -> Descri
     topic = kind.TopicData(
         topic_name=METADATA_LOG.topic, partitions=[kind.PartitionData(partition_index=METADATA_LOG.partition)]
     )
-    response: DescribeQuorumResponse = await client.ask(
-        kind(topics=[topic]), CONTROLLER, timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
-    )
-    return response
+    return await client.ask(kind(topics=[topic]), CONTROLLER, timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
 
 
 async def describe_quorum(
@@ -442,22 +451,22 @@ async def unregister_broker(client: Client, broker_id: int) -> Outcome:
     return Outcome(Code(response.error_code), response.error_message)
 
 
-def _who_knows(resources: Collection[Resource]) -> dict[Any, list[Resource]]:
+def _who_knows(resources: Collection[Resource]) -> dict[Target, list[Resource]]:
     """Only a broker itself knows its own file and loggers; everything else any broker can answer or forward."""
-    out: dict[Any, list[Resource]] = {}
+    out: dict[Target, list[Resource]] = {}
     for resource in resources:
         local = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
         out.setdefault(Node(int(resource.name)) if local else ANYONE, []).append(resource)
     return out
 
 
-def _who_writes(resources: Collection[Resource]) -> dict[Any, list[Resource]]:
+def _who_writes(resources: Collection[Resource]) -> dict[Target, list[Resource]]:
     """Who changes them where controllers are asked: the active one, but for loggers, which each node has of its own."""
     loggers = [one for one in resources if one.type is ResourceType.BROKER_LOGGER]
     return {CONTROLLER: [one for one in resources if one not in loggers], **_who_knows(loggers)}
 
 
-def _entry(config: Any) -> ConfigEntry:
+def _entry(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> ConfigEntry:
     source = config.config_source
     if source < 0:  # version 0 says only whether it is the default
         source = 5 if config.is_default else 1
@@ -467,6 +476,6 @@ def _entry(config: Any) -> ConfigEntry:
     )
 
 
-def _topic_codes(response: Any) -> Iterator[int]:
+def _topic_codes(response: CreateTopicsResponse) -> Iterator[int]:
     for topic in response.topics:
         yield topic.error_code

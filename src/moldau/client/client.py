@@ -12,17 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar, cast
 
-from moldau.client.lines import Line, Lines
+from moldau.client.lines import ConnectionOptions, Line, Lines, UnsupportedApi
+from moldau.client.refusals import NoController as NoController
+from moldau.client.refusals import Refused as Refused
+from moldau.client.refusals import Unreachable as Unreachable
 from moldau.client.view import Broker, View
 from moldau.model import Code, TopicPartition
+from moldau.model.backoff import backoff_ms
 from moldau.model.named import NamedTuple
 from moldau.model.value import value
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 R = TypeVar("R")
 
@@ -74,18 +79,10 @@ Other retriable codes may be about one thing of many in a request, of which the 
 """
 
 
-class Unreachable(ConnectionError):
-    """Nobody answered in time; the text says who was tried and what came of it."""
-
-
-class Refused(Exception):
-    """A refusal where no response can carry it: no coordinator was named, or a blocking call has no value to return."""
-
-    def __init__(self, code: Code, what: str, message: str | None = None) -> None:
-        """``message``: the words of who refused."""
-        super().__init__(f"{what}: {code.name}")
-        self.code = code
-        self.message = message
+PATIENT_MS = 10_000
+"""How long who only looks, or has not begun yet, waits for whoever alone can answer: an election may be under way."""
+TRY_LEAST_MS = 3_000
+"""A try takes as long before the next one, however little time there is: servers may be busy."""
 
 
 @value(kw_only=True)
@@ -98,6 +95,9 @@ class ClientOptions:
     metadata_max_age_ms: int = 300_000
     unknown_topic_grace_ms: int = 1_500
     """How long a topic may be unknown before we believe it: one made a moment ago has not reached every broker."""
+    controller_ms: int | None = None
+    """How long a controller is waited for before the first request for it is sent, which may still be carried out when
+    its answer is not waited for any more; None: as long as for the answer."""
     controllers: bool = False
     """The addresses are those of controllers, and only controllers are asked (KIP-919)."""
 
@@ -115,9 +115,20 @@ def addresses(bootstrap: str) -> list[tuple[str, int]]:
     return found
 
 
-def top_codes(response: Any) -> Iterable[int]:
-    """The error code at the top of a response."""
-    return (response.error_code,)
+class _HasErrorCode(Protocol):
+    error_code: int
+
+
+def top_codes(response: Message) -> Iterable[int]:
+    """The error code at the top of a response, which must have one there."""
+    return (cast(_HasErrorCode, response).error_code,)
+
+
+def try_ms_of(whole_ms: int, options: ConnectionOptions) -> int:
+    """How long a server may take to answer what can be asked of another one, or of the same again, while there are
+    ``whole_ms`` for all of it: one that takes connections and says nothing (its process is stopped, its disk hangs) is
+    replaced as leader or coordinator meanwhile."""
+    return min(options.request_timeout_ms, max(whole_ms // 3, TRY_LEAST_MS))
 
 
 class _Patience:
@@ -128,7 +139,14 @@ class _Patience:
         self._options = options
         self._tries = 0
         self._start_ms = lines.now_ms()
-        self.deadline_ms = lines.now_ms() + (options.api_timeout_ms if timeout_ms is None else timeout_ms)
+        self._whole_ms = options.api_timeout_ms if timeout_ms is None else timeout_ms
+        self.deadline_ms = self._start_ms + self._whole_ms
+
+    @property
+    def try_ms(self) -> int:
+        """How long one more try may take: what is left, and no more of the whole than leaves time for others."""
+        left_ms = self.deadline_ms - self._lines.now_ms()
+        return max(min(left_ms, try_ms_of(self._whole_ms, self._lines.options)), 1)
 
     @property
     def has_seen_enough(self) -> bool:
@@ -138,7 +156,7 @@ class _Patience:
     async def wait(self, least_ms: int = 0) -> bool:
         """Pause, for ``least_ms`` at least; False when there is no time for another try."""
         options = self._options
-        pause = min(options.retry_backoff_max_ms, options.retry_backoff_ms << min(self._tries, 20))
+        pause = backoff_ms(self._tries, options.retry_backoff_ms, options.retry_backoff_max_ms)
         pause = max(least_ms, pause * (80 + self._lines.below(41)) // 100)
         self._tries += 1
         if self._lines.now_ms() + pause >= self.deadline_ms:
@@ -160,6 +178,7 @@ class Client:
         self._open: dict[tuple[str, int, str], Line] = {}
         self._coordinators: dict[Coordinator, int] = {}
         self._learnt_ms: dict[str, int] = {}
+        self._controller_was_there = False
 
     def close(self) -> None:
         """End all connections; the client may be used again, it opens new ones."""
@@ -169,16 +188,21 @@ class Client:
 
     # -- connections
 
-    async def line(self, node_id: int, purpose: str = "") -> Line:
+    @property
+    def try_ms(self) -> int:
+        """How long one try of a look-up may take."""
+        return try_ms_of(self.options.api_timeout_ms, self.lines.options)
+
+    async def line(self, node_id: int, purpose: str = "", limit_ms: int | None = None) -> Line:
         """A connection to a broker of the view; Unreachable when the view does not know it, OSError when it is down.
 
         Requests that the broker answers late (a long poll, a join) hold up what is behind them on their connection, so
-        each ``purpose`` has a connection of its own.
+        each ``purpose`` has a connection of its own. ``limit_ms`` is what connecting may take.
         """
         broker = self.view.brokers.get(node_id)
         if broker is None:
             raise Unreachable(f"broker {node_id} is not known")
-        return await self._line_to((broker.host, broker.port), purpose)
+        return await self._line_to((broker.host, broker.port), purpose, limit_ms)
 
     async def any_line(self) -> Line:
         """A connection to any broker: an open one, a known one, or a bootstrap address; Unreachable without one."""
@@ -191,16 +215,16 @@ class Client:
         problems = []
         for host, port in places:
             try:
-                return await self._line_to((host, port))
+                return await self._line_to((host, port), limit_ms=self.try_ms)
             except OSError as error:
                 problems.append(f"{host}:{port}: {error or type(error).__name__}")
         raise Unreachable("no broker can be reached (" + "; ".join(problems) + ")")
 
-    async def _line_to(self, place: tuple[str, int], purpose: str = "") -> Line:
+    async def _line_to(self, place: tuple[str, int], purpose: str = "", limit_ms: int | None = None) -> Line:
         name = (*place, purpose)
         line = self._open.get(name)
         if line is None or line.closed:
-            line = await self.lines.connect(*place)
+            line = await self.lines.connect(*place, limit_ms)
             other = self._open.get(name)
             if other is not None and not other.closed:  # another caller was faster
                 line.close()
@@ -214,18 +238,18 @@ class Client:
             out.append(rest.pop(self.lines.below(len(rest))))
         return out
 
-    async def _line_for(self, target: Target) -> Line:
+    async def _line_for(self, target: Target, limit_ms: int | None = None) -> Line:
         if isinstance(target, Node):
             if target.node_id not in self.view.brokers:
                 await self.refresh([])
-            return await self.line(target.node_id)
+            return await self.line(target.node_id, limit_ms=limit_ms)
         if isinstance(target, Coordinator):
-            return await self.line(await self._coordinator(target), "group")
+            return await self.line(await self._coordinator(target), "group", limit_ms)
         if isinstance(target, Controller) or self.options.controllers:  # other controllers would refuse most requests
             if self.view.controller_id is None:
                 await self.refresh([])
             if self.view.controller_id is not None:
-                return await self.line(self.view.controller_id)
+                return await self.line(self.view.controller_id, limit_ms=limit_ms)
             if self.options.controllers:
                 raise Unreachable("no controller leads the quorum")
         return await self.any_line()
@@ -239,7 +263,7 @@ class Client:
         if node_id is not None and node_id in self.view.brokers:
             return node_id
         request = FindCoordinatorRequest(key=target.key, key_type=target.kind, coordinator_keys=[target.key])
-        response = await (await self.any_line()).ask(request)
+        response = await (await self.any_line()).ask(request, timeout_ms=self.try_ms)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code != Code.NONE:
             raise Refused(Code(found.error_code), f"no coordinator for {target.key!r}")
@@ -259,7 +283,7 @@ class Client:
             topics=None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
         )
-        response = await (await self.any_line()).ask(request)
+        response = await (await self.any_line()).ask(request, timeout_ms=self.try_ms)
         troubles = self.view.learn(response, topics is None)
         now_ms = self.lines.now_ms()
         for name in self.view.topics if topics is None else topics:
@@ -318,42 +342,71 @@ class Client:
 
     async def ask(
         self,
-        message: Message,
+        message: Request[ResponseT],
         to: Target = ANYONE,
         *,
-        codes: Callable[[Any], Iterable[int]] = top_codes,
+        codes: Callable[[ResponseT], Iterable[int]] = top_codes,
         again: frozenset[Code] = MOVED,
+        lowest: int = 0,
         highest: int | None = None,
         timeout_ms: int | None = None,
         request_timeout_ms: int | None = None,
-    ) -> Any:
+    ) -> ResponseT:
         """The response of whoever ``to`` names.
 
         Tried again while any of ``codes(response)`` is one of ``again`` or the connection fails; when time is up the
-        last response is returned with its codes, or Unreachable raised. ``highest`` bounds the version,
-        ``request_timeout_ms`` each try and ``timeout_ms`` the whole.
+        last response is returned with its codes, or Unreachable raised. ``lowest`` and ``highest`` bound the version
+        (UnsupportedApi for a server that knows only older ones), ``request_timeout_ms`` each try, and connecting
+        for it, and ``timeout_ms`` the whole. NoController as ``ClientOptions.controller_ms`` says.
         """
+        if isinstance(to, Controller):
+            await self.demand_controller(timeout_ms)
         patience = self.patience(timeout_ms)
         while True:
-            response: Any = None
+            response: ResponseT | None = None
             problem: Exception | None = None
             try:
-                line = await self._line_for(to)
+                line = await self._line_for(to, request_timeout_ms)
                 version = line.version_for(type(message), highest)
+                if version < lowest:
+                    name = type(message).__name__
+                    raise UnsupportedApi(f"{name} is served up to version {version} only, and {lowest} is needed")
                 response = await line.ask(message, version=version, timeout_ms=request_timeout_ms)
             except (OSError, Refused) as error:
                 if isinstance(error, Refused) and not error.code.retriable:
                     raise
                 problem = error
-            if problem is None and again.isdisjoint(codes(response)):
+            if response is not None and again.isdisjoint(codes(response)):
                 return response
             if not await patience.wait():
-                if problem is None:
+                if response is not None:
                     return response
                 if isinstance(problem, Refused):
                     raise problem
                 raise Unreachable(f"{type(message).__name__}: {problem or type(problem).__name__}") from problem
             await self._look_again(to)
+
+    async def demand_controller(self, timeout_ms: int | None = None) -> None:
+        """NoController when none answers within ``ClientOptions.controller_ms``, or ``timeout_ms`` if that is less, and
+        none has before; another OSError when no broker does. Asked for moves of nothing, which only a controller can
+        tell."""
+        if self.options.controller_ms is None or self._controller_was_there:
+            return
+        within_ms = min(self.options.controller_ms, timeout_ms or self.options.controller_ms)
+        self._controller_was_there = True  # for the request that asks
+        try_ms = try_ms_of(within_ms, self.lines.options)  # KRaft brokers name any broker, which may be a silent one
+        request = ListPartitionReassignmentsRequest(topics=[], timeout_ms=try_ms)
+        try:
+            response = await self.ask(request, CONTROLLER, timeout_ms=within_ms, request_timeout_ms=try_ms)
+            missing = response.error_code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
+        except UnsupportedApi:  # before Apache Kafka 2.4
+            return
+        except (OSError, Refused):
+            missing = True
+        if missing:
+            self._controller_was_there = False
+            await self.refresh([])
+            raise NoController(within_ms)
 
     async def _look_again(self, to: Target) -> None:
         """What was believed about ``to`` did not hold."""
@@ -365,23 +418,26 @@ class Client:
     async def per_leader(
         self,
         partitions: Collection[TopicPartition],
-        build: Callable[[list[TopicPartition]], Message],
-        read: Callable[[Any], Mapping[TopicPartition, tuple[int, R]]],
+        build: Callable[[list[TopicPartition]], Request[ResponseT]],
+        read: Callable[[ResponseT], Mapping[TopicPartition, tuple[int, R]]],
         *,
         highest: int | None = None,
         timeout_ms: int | None = None,
+        try_ms: int | None = None,
     ) -> dict[TopicPartition, tuple[Code, R | None]]:
         """Ask the leader of each partition, one request per leader, until each partition has an answer that stands.
 
         ``build`` makes the request for a leader's partitions, ``read`` takes (error code, answer) per partition from a
         response. In the result an answer is None where nobody could be asked in time (LEADER_NOT_AVAILABLE, or
-        NETWORK_EXCEPTION when the leader was lost).
+        NETWORK_EXCEPTION when the leader was lost). ``try_ms`` is how long a leader may take, if not as for a look-up.
         """
         done: dict[TopicPartition, tuple[Code, R | None]] = {}
         left = set(partitions)
         patience = self.patience(timeout_ms)
         while left:
-            for partition, (number, answer) in (await self._round(left, build, read, highest)).items():
+            for partition, (number, answer) in (
+                await self._round(left, build, read, highest, patience=patience, try_ms=try_ms)
+            ).items():
                 code = Code(number)
                 done[partition] = (code, answer)
                 if not code.retriable:
@@ -401,9 +457,12 @@ class Client:
     async def _round(
         self,
         partitions: Collection[TopicPartition],
-        build: Callable[[list[TopicPartition]], Message],
-        read: Callable[[Any], Mapping[TopicPartition, tuple[int, R]]],
+        build: Callable[[list[TopicPartition]], Request[ResponseT]],
+        read: Callable[[ResponseT], Mapping[TopicPartition, tuple[int, R]]],
         highest: int | None,
+        *,
+        patience: _Patience,
+        try_ms: int | None,
     ) -> dict[TopicPartition, tuple[int, R | None]]:
         """One try: all leaders are asked before the first answer is awaited."""
         answers: dict[TopicPartition, tuple[int, R | None]] = {}
@@ -422,11 +481,12 @@ class Client:
         for leader, theirs in by_leader.items():
             answers |= dict.fromkeys(theirs, (Code.NETWORK_EXCEPTION, None))
             try:
-                line = await self.line(leader)
+                line = await self.line(leader, limit_ms=patience.try_ms)
             except OSError:
                 continue
             request = build(theirs)
-            asked.append(line.ask(request, version=line.version_for(type(request), highest)))
+            version = line.version_for(type(request), highest)
+            asked.append(line.ask(request, version=version, timeout_ms=try_ms or patience.try_ms))
         for answer in asked:
             try:
                 answers |= read(await answer)

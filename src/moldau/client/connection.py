@@ -29,7 +29,7 @@ from moldau.ports import Handle, Transport, World
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import read_response_body, read_response_body_in_slices, request_frame_in_slices
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ SLICES_FROM_BYTES = 1 << 14
 
 
 class _Pending(NamedTuple):
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[Any]  # Any: the class of each response is that of its request
     api_key: int
     version: int
     deadline_ms: int
@@ -107,12 +107,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def ask(
         self,
-        message: Message,
+        message: Request[ResponseT],
         *,
         version: int | None = None,
         timeout_ms: int | None = None,
         client_id: str | None = None,
-    ) -> asyncio.Future[Any]:
+    ) -> asyncio.Future[ResponseT]:
         """Send a request now; the awaitable gives its response (a message of the same api key). ``client_id``: of whom
         it is passed on for; None: our own.
 
@@ -123,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if version is None:
             version = self.version_for(type(message))
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
         if self._closed is not None:
             answer.set_exception(_again(self._closed))
             return answer
@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
             self._arm(deadline_ms, wait_ms)
         return answer
 
-    def tell(self, message: Message, *, version: int | None = None) -> None:
+    def tell(self, message: Request[Message], *, version: int | None = None) -> None:
         """Send a request that has no answer (Produce with acks=0). ConnectionError when closed."""
         if self._closed is not None:
             raise _again(self._closed)
@@ -377,7 +377,7 @@ async def connect(world: World, host: str, port: int, options: ConnectionOptions
     return connection
 
 
-async def _within(world: World, limit_ms: int, work: Coroutine[Any, Any, T]) -> T:
+async def _within(world: World, limit_ms: int, work: Coroutine[object, object, T]) -> T:
     """``work``, given up after ``limit_ms`` with RequestTimedOut."""
     task = asyncio.ensure_future(work)
     late = False

@@ -8,8 +8,7 @@ Sources: KIP-74, KIP-98, KIP-392, KIP-429. Read next: membership.py, reading.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 from moldau.client import groups
 from moldau.client.client import Client, Refused
@@ -28,12 +27,14 @@ from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.model.value import value
 from moldau.wire.batch import Record
-from moldau.wire.messages.k01_fetch import FetchRequest
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 PLACES_AGAIN_MS = 250
 """Before it is asked again where partitions begin or end whose leader did not answer."""
 NO_RESET = 0
 """For ``reset``: a position that is gone is the caller's business (Chunk with OFFSET_OUT_OF_RANGE, or NoOffset)."""
+SINCE = -1_001
+"""For ``reset``: at the first record that is no older than ``since_ms`` says, or at the end where there is none."""
 UNDEFINED = -1_000
 """The position in a partition for which the group has committed none, where ``reset`` is NO_RESET."""
 
@@ -49,10 +50,14 @@ class NoOffset(Refused):
 
 @value(kw_only=True)
 class ConsumerOptions:
-    """How to fetch, and where to begin without a committed position (LATEST, EARLIEST or NO_RESET)."""
+    """How to fetch, and where to begin without a committed position (LATEST, EARLIEST, SINCE or NO_RESET).
+
+    ``since_ms`` gives the time that SINCE stands for, in ms since 1970, whenever it is needed.
+    """
 
     group: GroupOptions | None = None
     reset: int = LATEST
+    since_ms: Callable[[], int] | None = None
     isolation: int = READ_UNCOMMITTED
     max_bytes: int = 50 << 20
     partition_max_bytes: int = 1 << 20
@@ -77,7 +82,7 @@ class Chunk(NamedTuple):
 class _Asked(NamedTuple):
     """A fetch under way at a broker."""
 
-    answer: Any
+    answer: Awaitable[FetchResponse]
     offsets: dict[TopicPartition, int]
     names: dict[bytes, str]
 
@@ -106,7 +111,7 @@ class Consumer:
         return frozenset(self._positions)
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions and no others, each from an offset, or from LATEST or EARLIEST."""
+        """Read these partitions and no others, each from an offset, or from LATEST, EARLIEST or SINCE."""
         self._positions = dict(positions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -116,7 +121,7 @@ class Consumer:
         self._positions[partition] = offset
 
     def position(self, partition: TopicPartition) -> int:
-        """The next offset (or LATEST, EARLIEST while that is not known, UNDEFINED where nobody says where to begin)."""
+        """The next offset; LATEST, EARLIEST, SINCE while unknown, UNDEFINED where nobody says where to begin."""
         return self._positions[partition]
 
     async def subscribe(self, topics: Collection[str]) -> None:
@@ -244,7 +249,7 @@ class Consumer:
     # -- fetching
 
     async def _find_positions(self, wait_ms: float) -> None:
-        """Replace LATEST and EARLIEST by offsets; NoOffset as long as there are others that nobody has set.
+        """Replace LATEST, EARLIEST and SINCE by offsets; NoOffset as long as there are others that nobody has set.
 
         It takes no longer than a call of ``poll`` may: a partition may have no leader for hours, and others are read.
         """
@@ -253,12 +258,17 @@ class Consumer:
         asked = {p: offset for p, offset in self._positions.items() if offset < 0}
         if asked and self.client.lines.now_ms() >= self._places_held_until_ms:
             isolation = self.options.isolation
-            found = await list_offsets(self.client, asked, isolation=isolation, timeout_ms=round(wait_ms))
+            times = {p: self._time(offset) for p, offset in asked.items()}
+            found = await list_offsets(self.client, times, isolation=isolation, timeout_ms=round(wait_ms))
             if any(offset.code is not Code.NONE for offset in found.values()):
                 self._places_held_until_ms = self.client.lines.now_ms() + PLACES_AGAIN_MS
             for partition, offset in found.items():
                 if offset.code is Code.NONE and self._positions.get(partition) == asked[partition]:
-                    self._positions[partition] = offset.offset
+                    self._positions[partition] = offset.offset if offset.offset >= 0 else LATEST
+
+    def _time(self, offset: int) -> int:
+        since_ms = self.options.since_ms
+        return since_ms() if offset == SINCE and since_ms is not None else offset
 
     async def _ask_leaders(self) -> None:
         """A fetch to every broker that leads something we read and has none of our fetches to answer."""
@@ -342,7 +352,7 @@ class Consumer:
                     chunks += await self._read(TopicPartition(name, part.partition_index), part, asked)
         return chunks
 
-    async def _read(self, partition: TopicPartition, part: Any, asked: _Asked) -> list[Chunk]:
+    async def _read(self, partition: TopicPartition, part: FetchResponse.PartitionData, asked: _Asked) -> list[Chunk]:
         offset = asked.offsets.get(partition, -1)
         if self._positions.get(partition) != offset or partition in self.paused:
             return []  # revoked, moved or paused meanwhile

@@ -70,7 +70,9 @@ async def _described_anew(client: Client, group_id: str) -> ConsumerGroup | None
     """None when the coordinator says that it is no group of the new protocol, or does not know that protocol."""
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     try:
-        response = await client.ask(request, coordinator(group_id), codes=_group_codes)
+        response = await client.ask(
+            request, coordinator(group_id), codes=_group_codes, request_timeout_ms=client.try_ms
+        )
     except UnsupportedApi:
         return None
     group: ConsumerGroupDescribeResponse.DescribedGroup = response.groups[0]
@@ -110,7 +112,7 @@ def _partitions(topics: Collection[ConsumerGroupDescribeResponse.TopicPartitions
 
 async def _described_classic(client: Client, group_id: str) -> ConsumerGroup:
     request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
-    response = await client.ask(request, coordinator(group_id), codes=_group_codes)
+    response = await client.ask(request, coordinator(group_id), codes=_group_codes, request_timeout_ms=client.try_ms)
     group = response.groups[0]
     of_consumers = group.protocol_type in (PROTOCOL_TYPE, "")
     members = tuple(
@@ -134,5 +136,5 @@ async def _described_classic(client: Client, group_id: str) -> ConsumerGroup:
     )
 
 
-def _group_codes(response: DescribeGroupsResponse) -> list[int]:
+def _group_codes(response: DescribeGroupsResponse | ConsumerGroupDescribeResponse) -> list[int]:
     return [group.error_code for group in response.groups]

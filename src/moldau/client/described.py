@@ -13,7 +13,6 @@ from moldau.model import NO_UUID, Code
 from moldau.model.named import NamedTuple
 from moldau.wire.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
 )
 
 
@@ -55,7 +54,7 @@ async def _by_pages(client: Client, names: list[str], limit: int) -> dict[str, D
     while names:
         asked = [kind.TopicRequest(name=name) for name in names]
         request = kind(topics=asked, response_partition_limit=limit, cursor=cursor)
-        response: DescribeTopicPartitionsResponse = await client.ask(request, ANYONE, codes=lambda r: ())
+        response = await client.ask(request, ANYONE, codes=lambda r: ())
         for topic in response.topics:
             parts = [
                 DescribedPartition(

@@ -12,8 +12,8 @@ from moldau.client.client import ANYONE, CONTROLLER, Client, Node
 from moldau.client.view import Outcome
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
-from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
+from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 
 
 class Upgrade(IntEnum):
@@ -36,7 +36,7 @@ async def describe_features(client: Client, node_id: int | None = None) -> Featu
     """The features as a broker knows them: the named one, or any."""
     request = ApiVersionsRequest(client_software_name="moldau", client_software_version="0.1")
     target = ANYONE if node_id is None else Node(node_id)
-    response: ApiVersionsResponse = await client.ask(request, target)
+    response = await client.ask(request, target)
     return Features(
         {one.name: (one.min_version, one.max_version) for one in response.supported_features},
         {one.name: one.max_version_level for one in response.finalized_features},
@@ -59,7 +59,7 @@ async def update_features(
         for name, level in levels.items()
     ]
     request = kind(feature_updates=updates, validate_only=validate_only)
-    response: UpdateFeaturesResponse = await client.ask(request, CONTROLLER)
+    response = await client.ask(request, CONTROLLER)
     whole = Outcome(Code(response.error_code), response.error_message)
     single = {one.feature: Outcome(Code(one.error_code), one.error_message) for one in response.results}
     return {name: single.get(name, whole) if whole.ok else whole for name in levels}

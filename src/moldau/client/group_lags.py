@@ -15,8 +15,9 @@ from moldau.client.reading import EARLIEST, LATEST, list_offsets
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 
-OFFSETS_TIMEOUT_MS = 10_000
-"""How long offsets of a partition without a leader are asked for."""
+OFFSETS_TIMEOUT_MS = 20_000
+"""How long offsets of a partition without a leader that answers are asked for. A broker that is silent is replaced
+within its session, 9 s as Kafka has it, and by another controller if need be."""
 
 
 class Lag(NamedTuple):
@@ -54,20 +55,23 @@ async def lags(client: Client, group: ConsumerGroup) -> list[Lag]:
 
 
 async def bounds(
-    client: Client, partitions: Collection[TopicPartition]
+    client: Client, partitions: Collection[TopicPartition], timeout_ms: int | None = None
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The first and the end offsets of partitions; without those that cannot be told."""
+    """The first and the end offsets of partitions; without those that cannot be told in time. Whose first offset cannot
+    be told is not asked for its end: it would take as long again."""
     if not partitions:
         return {}, {}
     await client.know(sorted({one.topic for one in partitions}))
     known = client.view.topics
     there = [one for one in partitions if one.topic in known and one.partition in known[one.topic].partitions]
-    return await offsets_at(client, dict.fromkeys(there, EARLIEST)), await offsets_at(
-        client, dict.fromkeys(there, LATEST)
-    )
+    starts = await offsets_at(client, dict.fromkeys(there, EARLIEST), timeout_ms)
+    return starts, await offsets_at(client, dict.fromkeys(starts, LATEST), timeout_ms)
 
 
-async def offsets_at(client: Client, moments: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+async def offsets_at(
+    client: Client, moments: Mapping[TopicPartition, int], timeout_ms: int | None = None
+) -> dict[TopicPartition, int]:
     """The offsets of partitions at moments, as ``list_offsets`` has them; without those that cannot be told."""
-    found = await list_offsets(client, moments, timeout_ms=OFFSETS_TIMEOUT_MS) if moments else {}
+    wait_ms = OFFSETS_TIMEOUT_MS if timeout_ms is None else timeout_ms
+    found = await list_offsets(client, moments, timeout_ms=wait_ms) if moments else {}
     return {one: offset.offset for one, offset in found.items() if offset.code is Code.NONE and offset.offset >= 0}

@@ -7,15 +7,16 @@ Read next: admin.py.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
 from moldau.client.view import Outcome, by_topic
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
-from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
+from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.messages.k16_list_groups import ListGroupsRequest
 from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest
@@ -87,8 +88,9 @@ async def committed(
         require_stable=stable,
     )
     response = await client.ask(
-        request, coordinator(group_id), codes=_offset_fetch_codes, again=_UNSTABLE, highest=_BY_NAME
-    )
+        request, coordinator(group_id), codes=_offset_fetch_codes, again=_UNSTABLE, highest=_BY_NAME,
+        request_timeout_ms=client.try_ms,
+    )  # fmt: skip
     group = response.groups[0] if response.groups else response
     found = {
         TopicPartition(topic.name, p.partition_index): Committed(
@@ -120,7 +122,9 @@ async def commit(
         group_instance_id=member.instance_id,
         topics=[kind.OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
     )
-    response = await client.ask(request, coordinator(group_id), codes=partition_codes, highest=_BY_NAME)
+    response = await client.ask(
+        request, coordinator(group_id), codes=partition_codes, highest=_BY_NAME, request_timeout_ms=client.try_ms
+    )
     return {
         TopicPartition(topic.name, p.partition_index): Code(p.error_code)
         for topic in response.topics
@@ -135,13 +139,34 @@ async def list_groups(
     those are asked.
     """
     await client.know([])
-    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-    found = {}
+    found: dict[str, Listed] = {}
     for node_id in sorted(client.view.brokers.keys() - set(but)):
-        response = await client.ask(request, Node(node_id))
-        for g in response.groups:
-            found[g.group_id] = Listed(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id)
+        found |= {one.group_id: one for one in await groups_of(client, node_id, states, types)}
     return [found[group_id] for group_id in sorted(found)]
+
+
+async def groups_of(
+    client: Client, node_id: int, states: Collection[str] = (), types: Collection[str] = ()
+) -> list[Listed]:
+    """The groups that one broker coordinates, filtered where it can."""
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    response = await client.ask(request, Node(node_id))
+    return [Listed(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id) for g in response.groups]
+
+
+async def coordinators(client: Client, group_ids: Collection[str]) -> tuple[dict[str, int], dict[str, Code]]:
+    """The broker that coordinates each group, which need not be there yet; or why nobody is named."""
+    found: dict[str, int] = {}
+    refused: dict[str, Code] = {}
+    for group_id in group_ids:
+        request = FindCoordinatorRequest(key=group_id, key_type=CoordinatorKind.GROUP, coordinator_keys=[group_id])
+        response = await client.ask(request, codes=_find_codes)
+        one = response.coordinators[0] if response.coordinators else response
+        if one.error_code == Code.NONE:
+            found[group_id] = one.node_id
+        else:
+            refused[group_id] = Code(one.error_code)
+    return found, refused
 
 
 async def describe_groups(client: Client, group_ids: Collection[str]) -> dict[str, DescribedGroup]:
@@ -183,14 +208,34 @@ async def delete_offsets(
     }
 
 
-def partition_codes(response: Any) -> Iterator[int]:
+class _HasCode(Protocol):
+    error_code: int
+
+
+class _HasPartitions(Protocol):
+    @property
+    def partitions(self) -> Iterable[_HasCode]: ...
+
+
+class HasPartitionCodes(Protocol):
+    """A response whose topics hold partitions with a code each."""
+
+    @property
+    def topics(self) -> Iterable[_HasPartitions]: ...
+
+
+def partition_codes(response: HasPartitionCodes) -> Iterator[int]:
     """The codes of a response that has them per partition only."""
     for topic in response.topics:
         for partition in topic.partitions:
             yield partition.error_code
 
 
-def _offset_fetch_codes(response: Any) -> Iterator[int]:
+def _find_codes(response: FindCoordinatorResponse) -> list[int]:
+    return [one.error_code for one in response.coordinators] or [response.error_code]
+
+
+def _offset_fetch_codes(response: OffsetFetchResponse) -> Iterator[int]:
     group = response.groups[0] if response.groups else response
     yield group.error_code
     yield from partition_codes(group)

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Protocol
 
 from moldau.model import Code
-from moldau.model.value import value
-from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
-from moldau.wire.schema import Message
+from moldau.model.value import replace, value
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
+from moldau.wire.schema import Message, Request, ResponseT
 
 API_VERSIONS = ApiVersionsRequest.api_key
 
@@ -23,6 +23,11 @@ class UnsupportedApi(Exception):
     """Both sides know no common version of a request, or the peer does not serve it at all."""
 
     code = Code.UNSUPPORTED_VERSION
+
+    def __init__(self, text: str, api_key: int = -1) -> None:
+        """``api_key``: of the request that the peer does not serve in any version, if that is so."""
+        super().__init__(text)
+        self.api_key = api_key
 
 
 class RequestTimedOut(ConnectionError):
@@ -44,6 +49,13 @@ class ConnectionOptions:
 DEFAULTS = ConnectionOptions()
 
 
+def connecting_within(options: ConnectionOptions, limit_ms: int | None) -> ConnectionOptions:
+    """The options, with no more time for connecting than ``limit_ms``."""
+    if limit_ms is None or limit_ms >= options.connect_timeout_ms:
+        return options
+    return replace(options, connect_timeout_ms=max(limit_ms, 1))
+
+
 class Line(Protocol):
     """One connection to one node."""
 
@@ -57,11 +69,11 @@ class Line(Protocol):
     def version_for(self, request: type[Message], highest: int | None = None) -> int: ...
 
     def ask(
-        self, message: Message, *, version: int | None = None, timeout_ms: int | None = None
-    ) -> Awaitable[Any]:  # Any: the response; nothing ties its class to that of the request
+        self, message: Request[ResponseT], *, version: int | None = None, timeout_ms: int | None = None
+    ) -> Awaitable[ResponseT]:
         """Send now; the awaitable gives the response or raises ConnectionError."""
 
-    def tell(self, message: Message, *, version: int | None = None) -> None:
+    def tell(self, message: Request[Message], *, version: int | None = None) -> None:
         """Send a request that has no answer; ConnectionError when the line is closed."""
 
     def close(self) -> None: ...
@@ -70,8 +82,12 @@ class Line(Protocol):
 class Lines(Protocol):
     """How lines are opened and time is spent."""
 
-    async def connect(self, host: str, port: int) -> Line:
-        """A line that has shaken hands; ConnectionRefusedError unchanged, OSError otherwise."""
+    @property
+    def options(self) -> ConnectionOptions: ...
+
+    async def connect(self, host: str, port: int, limit_ms: int | None = None) -> Line:
+        """A line that has shaken hands; ConnectionRefusedError unchanged, OSError otherwise. ``limit_ms`` bounds each
+        of the two where that is less than the options' ``connect_timeout_ms``."""
         ...
 
     def now_ms(self) -> int:
@@ -96,7 +112,7 @@ class Served(dict[int, tuple[int, int]]):
         low, high = request.versions
         name = request.__name__
         if served is None:
-            raise UnsupportedApi(f"{peer} does not serve {name}")
+            raise UnsupportedApi(f"{peer} does not serve {name}", request.api_key)
         top = min(high, served[1]) if highest is None else min(high, served[1], highest)
         if top < max(low, served[0]):
             bound = f" up to {highest}" if highest is not None else ""
@@ -121,10 +137,12 @@ async def shake_hands(line: Line, options: ConnectionOptions, peer: str) -> Serv
     request = ApiVersionsRequest(
         client_software_name=options.software_name, client_software_version=options.software_version
     )
-    response: ApiVersionsResponse = await line.ask(request, version=version)
+    wait_ms = options.connect_timeout_ms
+    response = await line.ask(request, version=version, timeout_ms=wait_ms)
     if response.error_code == Code.UNSUPPORTED_VERSION:
         known = {api.api_key: api.max_version for api in response.api_keys}
-        response = await line.ask(request, version=min(known.get(API_VERSIONS, 0), version - 1))
+        older = min(known.get(API_VERSIONS, 0), version - 1)
+        response = await line.ask(request, version=older, timeout_ms=wait_ms)
     if response.error_code != Code.NONE:
         raise ConnectionError(f"{peer} refused the handshake with error {response.error_code}")
     return Served({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})

@@ -10,7 +10,6 @@ Read next: consumer.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from moldau.client.assignors import ASSIGNORS, COOPERATIVE, Subscription
 from moldau.client.client import Client, Refused
@@ -24,7 +23,7 @@ from moldau.wire.messages.k12_heartbeat import HeartbeatRequest
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest
 from moldau.wire.messages.k14_sync_group import SyncGroupRequest
 from moldau.wire.records.groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from moldau.wire.schema import Message
+from moldau.wire.schema import Request, ResponseT
 
 PROTOCOL_TYPE = "consumer"
 _SUBSCRIPTION_VERSION, _ASSIGNMENT_VERSION = 3, 1
@@ -130,7 +129,7 @@ class Member:
         topics = self.client.view.topics
         return any(name in topics and len(topics[name].partitions) != n for name, n in self._counts.items())
 
-    async def _ask_patiently(self, request: Message, timeout_ms: int | None) -> Any:
+    async def _ask_patiently(self, request: Request[ResponseT], timeout_ms: int | None) -> ResponseT:
         """The answer to what waits for all members, as long as they may take, or for ``timeout_ms``."""
         each_ms = self.options.rebalance_timeout_ms + 5_000
         whole_ms = 2 * each_ms
@@ -151,8 +150,7 @@ class Member:
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=n, metadata=metadata) for n in options.assignors],
         )
-        response: JoinGroupResponse = await self._ask_patiently(request, timeout_ms)
-        return response
+        return await self._ask_patiently(request, timeout_ms)
 
     async def _share_out(self, joined: JoinGroupResponse) -> Mapping[str, list[TopicPartition]]:
         members = {m.member_id: _read_subscription(m.metadata, m.group_instance_id) for m in joined.members}
@@ -213,7 +211,7 @@ def _subscription_bytes(
 
 def _read_subscription(data: Buffer, instance_id: str | None) -> Subscription:
     version = min(int.from_bytes(data[:2], "big"), _SUBSCRIPTION_VERSION)
-    found: Any = ConsumerProtocolSubscription.decode(memoryview(data)[2:], version)
+    found = ConsumerProtocolSubscription.decode(memoryview(data)[2:], version)
     owned = frozenset(TopicPartition(o.topic, index) for o in found.owned_partitions for index in o.partitions)
     return Subscription(frozenset(found.topics), owned, found.generation_id, instance_id)
 

@@ -13,7 +13,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
-from typing import Any
 
 from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi
@@ -21,6 +20,7 @@ from moldau.client.partitioner import partition_of
 from moldau.client.world_lines import WorldLines
 from moldau.client.writing import Written, produce_request, producer_id, read_written
 from moldau.model import Code, TopicPartition
+from moldau.model.backoff import backoff_ms
 from moldau.model.value import value
 from moldau.ports import Handle
 from moldau.wire.batch import HEADER_SIZE, Builder, Header
@@ -111,7 +111,7 @@ class Delivery:
         """What became of this record, by what became of its batch."""
         return written if written.base_offset < 0 else written._replace(base_offset=written.base_offset + self._index)
 
-    def __await__(self) -> Generator[Any, None, Written]:
+    def __await__(self) -> Generator[object, None, Written]:
         written = yield from asyncio.shield(self._batch.done).__await__()
         return self.own(written)
 
@@ -321,7 +321,7 @@ class Producer:
 
     # -- sending
 
-    def _start(self, work: Any, lanes: list[_Lane]) -> None:
+    def _start(self, work: Awaitable[None], lanes: list[_Lane]) -> None:
         for lane in lanes:
             lane.busy = True
         self._world.tasks.spawn(self._finish(work, lanes), "produce")
@@ -416,7 +416,7 @@ class Producer:
             self._settle(lane, written)
             return
         pauses = self.client.options
-        pause_ms = min(pauses.retry_backoff_max_ms, pauses.retry_backoff_ms << min(lane.tries, 20))
+        pause_ms = backoff_ms(lane.tries, pauses.retry_backoff_ms, pauses.retry_backoff_max_ms)
         pause_ms = pause_ms * (80 + self._world.random.below(41)) // 100
         lane.tries += 1
         lane.held_until_ms = now_ms + pause_ms

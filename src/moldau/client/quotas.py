@@ -11,7 +11,7 @@ from moldau.client.client import ANYONE, CONTROLLER, Client
 from moldau.client.view import Outcome
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -33,11 +33,13 @@ class Quotas(NamedTuple):
     values: dict[str, float]
 
 
-async def describe_quotas(client: Client, components: Sequence[Component]) -> tuple[Outcome, list[Quotas]]:
-    """The quotas of entities that have exactly these components."""
+async def describe_quotas(
+    client: Client, components: Sequence[Component], *, strict: bool = True
+) -> tuple[Outcome, list[Quotas]]:
+    """The quotas of entities that have these components, and if ``strict`` no others; of all when there are none."""
     kind = DescribeClientQuotasRequest
     wanted = [kind.ComponentData(entity_type=c.type, match_type=c.match, match=c.name) for c in components]
-    response: DescribeClientQuotasResponse = await client.ask(kind(components=wanted, strict=True), ANYONE)
+    response = await client.ask(kind(components=wanted, strict=strict), ANYONE)
     found = [
         Quotas({e.entity_type: e.entity_name for e in one.entity}, {v.key: v.value for v in one.values})
         for one in response.entries or []
@@ -58,7 +60,7 @@ async def alter_quotas(
         ],
     )
     request = kind(entries=[entry], validate_only=False)
-    response: AlterClientQuotasResponse = await client.ask(request, CONTROLLER, codes=_codes)
+    response = await client.ask(request, CONTROLLER, codes=_codes)
     (answer,) = response.entries
     return Outcome(Code(answer.error_code), answer.error_message)
 

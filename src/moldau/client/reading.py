@@ -8,7 +8,6 @@ Sources: KIP-79, KIP-98 (aborted transactions), KIP-320, KIP-392 (nearest replic
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from typing import Any
 
 from moldau.client.client import Client
 from moldau.model import NO_UUID, Code, TopicPartition
@@ -17,8 +16,8 @@ from moldau.model.value import replace, value
 from moldau.wire import batch
 from moldau.wire.compression import BatchError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
-from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
-from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 """Timestamps that are none: the end of the log (for read committed: the last stable offset), its start, and the record
@@ -100,7 +99,7 @@ async def list_offsets(
             timeout_ms=client.options.api_timeout_ms,
         )
 
-    def read(response: Any) -> dict[TopicPartition, tuple[int, Offset]]:
+    def read(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[int, Offset]]:
         return {
             TopicPartition(topic.name, p.partition_index): (
                 p.error_code,
@@ -127,7 +126,7 @@ async def epoch_ends(client: Client, asked: Mapping[TopicPartition, int]) -> dic
             replica_id=-1, topics=[kind.OffsetForLeaderTopic(topic=name, partitions=ps) for name, ps in topics.items()]
         )
 
-    def read(response: Any) -> dict[TopicPartition, tuple[int, EpochEnd]]:
+    def read(response: OffsetForLeaderEpochResponse) -> dict[TopicPartition, tuple[int, EpochEnd]]:
         return {
             TopicPartition(topic.topic, p.partition): (
                 p.error_code,

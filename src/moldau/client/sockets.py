@@ -13,12 +13,21 @@ import socket
 import struct
 import time
 from collections.abc import Coroutine, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from moldau.client.lines import DEFAULTS, ConnectionOptions, Line, RequestTimedOut, Served, answer_version, shake_hands
+from moldau.client.lines import (
+    DEFAULTS,
+    ConnectionOptions,
+    Line,
+    RequestTimedOut,
+    Served,
+    answer_version,
+    connecting_within,
+    shake_hands,
+)
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import read_response_body, request_frame
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 T = TypeVar("T")
 
@@ -26,7 +35,7 @@ RECEIVE_BYTES = 4 << 20
 """Asked of the kernel for each socket: a fetched megabyte should arrive while the last one is decoded."""
 
 
-class _Answer:
+class _Answer(Generic[ResponseT]):
     """What ``ask`` gives: awaiting it reads the socket until the answer is there.
 
     The time for it counts from awaiting: nobody reads before, so an answer to a request that was sent long ago may lie
@@ -40,10 +49,10 @@ class _Answer:
         self.api_key = api_key
         self.version = version
         self.wait_s = wait_s
-        self.response: Message | None = None
+        self.response: ResponseT | None = None
         self.error: Exception | None = None
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[object, None, ResponseT]:
         return self.take()
         yield  # makes this a generator, which never waits
 
@@ -51,12 +60,13 @@ class _Answer:
     def settled(self) -> bool:
         return self.response is not None or self.error is not None
 
-    def take(self) -> Any:
+    def take(self) -> ResponseT:
         """The response, read now if need be; ConnectionError when the line ends first."""
         if not self.settled:
             self.line.receive_until(self)
         if self.error is not None:
             raise self.error
+        assert self.response is not None, "settled by an answer, or by an error"
         return self.response
 
 
@@ -67,7 +77,7 @@ class SocketLine:
         self.options = options
         self.versions = Served()
         self.peer = f"{host}:{port}"
-        self._pending: dict[int, _Answer] = {}
+        self._pending: dict[int, _Answer[Any]] = {}  # Any: the class of each response is that of its request
         self._next_id = 0
         self._socket: socket.socket | None = socket.create_connection((host, port), options.connect_timeout_ms / 1000)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -106,12 +116,14 @@ class SocketLine:
     def version_for(self, request: type[Message], highest: int | None = None) -> int:
         return self.versions.pick(request, highest, self.peer)
 
-    def ask(self, message: Message, *, version: int | None = None, timeout_ms: int | None = None) -> _Answer:
+    def ask(
+        self, message: Request[ResponseT], *, version: int | None = None, timeout_ms: int | None = None
+    ) -> _Answer[ResponseT]:
         """Send a request now; UnsupportedApi at once. See ``Connection.ask``."""
         if version is None:
             version = self.version_for(type(message))
         wait_ms = self.options.request_timeout_ms if timeout_ms is None else timeout_ms
-        answer = _Answer(self, message.api_key, version, wait_ms / 1000)
+        answer: _Answer[ResponseT] = _Answer(self, message.api_key, version, wait_ms / 1000)
         id = self._next_id
         self._next_id = (id + 1) & 0x7FFFFFFF
         if self._socket is None:
@@ -125,14 +137,14 @@ class SocketLine:
             self._end(self._named(error))
         return answer
 
-    def tell(self, message: Message, *, version: int | None = None) -> None:
+    def tell(self, message: Request[Message], *, version: int | None = None) -> None:
         """Send a request that has no answer (Produce with acks=0). ConnectionError when closed."""
         answer = self.ask(message, version=version)
         self._pending = {id: pending for id, pending in self._pending.items() if pending is not answer}
         if answer.error is not None:
             raise answer.error
 
-    def receive_until(self, answer: _Answer) -> None:
+    def receive_until(self, answer: _Answer[ResponseT]) -> None:
         """Read frames until ``answer`` is settled, one way or the other."""
         deadline = time.monotonic() + answer.wait_s
         try:
@@ -212,17 +224,16 @@ class SocketLines:
         self.options = options
         self._rng = random.Random()
 
-    async def connect(self, host: str, port: int) -> Line:
+    async def connect(self, host: str, port: int, limit_ms: int | None = None) -> Line:
+        options = connecting_within(self.options, limit_ms)
         try:
-            line = SocketLine(host, port, self.options)
+            line = SocketLine(host, port, options)
         except (ValueError, OverflowError) as error:  # a label of 64 letters, a NUL, port 65536
             raise ConnectionError(f"{host}:{port} is no address: {error}") from error
         except TimeoutError:
-            raise RequestTimedOut(
-                f"no connection to {host}:{port} within {self.options.connect_timeout_ms} ms"
-            ) from None
+            raise RequestTimedOut(f"no connection to {host}:{port} within {options.connect_timeout_ms} ms") from None
         try:
-            line.versions = await shake_hands(line, self.options, line.peer)
+            line.versions = await shake_hands(line, options, line.peer)
         except BaseException:
             line.close()
             raise
@@ -234,7 +245,7 @@ class SocketLines:
     async def pause(self, wait_ms: float) -> None:
         time.sleep(max(wait_ms, 0) / 1000)  # noqa: ASYNC251  # there is no loop to hold up
 
-    async def first(self, answers: Sequence[_Answer], wait_ms: float) -> list[int]:
+    async def first(self, answers: Sequence[_Answer[Message]], wait_ms: float) -> list[int]:
         ready = [i for i, answer in enumerate(answers) if answer.settled]
         if ready or not answers:
             return ready
@@ -248,7 +259,7 @@ class SocketLines:
         return self._rng.randrange(n)
 
 
-def drive(work: Coroutine[Any, Any, T]) -> T:
+def drive(work: Coroutine[object, None, T]) -> T:
     """Run a coroutine that waits inside its awaits, and so never hands control back."""
     try:
         work.send(None)

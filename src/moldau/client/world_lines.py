@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from moldau.client.connection import connect
-from moldau.client.lines import DEFAULTS, ConnectionOptions, Line
+from moldau.client.lines import DEFAULTS, ConnectionOptions, Line, connecting_within
 from moldau.ports import World
 
 
@@ -22,8 +22,8 @@ class WorldLines:
         self.world = world
         self.options = options
 
-    async def connect(self, host: str, port: int) -> Line:
-        return await connect(self.world, host, port, self.options)
+    async def connect(self, host: str, port: int, limit_ms: int | None = None) -> Line:
+        return await connect(self.world, host, port, connecting_within(self.options, limit_ms))
 
     def now_ms(self) -> int:
         return self.world.clock.monotonic_ms()

@@ -9,7 +9,6 @@ Read next: producer.py.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any
 
 from moldau.client.client import ANYONE, Client, Coordinator, CoordinatorKind, Refused
 from moldau.model import NO_UUID, Code, TopicPartition
@@ -52,7 +51,7 @@ def produce_request(
     return request, LAST_WITHOUT_IDS if NO_UUID in ids.values() else None
 
 
-def read_written(client: Client, response: Any) -> dict[TopicPartition, Written]:
+def read_written(client: Client, response: ProduceResponse) -> dict[TopicPartition, Written]:
     """What a response says of each partition."""
     return {
         TopicPartition(topic.name or client.view.names.get(topic.topic_id, ""), p.index): Written(

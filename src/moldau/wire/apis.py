@@ -7,9 +7,10 @@ imported on first use, so a process pays only for the requests it meets. Source:
 from __future__ import annotations
 
 from importlib import import_module
+from typing import cast
 
 from moldau.model.named import NamedTuple
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request
 
 
 class Api(NamedTuple):
@@ -23,10 +24,10 @@ class Api(NamedTuple):
     flexible: int | None
 
     @property
-    def request(self) -> type[Message]:
+    def request(self) -> type[Request[Message]]:
         found = _REQUESTS.get(self.key)
         if found is None:
-            found = _REQUESTS[self.key] = _message(self.module, f"{self.name}Request")
+            found = _REQUESTS[self.key] = cast("type[Request[Message]]", _message(self.module, f"{self.name}Request"))
         return found
 
     @property
@@ -44,7 +45,7 @@ class Api(NamedTuple):
         return 1 if self.key != 18 and self.flexible is not None and version >= self.flexible else 0
 
 
-_REQUESTS: dict[int, type[Message]] = {}
+_REQUESTS: dict[int, type[Request[Message]]] = {}
 """Those that were met already: every request asks for its class."""
 
 

@@ -86,7 +86,7 @@ class _Form:
         """From the byte before a record with one byte of length: what ``sizes`` takes, timestamp delta, offset delta,
         key's length, value's length. Of three bytes of offset delta the last is the lower byte of the key's length."""
         self.unpack_long = Struct("<I" + fields).unpack_from
-        """The same with two bytes of length."""
+        """What ``unpack`` takes, of a record with two bytes of length."""
 
 
 _form = lru_cache(64)(_Form)

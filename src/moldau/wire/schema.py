@@ -9,10 +9,13 @@ Source of the type system: the Kafka protocol guide and KIP-482 (flexible versio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 Buffer = bytes | bytearray | memoryview
 M = TypeVar("M", bound="Struct")
+ResponseT = TypeVar("ResponseT", bound="Message")
+"""The class of a response, for whoever passes requests on without looking into them."""
+_Response = TypeVar("_Response", bound="Message", covariant=True)
 
 FIXED = {
     "int8": ("b", 1),
@@ -152,6 +155,7 @@ class Struct:
     """Whether its arrays of structs may be given encoded (``codec.Packed``)."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         found = []
         for name, value in list(cls.__dict__.items()):
             if isinstance(value, Field):
@@ -211,6 +215,10 @@ class Message(Struct):
     def encode(self, version: int) -> bytes:
         """The bytes of this message (no header, no frame)."""
         return bytes(_codec[1](self, version, bytearray(), None))
+
+
+class Request(Message, Generic[_Response]):
+    """A request, with the class of its response as a type: who sends one is given a value of that class."""
 
 
 _codec: list[Callable[..., Any]] = []  # Any: a message or its bytes

@@ -8,10 +8,21 @@ import pytest
 
 from moldau.client import groups, reading, writing
 from moldau.client.admin import NewTopic, add_voter, create_topics
-from moldau.client.client import Client, ClientOptions, Coordinator, CoordinatorKind, Refused, Unreachable, addresses
+from moldau.client.client import (
+    CONTROLLER,
+    Client,
+    ClientOptions,
+    Coordinator,
+    CoordinatorKind,
+    Node,
+    Refused,
+    Unreachable,
+    addresses,
+)
 from moldau.client.groups import Committed
 from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import FetchOptions
+from moldau.client.view import Broker
 from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
@@ -488,3 +499,30 @@ def test_offset_commits_carry_no_topic_ids_because_they_are_sent_by_name():
         assert [header.api_version for header in sent] == [9]
 
     scene_with(1, {"t": 1}, play)
+
+
+class _Refusing(WorldLines):
+    """Nobody listens; it notes how long each would have been given to connect and shake hands."""
+
+    def __init__(self, world):
+        super().__init__(world, ConnectionOptions(connect_timeout_ms=10_000))
+        self.limits = []
+
+    async def connect(self, host, port, limit_ms=None):
+        self.limits.append(limit_ms)
+        raise ConnectionRefusedError(f"{host}:{port}")
+
+
+def test_connecting_takes_no_longer_than_the_try_that_it_is_for():
+    async def scene(world):
+        lines = _Refusing(world)
+        client = Client(lines, "127.0.0.1:1", replace(QUICK, api_timeout_ms=10))
+        client.view.brokers = {1: Broker(1, "127.0.0.1", 1, None)}
+        client.view.controller_id = 1
+        for to in (Node(1), CONTROLLER):
+            lines.limits.clear()
+            with pytest.raises(Unreachable):
+                await client.ask(MetadataRequest(), to, request_timeout_ms=5_000)
+            assert lines.limits[0] == 5_000
+
+    run(scene)

@@ -7,27 +7,7 @@ What a broker does with it: moldau/broker/api.
 from __future__ import annotations
 
 from moldau.wire.codec import Buffer
-from moldau.wire.schema import Message, Struct, at
-
-
-class ProduceRequest(Message, key=0, versions=(0, 13), flexible=9):
-    """Asks Produce."""
-
-    class TopicProduceData(Struct):
-        name: str = at(0, "string", until=12)
-        topic_id: bytes = at(13, "uuid")
-        partition_data: list[ProduceRequest.PartitionProduceData] = at(0, ["PartitionProduceData"])
-
-    class PartitionProduceData(Struct):
-        index: int = at(0, "int32")
-        records: Buffer | None = at(0, "records", null=0)
-        records_at: int = -1
-        """Where they begin in the request's bytes; -1 in one that was not decoded."""
-
-    transactional_id: str | None = at(3, "string", null=3, default=None)
-    acks: int = at(0, "int16")
-    timeout_ms: int = at(0, "int32")
-    topic_data: list[ProduceRequest.TopicProduceData] = at(0, ["TopicProduceData"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ProduceResponse(Message, key=0, versions=(0, 13), flexible=9):
@@ -65,3 +45,23 @@ class ProduceResponse(Message, key=0, versions=(0, 13), flexible=9):
     responses: list[ProduceResponse.TopicProduceResponse] = at(0, ["TopicProduceResponse"])
     throttle_time_ms: int = at(1, "int32")
     node_endpoints: list[ProduceResponse.NodeEndpoint] = at(10, ["NodeEndpoint"], tag=0)
+
+
+class ProduceRequest(Request[ProduceResponse], key=0, versions=(0, 13), flexible=9):
+    """Asks Produce."""
+
+    class TopicProduceData(Struct):
+        name: str = at(0, "string", until=12)
+        topic_id: bytes = at(13, "uuid")
+        partition_data: list[ProduceRequest.PartitionProduceData] = at(0, ["PartitionProduceData"])
+
+    class PartitionProduceData(Struct):
+        index: int = at(0, "int32")
+        records: Buffer | None = at(0, "records", null=0)
+        records_at: int = -1
+        """Where they begin in the request's bytes; -1 in one that was not decoded."""
+
+    transactional_id: str | None = at(3, "string", null=3, default=None)
+    acks: int = at(0, "int16")
+    timeout_ms: int = at(0, "int32")
+    topic_data: list[ProduceRequest.TopicProduceData] = at(0, ["TopicProduceData"])

@@ -7,48 +7,7 @@ What a broker does with it: moldau/broker/api.
 from __future__ import annotations
 
 from moldau.wire.codec import Buffer
-from moldau.wire.schema import Message, Struct, at
-
-
-class FetchRequest(Message, key=1, versions=(0, 18), flexible=12):
-    """Asks Fetch."""
-
-    class ReplicaState(Struct):
-        replica_id: int = at(15, "int32", default=-1)
-        replica_epoch: int = at(15, "int64", default=-1)
-
-    class FetchTopic(Struct):
-        topic: str = at(0, "string", until=12)
-        topic_id: bytes = at(13, "uuid")
-        partitions: list[FetchRequest.FetchPartition] = at(0, ["FetchPartition"])
-
-    class FetchPartition(Struct):
-        partition: int = at(0, "int32")
-        current_leader_epoch: int = at(9, "int32", default=-1)
-        fetch_offset: int = at(0, "int64")
-        last_fetched_epoch: int = at(12, "int32", default=-1)
-        log_start_offset: int = at(5, "int64", default=-1)
-        partition_max_bytes: int = at(0, "int32")
-        replica_directory_id: bytes = at(17, "uuid", tag=0)
-        high_watermark: int = at(18, "int64", default=9223372036854775807, tag=1)
-
-    class ForgottenTopic(Struct):
-        topic: str = at(7, "string", until=12)
-        topic_id: bytes = at(13, "uuid")
-        partitions: list[int] = at(7, ["int32"])
-
-    cluster_id: str | None = at(12, "string", null=12, default=None, tag=0)
-    replica_id: int = at(0, "int32", until=14, default=-1)
-    replica_state: FetchRequest.ReplicaState = at(15, "ReplicaState", tag=1)
-    max_wait_ms: int = at(0, "int32")
-    min_bytes: int = at(0, "int32")
-    max_bytes: int = at(3, "int32", default=2147483647)
-    isolation_level: int = at(4, "int8")
-    session_id: int = at(7, "int32")
-    session_epoch: int = at(7, "int32", default=-1)
-    topics: list[FetchRequest.FetchTopic] = at(0, ["FetchTopic"])
-    forgotten_topics_data: list[FetchRequest.ForgottenTopic] = at(7, ["ForgottenTopic"])
-    rack_id: str = at(11, "string")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class FetchResponse(Message, key=1, versions=(0, 18), flexible=12):
@@ -99,3 +58,44 @@ class FetchResponse(Message, key=1, versions=(0, 18), flexible=12):
     session_id: int = at(7, "int32")
     responses: list[FetchResponse.FetchableTopicResponse] = at(0, ["FetchableTopicResponse"])
     node_endpoints: list[FetchResponse.NodeEndpoint] = at(16, ["NodeEndpoint"], tag=0)
+
+
+class FetchRequest(Request[FetchResponse], key=1, versions=(0, 18), flexible=12):
+    """Asks Fetch."""
+
+    class ReplicaState(Struct):
+        replica_id: int = at(15, "int32", default=-1)
+        replica_epoch: int = at(15, "int64", default=-1)
+
+    class FetchTopic(Struct):
+        topic: str = at(0, "string", until=12)
+        topic_id: bytes = at(13, "uuid")
+        partitions: list[FetchRequest.FetchPartition] = at(0, ["FetchPartition"])
+
+    class FetchPartition(Struct):
+        partition: int = at(0, "int32")
+        current_leader_epoch: int = at(9, "int32", default=-1)
+        fetch_offset: int = at(0, "int64")
+        last_fetched_epoch: int = at(12, "int32", default=-1)
+        log_start_offset: int = at(5, "int64", default=-1)
+        partition_max_bytes: int = at(0, "int32")
+        replica_directory_id: bytes = at(17, "uuid", tag=0)
+        high_watermark: int = at(18, "int64", default=9223372036854775807, tag=1)
+
+    class ForgottenTopic(Struct):
+        topic: str = at(7, "string", until=12)
+        topic_id: bytes = at(13, "uuid")
+        partitions: list[int] = at(7, ["int32"])
+
+    cluster_id: str | None = at(12, "string", null=12, default=None, tag=0)
+    replica_id: int = at(0, "int32", until=14, default=-1)
+    replica_state: FetchRequest.ReplicaState = at(15, "ReplicaState", tag=1)
+    max_wait_ms: int = at(0, "int32")
+    min_bytes: int = at(0, "int32")
+    max_bytes: int = at(3, "int32", default=2147483647)
+    isolation_level: int = at(4, "int8")
+    session_id: int = at(7, "int32")
+    session_epoch: int = at(7, "int32", default=-1)
+    topics: list[FetchRequest.FetchTopic] = at(0, ["FetchTopic"])
+    forgotten_topics_data: list[FetchRequest.ForgottenTopic] = at(7, ["ForgottenTopic"])
+    rack_id: str = at(11, "string")

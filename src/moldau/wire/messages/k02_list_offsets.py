@@ -6,26 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ListOffsetsRequest(Message, key=2, versions=(0, 11), flexible=6):
-    """Asks ListOffsets."""
-
-    class ListOffsetsTopic(Struct):
-        name: str = at(0, "string")
-        partitions: list[ListOffsetsRequest.ListOffsetsPartition] = at(0, ["ListOffsetsPartition"])
-
-    class ListOffsetsPartition(Struct):
-        partition_index: int = at(0, "int32")
-        current_leader_epoch: int = at(4, "int32", default=-1)
-        timestamp: int = at(0, "int64")
-        max_num_offsets: int = at(0, "int32", until=0, default=1)
-
-    replica_id: int = at(0, "int32")
-    isolation_level: int = at(2, "int8")
-    topics: list[ListOffsetsRequest.ListOffsetsTopic] = at(0, ["ListOffsetsTopic"])
-    timeout_ms: int = at(10, "int32")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ListOffsetsResponse(Message, key=2, versions=(0, 11), flexible=6):
@@ -45,3 +26,22 @@ class ListOffsetsResponse(Message, key=2, versions=(0, 11), flexible=6):
 
     throttle_time_ms: int = at(2, "int32")
     topics: list[ListOffsetsResponse.ListOffsetsTopicResponse] = at(0, ["ListOffsetsTopicResponse"])
+
+
+class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions=(0, 11), flexible=6):
+    """Asks ListOffsets."""
+
+    class ListOffsetsTopic(Struct):
+        name: str = at(0, "string")
+        partitions: list[ListOffsetsRequest.ListOffsetsPartition] = at(0, ["ListOffsetsPartition"])
+
+    class ListOffsetsPartition(Struct):
+        partition_index: int = at(0, "int32")
+        current_leader_epoch: int = at(4, "int32", default=-1)
+        timestamp: int = at(0, "int64")
+        max_num_offsets: int = at(0, "int32", until=0, default=1)
+
+    replica_id: int = at(0, "int32")
+    isolation_level: int = at(2, "int8")
+    topics: list[ListOffsetsRequest.ListOffsetsTopic] = at(0, ["ListOffsetsTopic"])
+    timeout_ms: int = at(10, "int32")

@@ -6,20 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class MetadataRequest(Message, key=3, versions=(0, 13), flexible=9):
-    """Asks Metadata."""
-
-    class MetadataRequestTopic(Struct):
-        topic_id: bytes = at(10, "uuid")
-        name: str | None = at(0, "string", null=10)
-
-    topics: list[MetadataRequest.MetadataRequestTopic] | None = at(0, ["MetadataRequestTopic"], null=1)
-    allow_auto_topic_creation: bool = at(4, "bool", default=True)
-    include_cluster_authorized_operations: bool = at(8, "bool", until=10)
-    include_topic_authorized_operations: bool = at(8, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class MetadataResponse(Message, key=3, versions=(0, 13), flexible=9):
@@ -59,3 +46,16 @@ class MetadataResponse(Message, key=3, versions=(0, 13), flexible=9):
     topics: list[MetadataResponse.MetadataResponseTopic] = at(0, ["MetadataResponseTopic"])
     cluster_authorized_operations: int = at(8, "int32", until=10, default=-2147483648)
     error_code: int = at(13, "int16")
+
+
+class MetadataRequest(Request[MetadataResponse], key=3, versions=(0, 13), flexible=9):
+    """Asks Metadata."""
+
+    class MetadataRequestTopic(Struct):
+        topic_id: bytes = at(10, "uuid")
+        name: str | None = at(0, "string", null=10)
+
+    topics: list[MetadataRequest.MetadataRequestTopic] | None = at(0, ["MetadataRequestTopic"], null=1)
+    allow_auto_topic_creation: bool = at(4, "bool", default=True)
+    include_cluster_authorized_operations: bool = at(8, "bool", until=10)
+    include_topic_authorized_operations: bool = at(8, "bool")

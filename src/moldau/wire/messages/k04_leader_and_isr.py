@@ -6,10 +6,29 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class LeaderAndIsrRequest(Message, key=4, versions=(0, 7), flexible=4):
+class LeaderAndIsrResponse(Message, key=4, versions=(0, 7), flexible=4):
+    """Answers LeaderAndIsr."""
+
+    class LeaderAndIsrTopicError(Struct):
+        topic_id: bytes = at(5, "uuid")
+        partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = at(5, ["LeaderAndIsrPartitionError"])
+
+    class LeaderAndIsrPartitionError(Struct):
+        topic_name: str = at(0, "string", until=4)
+        partition_index: int = at(0, "int32")
+        error_code: int = at(0, "int16")
+
+    error_code: int = at(0, "int16")
+    partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = at(
+        0, ["LeaderAndIsrPartitionError"], until=4
+    )
+    topics: list[LeaderAndIsrResponse.LeaderAndIsrTopicError] = at(5, ["LeaderAndIsrTopicError"])
+
+
+class LeaderAndIsrRequest(Request[LeaderAndIsrResponse], key=4, versions=(0, 7), flexible=4):
     """Asks LeaderAndIsr."""
 
     class LeaderAndIsrTopicState(Struct):
@@ -46,22 +65,3 @@ class LeaderAndIsrRequest(Message, key=4, versions=(0, 7), flexible=4):
     )
     topic_states: list[LeaderAndIsrRequest.LeaderAndIsrTopicState] = at(2, ["LeaderAndIsrTopicState"])
     live_leaders: list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader] = at(0, ["LeaderAndIsrLiveLeader"])
-
-
-class LeaderAndIsrResponse(Message, key=4, versions=(0, 7), flexible=4):
-    """Answers LeaderAndIsr."""
-
-    class LeaderAndIsrTopicError(Struct):
-        topic_id: bytes = at(5, "uuid")
-        partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = at(5, ["LeaderAndIsrPartitionError"])
-
-    class LeaderAndIsrPartitionError(Struct):
-        topic_name: str = at(0, "string", until=4)
-        partition_index: int = at(0, "int32")
-        error_code: int = at(0, "int16")
-
-    error_code: int = at(0, "int16")
-    partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = at(
-        0, ["LeaderAndIsrPartitionError"], until=4
-    )
-    topics: list[LeaderAndIsrResponse.LeaderAndIsrTopicError] = at(5, ["LeaderAndIsrTopicError"])

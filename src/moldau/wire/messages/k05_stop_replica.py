@@ -6,10 +6,22 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class StopReplicaRequest(Message, key=5, versions=(0, 4), flexible=2):
+class StopReplicaResponse(Message, key=5, versions=(0, 4), flexible=2):
+    """Answers StopReplica."""
+
+    class StopReplicaPartitionError(Struct):
+        topic_name: str = at(0, "string")
+        partition_index: int = at(0, "int32")
+        error_code: int = at(0, "int16")
+
+    error_code: int = at(0, "int16")
+    partition_errors: list[StopReplicaResponse.StopReplicaPartitionError] = at(0, ["StopReplicaPartitionError"])
+
+
+class StopReplicaRequest(Request[StopReplicaResponse], key=5, versions=(0, 4), flexible=2):
     """Asks StopReplica."""
 
     class StopReplicaPartitionV0(Struct):
@@ -37,15 +49,3 @@ class StopReplicaRequest(Message, key=5, versions=(0, 4), flexible=2):
     ungrouped_partitions: list[StopReplicaRequest.StopReplicaPartitionV0] = at(0, ["StopReplicaPartitionV0"], until=0)
     topics: list[StopReplicaRequest.StopReplicaTopicV1] = at(1, ["StopReplicaTopicV1"], until=2)
     topic_states: list[StopReplicaRequest.StopReplicaTopicState] = at(3, ["StopReplicaTopicState"])
-
-
-class StopReplicaResponse(Message, key=5, versions=(0, 4), flexible=2):
-    """Answers StopReplica."""
-
-    class StopReplicaPartitionError(Struct):
-        topic_name: str = at(0, "string")
-        partition_index: int = at(0, "int32")
-        error_code: int = at(0, "int16")
-
-    error_code: int = at(0, "int16")
-    partition_errors: list[StopReplicaResponse.StopReplicaPartitionError] = at(0, ["StopReplicaPartitionError"])

@@ -6,10 +6,16 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class UpdateMetadataRequest(Message, key=6, versions=(0, 8), flexible=6):
+class UpdateMetadataResponse(Message, key=6, versions=(0, 8), flexible=6):
+    """Answers UpdateMetadata."""
+
+    error_code: int = at(0, "int16")
+
+
+class UpdateMetadataRequest(Request[UpdateMetadataResponse], key=6, versions=(0, 8), flexible=6):
     """Asks UpdateMetadata."""
 
     class UpdateMetadataTopicState(Struct):
@@ -53,9 +59,3 @@ class UpdateMetadataRequest(Message, key=6, versions=(0, 8), flexible=6):
     )
     topic_states: list[UpdateMetadataRequest.UpdateMetadataTopicState] = at(5, ["UpdateMetadataTopicState"])
     live_brokers: list[UpdateMetadataRequest.UpdateMetadataBroker] = at(0, ["UpdateMetadataBroker"])
-
-
-class UpdateMetadataResponse(Message, key=6, versions=(0, 8), flexible=6):
-    """Answers UpdateMetadata."""
-
-    error_code: int = at(0, "int16")

@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ControlledShutdownRequest(Message, key=7, versions=(0, 3), flexible=3):
-    """Asks ControlledShutdown."""
-
-    broker_id: int = at(0, "int32")
-    broker_epoch: int = at(2, "int64", default=-1)
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ControlledShutdownResponse(Message, key=7, versions=(0, 3), flexible=3):
@@ -25,3 +18,10 @@ class ControlledShutdownResponse(Message, key=7, versions=(0, 3), flexible=3):
 
     error_code: int = at(0, "int16")
     remaining_partitions: list[ControlledShutdownResponse.RemainingPartition] = at(0, ["RemainingPartition"])
+
+
+class ControlledShutdownRequest(Request[ControlledShutdownResponse], key=7, versions=(0, 3), flexible=3):
+    """Asks ControlledShutdown."""
+
+    broker_id: int = at(0, "int32")
+    broker_epoch: int = at(2, "int64", default=-1)

@@ -6,15 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class FindCoordinatorRequest(Message, key=10, versions=(0, 6), flexible=3):
-    """Asks FindCoordinator."""
-
-    key: str = at(0, "string", until=3)
-    key_type: int = at(1, "int8")
-    coordinator_keys: list[str] = at(4, ["string"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class FindCoordinatorResponse(Message, key=10, versions=(0, 6), flexible=3):
@@ -35,3 +27,11 @@ class FindCoordinatorResponse(Message, key=10, versions=(0, 6), flexible=3):
     host: str = at(0, "string", until=3)
     port: int = at(0, "int32", until=3)
     coordinators: list[FindCoordinatorResponse.Coordinator] = at(4, ["Coordinator"])
+
+
+class FindCoordinatorRequest(Request[FindCoordinatorResponse], key=10, versions=(0, 6), flexible=3):
+    """Asks FindCoordinator."""
+
+    key: str = at(0, "string", until=3)
+    key_type: int = at(1, "int8")
+    coordinator_keys: list[str] = at(4, ["string"])

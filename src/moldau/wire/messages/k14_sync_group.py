@@ -6,10 +6,20 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class SyncGroupRequest(Message, key=14, versions=(0, 5), flexible=4):
+class SyncGroupResponse(Message, key=14, versions=(0, 5), flexible=4):
+    """Answers SyncGroup."""
+
+    throttle_time_ms: int = at(1, "int32")
+    error_code: int = at(0, "int16")
+    protocol_type: str | None = at(5, "string", null=5, default=None)
+    protocol_name: str | None = at(5, "string", null=5, default=None)
+    assignment: bytes = at(0, "bytes")
+
+
+class SyncGroupRequest(Request[SyncGroupResponse], key=14, versions=(0, 5), flexible=4):
     """Asks SyncGroup."""
 
     class SyncGroupRequestAssignment(Struct):
@@ -23,13 +33,3 @@ class SyncGroupRequest(Message, key=14, versions=(0, 5), flexible=4):
     protocol_type: str | None = at(5, "string", null=5, default=None)
     protocol_name: str | None = at(5, "string", null=5, default=None)
     assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = at(0, ["SyncGroupRequestAssignment"])
-
-
-class SyncGroupResponse(Message, key=14, versions=(0, 5), flexible=4):
-    """Answers SyncGroup."""
-
-    throttle_time_ms: int = at(1, "int32")
-    error_code: int = at(0, "int16")
-    protocol_type: str | None = at(5, "string", null=5, default=None)
-    protocol_name: str | None = at(5, "string", null=5, default=None)
-    assignment: bytes = at(0, "bytes")

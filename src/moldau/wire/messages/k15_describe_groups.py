@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeGroupsRequest(Message, key=15, versions=(0, 6), flexible=5):
-    """Asks DescribeGroups."""
-
-    groups: list[str] = at(0, ["string"])
-    include_authorized_operations: bool = at(3, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeGroupsResponse(Message, key=15, versions=(0, 6), flexible=5):
@@ -39,3 +32,10 @@ class DescribeGroupsResponse(Message, key=15, versions=(0, 6), flexible=5):
 
     throttle_time_ms: int = at(1, "int32")
     groups: list[DescribeGroupsResponse.DescribedGroup] = at(0, ["DescribedGroup"])
+
+
+class DescribeGroupsRequest(Request[DescribeGroupsResponse], key=15, versions=(0, 6), flexible=5):
+    """Asks DescribeGroups."""
+
+    groups: list[str] = at(0, ["string"])
+    include_authorized_operations: bool = at(3, "bool")

@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ListGroupsRequest(Message, key=16, versions=(0, 5), flexible=3):
-    """Asks ListGroups."""
-
-    states_filter: list[str] = at(4, ["string"])
-    types_filter: list[str] = at(5, ["string"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ListGroupsResponse(Message, key=16, versions=(0, 5), flexible=3):
@@ -28,3 +21,10 @@ class ListGroupsResponse(Message, key=16, versions=(0, 5), flexible=3):
     throttle_time_ms: int = at(1, "int32")
     error_code: int = at(0, "int16")
     groups: list[ListGroupsResponse.ListedGroup] = at(0, ["ListedGroup"])
+
+
+class ListGroupsRequest(Request[ListGroupsResponse], key=16, versions=(0, 5), flexible=3):
+    """Asks ListGroups."""
+
+    states_filter: list[str] = at(4, ["string"])
+    types_filter: list[str] = at(5, ["string"])

@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ApiVersionsRequest(Message, key=18, versions=(0, 4), flexible=3):
-    """Asks ApiVersions."""
-
-    client_software_name: str = at(3, "string")
-    client_software_version: str = at(3, "string")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ApiVersionsResponse(Message, key=18, versions=(0, 4), flexible=3):
@@ -41,3 +34,10 @@ class ApiVersionsResponse(Message, key=18, versions=(0, 4), flexible=3):
     finalized_features_epoch: int = at(3, "int64", default=-1, tag=1)
     finalized_features: list[ApiVersionsResponse.FinalizedFeatureKey] = at(3, ["FinalizedFeatureKey"], tag=2)
     zk_migration_ready: bool = at(3, "bool", tag=3)
+
+
+class ApiVersionsRequest(Request[ApiVersionsResponse], key=18, versions=(0, 4), flexible=3):
+    """Asks ApiVersions."""
+
+    client_software_name: str = at(3, "string")
+    client_software_version: str = at(3, "string")

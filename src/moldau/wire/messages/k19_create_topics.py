@@ -6,30 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class CreateTopicsRequest(Message, key=19, versions=(0, 7), flexible=5):
-    """Asks CreateTopics."""
-
-    class CreatableTopic(Struct):
-        name: str = at(0, "string")
-        num_partitions: int = at(0, "int32")
-        replication_factor: int = at(0, "int16")
-        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = at(0, ["CreatableReplicaAssignment"])
-        configs: list[CreateTopicsRequest.CreatableTopicConfig] = at(0, ["CreatableTopicConfig"])
-
-    class CreatableReplicaAssignment(Struct):
-        partition_index: int = at(0, "int32")
-        broker_ids: list[int] = at(0, ["int32"])
-
-    class CreatableTopicConfig(Struct):
-        name: str = at(0, "string")
-        value: str | None = at(0, "string", null=0)
-
-    topics: list[CreateTopicsRequest.CreatableTopic] = at(0, ["CreatableTopic"])
-    timeout_ms: int = at(0, "int32", default=60000)
-    validate_only: bool = at(1, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class CreateTopicsResponse(Message, key=19, versions=(0, 7), flexible=5):
@@ -54,3 +31,26 @@ class CreateTopicsResponse(Message, key=19, versions=(0, 7), flexible=5):
 
     throttle_time_ms: int = at(2, "int32")
     topics: list[CreateTopicsResponse.CreatableTopicResult] = at(0, ["CreatableTopicResult"])
+
+
+class CreateTopicsRequest(Request[CreateTopicsResponse], key=19, versions=(0, 7), flexible=5):
+    """Asks CreateTopics."""
+
+    class CreatableTopic(Struct):
+        name: str = at(0, "string")
+        num_partitions: int = at(0, "int32")
+        replication_factor: int = at(0, "int16")
+        assignments: list[CreateTopicsRequest.CreatableReplicaAssignment] = at(0, ["CreatableReplicaAssignment"])
+        configs: list[CreateTopicsRequest.CreatableTopicConfig] = at(0, ["CreatableTopicConfig"])
+
+    class CreatableReplicaAssignment(Struct):
+        partition_index: int = at(0, "int32")
+        broker_ids: list[int] = at(0, ["int32"])
+
+    class CreatableTopicConfig(Struct):
+        name: str = at(0, "string")
+        value: str | None = at(0, "string", null=0)
+
+    topics: list[CreateTopicsRequest.CreatableTopic] = at(0, ["CreatableTopic"])
+    timeout_ms: int = at(0, "int32", default=60000)
+    validate_only: bool = at(1, "bool")

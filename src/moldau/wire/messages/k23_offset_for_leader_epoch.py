@@ -6,23 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class OffsetForLeaderEpochRequest(Message, key=23, versions=(0, 4), flexible=4):
-    """Asks OffsetForLeaderEpoch."""
-
-    class OffsetForLeaderTopic(Struct):
-        topic: str = at(0, "string")
-        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = at(0, ["OffsetForLeaderPartition"])
-
-    class OffsetForLeaderPartition(Struct):
-        partition: int = at(0, "int32")
-        current_leader_epoch: int = at(2, "int32", default=-1)
-        leader_epoch: int = at(0, "int32")
-
-    replica_id: int = at(3, "int32", default=-2)
-    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = at(0, ["OffsetForLeaderTopic"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, versions=(0, 4), flexible=4):
@@ -40,3 +24,19 @@ class OffsetForLeaderEpochResponse(Message, key=23, versions=(0, 4), flexible=4)
 
     throttle_time_ms: int = at(2, "int32")
     topics: list[OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult] = at(0, ["OffsetForLeaderTopicResult"])
+
+
+class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse], key=23, versions=(0, 4), flexible=4):
+    """Asks OffsetForLeaderEpoch."""
+
+    class OffsetForLeaderTopic(Struct):
+        topic: str = at(0, "string")
+        partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = at(0, ["OffsetForLeaderPartition"])
+
+    class OffsetForLeaderPartition(Struct):
+        partition: int = at(0, "int32")
+        current_leader_epoch: int = at(2, "int32", default=-1)
+        leader_epoch: int = at(0, "int32")
+
+    replica_id: int = at(3, "int32", default=-2)
+    topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = at(0, ["OffsetForLeaderTopic"])

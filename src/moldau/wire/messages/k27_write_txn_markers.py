@@ -6,25 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class WriteTxnMarkersRequest(Message, key=27, versions=(0, 2), flexible=1):
-    """Asks WriteTxnMarkers."""
-
-    class WritableTxnMarker(Struct):
-        producer_id: int = at(0, "int64")
-        producer_epoch: int = at(0, "int16")
-        transaction_result: bool = at(0, "bool")
-        topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = at(0, ["WritableTxnMarkerTopic"])
-        coordinator_epoch: int = at(0, "int32")
-        transaction_version: int = at(2, "int8")
-
-    class WritableTxnMarkerTopic(Struct):
-        name: str = at(0, "string")
-        partition_indexes: list[int] = at(0, ["int32"])
-
-    markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = at(0, ["WritableTxnMarker"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class WriteTxnMarkersResponse(Message, key=27, versions=(0, 2), flexible=1):
@@ -45,3 +27,21 @@ class WriteTxnMarkersResponse(Message, key=27, versions=(0, 2), flexible=1):
         error_code: int = at(0, "int16")
 
     markers: list[WriteTxnMarkersResponse.WritableTxnMarkerResult] = at(0, ["WritableTxnMarkerResult"])
+
+
+class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse], key=27, versions=(0, 2), flexible=1):
+    """Asks WriteTxnMarkers."""
+
+    class WritableTxnMarker(Struct):
+        producer_id: int = at(0, "int64")
+        producer_epoch: int = at(0, "int16")
+        transaction_result: bool = at(0, "bool")
+        topics: list[WriteTxnMarkersRequest.WritableTxnMarkerTopic] = at(0, ["WritableTxnMarkerTopic"])
+        coordinator_epoch: int = at(0, "int32")
+        transaction_version: int = at(2, "int8")
+
+    class WritableTxnMarkerTopic(Struct):
+        name: str = at(0, "string")
+        partition_indexes: list[int] = at(0, ["int32"])
+
+    markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = at(0, ["WritableTxnMarker"])

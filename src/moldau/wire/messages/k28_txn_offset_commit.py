@@ -6,10 +6,27 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class TxnOffsetCommitRequest(Message, key=28, versions=(0, 5), flexible=3):
+class TxnOffsetCommitResponse(Message, key=28, versions=(0, 5), flexible=3):
+    """Answers TxnOffsetCommit."""
+
+    class TxnOffsetCommitResponseTopic(Struct):
+        name: str = at(0, "string")
+        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = at(
+            0, ["TxnOffsetCommitResponsePartition"]
+        )
+
+    class TxnOffsetCommitResponsePartition(Struct):
+        partition_index: int = at(0, "int32")
+        error_code: int = at(0, "int16")
+
+    throttle_time_ms: int = at(0, "int32")
+    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = at(0, ["TxnOffsetCommitResponseTopic"])
+
+
+class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse], key=28, versions=(0, 5), flexible=3):
     """Asks TxnOffsetCommit."""
 
     class TxnOffsetCommitRequestTopic(Struct):
@@ -32,20 +49,3 @@ class TxnOffsetCommitRequest(Message, key=28, versions=(0, 5), flexible=3):
     member_id: str = at(3, "string")
     group_instance_id: str | None = at(3, "string", null=3, default=None)
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = at(0, ["TxnOffsetCommitRequestTopic"])
-
-
-class TxnOffsetCommitResponse(Message, key=28, versions=(0, 5), flexible=3):
-    """Answers TxnOffsetCommit."""
-
-    class TxnOffsetCommitResponseTopic(Struct):
-        name: str = at(0, "string")
-        partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = at(
-            0, ["TxnOffsetCommitResponsePartition"]
-        )
-
-    class TxnOffsetCommitResponsePartition(Struct):
-        partition_index: int = at(0, "int32")
-        error_code: int = at(0, "int16")
-
-    throttle_time_ms: int = at(0, "int32")
-    topics: list[TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic] = at(0, ["TxnOffsetCommitResponseTopic"])

@@ -6,10 +6,21 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class CreateAclsRequest(Message, key=30, versions=(0, 3), flexible=2):
+class CreateAclsResponse(Message, key=30, versions=(0, 3), flexible=2):
+    """Answers CreateAcls."""
+
+    class AclCreationResult(Struct):
+        error_code: int = at(0, "int16")
+        error_message: str | None = at(0, "string", null=0)
+
+    throttle_time_ms: int = at(0, "int32")
+    results: list[CreateAclsResponse.AclCreationResult] = at(0, ["AclCreationResult"])
+
+
+class CreateAclsRequest(Request[CreateAclsResponse], key=30, versions=(0, 3), flexible=2):
     """Asks CreateAcls."""
 
     class AclCreation(Struct):
@@ -22,14 +33,3 @@ class CreateAclsRequest(Message, key=30, versions=(0, 3), flexible=2):
         permission_type: int = at(0, "int8")
 
     creations: list[CreateAclsRequest.AclCreation] = at(0, ["AclCreation"])
-
-
-class CreateAclsResponse(Message, key=30, versions=(0, 3), flexible=2):
-    """Answers CreateAcls."""
-
-    class AclCreationResult(Struct):
-        error_code: int = at(0, "int16")
-        error_message: str | None = at(0, "string", null=0)
-
-    throttle_time_ms: int = at(0, "int32")
-    results: list[CreateAclsResponse.AclCreationResult] = at(0, ["AclCreationResult"])

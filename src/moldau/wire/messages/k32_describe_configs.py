@@ -6,20 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeConfigsRequest(Message, key=32, versions=(0, 4), flexible=4):
-    """Asks DescribeConfigs."""
-
-    class DescribeConfigsResource(Struct):
-        resource_type: int = at(0, "int8")
-        resource_name: str = at(0, "string")
-        configuration_keys: list[str] | None = at(0, ["string"], null=0)
-
-    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = at(0, ["DescribeConfigsResource"])
-    include_synonyms: bool = at(1, "bool")
-    include_documentation: bool = at(3, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeConfigsResponse(Message, key=32, versions=(0, 4), flexible=4):
@@ -50,3 +37,16 @@ class DescribeConfigsResponse(Message, key=32, versions=(0, 4), flexible=4):
 
     throttle_time_ms: int = at(0, "int32")
     results: list[DescribeConfigsResponse.DescribeConfigsResult] = at(0, ["DescribeConfigsResult"])
+
+
+class DescribeConfigsRequest(Request[DescribeConfigsResponse], key=32, versions=(0, 4), flexible=4):
+    """Asks DescribeConfigs."""
+
+    class DescribeConfigsResource(Struct):
+        resource_type: int = at(0, "int8")
+        resource_name: str = at(0, "string")
+        configuration_keys: list[str] | None = at(0, ["string"], null=0)
+
+    resources: list[DescribeConfigsRequest.DescribeConfigsResource] = at(0, ["DescribeConfigsResource"])
+    include_synonyms: bool = at(1, "bool")
+    include_documentation: bool = at(3, "bool")

@@ -6,23 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class AlterConfigsRequest(Message, key=33, versions=(0, 2), flexible=2):
-    """Asks AlterConfigs."""
-
-    class AlterConfigsResource(Struct):
-        resource_type: int = at(0, "int8")
-        resource_name: str = at(0, "string")
-        configs: list[AlterConfigsRequest.AlterableConfig] = at(0, ["AlterableConfig"])
-
-    class AlterableConfig(Struct):
-        name: str = at(0, "string")
-        value: str | None = at(0, "string", null=0)
-
-    resources: list[AlterConfigsRequest.AlterConfigsResource] = at(0, ["AlterConfigsResource"])
-    validate_only: bool = at(0, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class AlterConfigsResponse(Message, key=33, versions=(0, 2), flexible=2):
@@ -36,3 +20,19 @@ class AlterConfigsResponse(Message, key=33, versions=(0, 2), flexible=2):
 
     throttle_time_ms: int = at(0, "int32")
     responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = at(0, ["AlterConfigsResourceResponse"])
+
+
+class AlterConfigsRequest(Request[AlterConfigsResponse], key=33, versions=(0, 2), flexible=2):
+    """Asks AlterConfigs."""
+
+    class AlterConfigsResource(Struct):
+        resource_type: int = at(0, "int8")
+        resource_name: str = at(0, "string")
+        configs: list[AlterConfigsRequest.AlterableConfig] = at(0, ["AlterableConfig"])
+
+    class AlterableConfig(Struct):
+        name: str = at(0, "string")
+        value: str | None = at(0, "string", null=0)
+
+    resources: list[AlterConfigsRequest.AlterConfigsResource] = at(0, ["AlterConfigsResource"])
+    validate_only: bool = at(0, "bool")

@@ -6,21 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class AlterReplicaLogDirsRequest(Message, key=34, versions=(0, 2), flexible=2):
-    """Asks AlterReplicaLogDirs."""
-
-    class AlterReplicaLogDir(Struct):
-        path: str = at(0, "string")
-        topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = at(0, ["AlterReplicaLogDirTopic"])
-
-    class AlterReplicaLogDirTopic(Struct):
-        name: str = at(0, "string")
-        partitions: list[int] = at(0, ["int32"])
-
-    dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = at(0, ["AlterReplicaLogDir"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class AlterReplicaLogDirsResponse(Message, key=34, versions=(0, 2), flexible=2):
@@ -38,3 +24,17 @@ class AlterReplicaLogDirsResponse(Message, key=34, versions=(0, 2), flexible=2):
 
     throttle_time_ms: int = at(0, "int32")
     results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = at(0, ["AlterReplicaLogDirTopicResult"])
+
+
+class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse], key=34, versions=(0, 2), flexible=2):
+    """Asks AlterReplicaLogDirs."""
+
+    class AlterReplicaLogDir(Struct):
+        path: str = at(0, "string")
+        topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = at(0, ["AlterReplicaLogDirTopic"])
+
+    class AlterReplicaLogDirTopic(Struct):
+        name: str = at(0, "string")
+        partitions: list[int] = at(0, ["int32"])
+
+    dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = at(0, ["AlterReplicaLogDir"])

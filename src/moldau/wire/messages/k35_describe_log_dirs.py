@@ -6,17 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeLogDirsRequest(Message, key=35, versions=(0, 5), flexible=2):
-    """Asks DescribeLogDirs."""
-
-    class DescribableLogDirTopic(Struct):
-        topic: str = at(0, "string")
-        partitions: list[int] = at(0, ["int32"])
-
-    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = at(0, ["DescribableLogDirTopic"], null=0)
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeLogDirsResponse(Message, key=35, versions=(0, 5), flexible=2):
@@ -43,3 +33,13 @@ class DescribeLogDirsResponse(Message, key=35, versions=(0, 5), flexible=2):
     throttle_time_ms: int = at(0, "int32")
     error_code: int = at(3, "int16")
     results: list[DescribeLogDirsResponse.DescribeLogDirsResult] = at(0, ["DescribeLogDirsResult"])
+
+
+class DescribeLogDirsRequest(Request[DescribeLogDirsResponse], key=35, versions=(0, 5), flexible=2):
+    """Asks DescribeLogDirs."""
+
+    class DescribableLogDirTopic(Struct):
+        topic: str = at(0, "string")
+        partitions: list[int] = at(0, ["int32"])
+
+    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = at(0, ["DescribableLogDirTopic"], null=0)

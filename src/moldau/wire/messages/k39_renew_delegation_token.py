@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, at
-
-
-class RenewDelegationTokenRequest(Message, key=39, versions=(0, 2), flexible=2):
-    """Asks RenewDelegationToken."""
-
-    hmac: bytes = at(0, "bytes")
-    renew_period_ms: int = at(0, "int64")
+from moldau.wire.schema import Message, Request, at
 
 
 class RenewDelegationTokenResponse(Message, key=39, versions=(0, 2), flexible=2):
@@ -22,3 +15,10 @@ class RenewDelegationTokenResponse(Message, key=39, versions=(0, 2), flexible=2)
     error_code: int = at(0, "int16")
     expiry_timestamp_ms: int = at(0, "int64")
     throttle_time_ms: int = at(0, "int32")
+
+
+class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse], key=39, versions=(0, 2), flexible=2):
+    """Asks RenewDelegationToken."""
+
+    hmac: bytes = at(0, "bytes")
+    renew_period_ms: int = at(0, "int64")

@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, at
-
-
-class ExpireDelegationTokenRequest(Message, key=40, versions=(0, 2), flexible=2):
-    """Asks ExpireDelegationToken."""
-
-    hmac: bytes = at(0, "bytes")
-    expiry_time_period_ms: int = at(0, "int64")
+from moldau.wire.schema import Message, Request, at
 
 
 class ExpireDelegationTokenResponse(Message, key=40, versions=(0, 2), flexible=2):
@@ -22,3 +15,10 @@ class ExpireDelegationTokenResponse(Message, key=40, versions=(0, 2), flexible=2
     error_code: int = at(0, "int16")
     expiry_timestamp_ms: int = at(0, "int64")
     throttle_time_ms: int = at(0, "int32")
+
+
+class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse], key=40, versions=(0, 2), flexible=2):
+    """Asks ExpireDelegationToken."""
+
+    hmac: bytes = at(0, "bytes")
+    expiry_time_period_ms: int = at(0, "int64")

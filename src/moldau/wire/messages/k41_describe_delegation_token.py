@@ -6,19 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeDelegationTokenRequest(Message, key=41, versions=(0, 3), flexible=2):
-    """Asks DescribeDelegationToken."""
-
-    class DescribeDelegationTokenOwner(Struct):
-        principal_type: str = at(0, "string")
-        principal_name: str = at(0, "string")
-
-    owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = at(
-        0, ["DescribeDelegationTokenOwner"], null=0
-    )
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeDelegationTokenResponse(Message, key=41, versions=(0, 3), flexible=2):
@@ -45,3 +33,15 @@ class DescribeDelegationTokenResponse(Message, key=41, versions=(0, 3), flexible
     error_code: int = at(0, "int16")
     tokens: list[DescribeDelegationTokenResponse.DescribedDelegationToken] = at(0, ["DescribedDelegationToken"])
     throttle_time_ms: int = at(0, "int32")
+
+
+class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse], key=41, versions=(0, 3), flexible=2):
+    """Asks DescribeDelegationToken."""
+
+    class DescribeDelegationTokenOwner(Struct):
+        principal_type: str = at(0, "string")
+        principal_name: str = at(0, "string")
+
+    owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = at(
+        0, ["DescribeDelegationTokenOwner"], null=0
+    )

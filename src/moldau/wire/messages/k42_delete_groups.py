@@ -6,13 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DeleteGroupsRequest(Message, key=42, versions=(0, 2), flexible=2):
-    """Asks DeleteGroups."""
-
-    groups_names: list[str] = at(0, ["string"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DeleteGroupsResponse(Message, key=42, versions=(0, 2), flexible=2):
@@ -24,3 +18,9 @@ class DeleteGroupsResponse(Message, key=42, versions=(0, 2), flexible=2):
 
     throttle_time_ms: int = at(0, "int32")
     results: list[DeleteGroupsResponse.DeletableGroupResult] = at(0, ["DeletableGroupResult"])
+
+
+class DeleteGroupsRequest(Request[DeleteGroupsResponse], key=42, versions=(0, 2), flexible=2):
+    """Asks DeleteGroups."""
+
+    groups_names: list[str] = at(0, ["string"])

@@ -6,19 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ElectLeadersRequest(Message, key=43, versions=(0, 2), flexible=2):
-    """Asks ElectLeaders."""
-
-    class TopicPartitions(Struct):
-        topic: str = at(0, "string")
-        partitions: list[int] = at(0, ["int32"])
-
-    election_type: int = at(1, "int8")
-    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = at(0, ["TopicPartitions"], null=0)
-    timeout_ms: int = at(0, "int32", default=60000)
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ElectLeadersResponse(Message, key=43, versions=(0, 2), flexible=2):
@@ -36,3 +24,15 @@ class ElectLeadersResponse(Message, key=43, versions=(0, 2), flexible=2):
     throttle_time_ms: int = at(0, "int32")
     error_code: int = at(1, "int16")
     replica_election_results: list[ElectLeadersResponse.ReplicaElectionResult] = at(0, ["ReplicaElectionResult"])
+
+
+class ElectLeadersRequest(Request[ElectLeadersResponse], key=43, versions=(0, 2), flexible=2):
+    """Asks ElectLeaders."""
+
+    class TopicPartitions(Struct):
+        topic: str = at(0, "string")
+        partitions: list[int] = at(0, ["int32"])
+
+    election_type: int = at(1, "int8")
+    topic_partitions: list[ElectLeadersRequest.TopicPartitions] | None = at(0, ["TopicPartitions"], null=0)
+    timeout_ms: int = at(0, "int32", default=60000)

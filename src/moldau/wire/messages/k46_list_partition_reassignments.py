@@ -6,20 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ListPartitionReassignmentsRequest(Message, key=46, versions=(0, 0)):
-    """Asks ListPartitionReassignments."""
-
-    class ListPartitionReassignmentsTopics(Struct):
-        name: str = at(0, "string")
-        partition_indexes: list[int] = at(0, ["int32"])
-
-    timeout_ms: int = at(0, "int32", default=60000)
-    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = at(
-        0, ["ListPartitionReassignmentsTopics"], null=0, default=None
-    )
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ListPartitionReassignmentsResponse(Message, key=46, versions=(0, 0)):
@@ -41,3 +28,16 @@ class ListPartitionReassignmentsResponse(Message, key=46, versions=(0, 0)):
     error_code: int = at(0, "int16")
     error_message: str | None = at(0, "string", null=0)
     topics: list[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = at(0, ["OngoingTopicReassignment"])
+
+
+class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse], key=46, versions=(0, 0)):
+    """Asks ListPartitionReassignments."""
+
+    class ListPartitionReassignmentsTopics(Struct):
+        name: str = at(0, "string")
+        partition_indexes: list[int] = at(0, ["int32"])
+
+    timeout_ms: int = at(0, "int32", default=60000)
+    topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = at(
+        0, ["ListPartitionReassignmentsTopics"], null=0, default=None
+    )

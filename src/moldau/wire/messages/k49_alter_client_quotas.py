@@ -6,10 +6,26 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class AlterClientQuotasRequest(Message, key=49, versions=(0, 1), flexible=1):
+class AlterClientQuotasResponse(Message, key=49, versions=(0, 1), flexible=1):
+    """Answers AlterClientQuotas."""
+
+    class EntryData(Struct):
+        error_code: int = at(0, "int16")
+        error_message: str | None = at(0, "string", null=0)
+        entity: list[AlterClientQuotasResponse.EntityData] = at(0, ["EntityData"])
+
+    class EntityData(Struct):
+        entity_type: str = at(0, "string")
+        entity_name: str | None = at(0, "string", null=0)
+
+    throttle_time_ms: int = at(0, "int32")
+    entries: list[AlterClientQuotasResponse.EntryData] = at(0, ["EntryData"])
+
+
+class AlterClientQuotasRequest(Request[AlterClientQuotasResponse], key=49, versions=(0, 1), flexible=1):
     """Asks AlterClientQuotas."""
 
     class EntryData(Struct):
@@ -27,19 +43,3 @@ class AlterClientQuotasRequest(Message, key=49, versions=(0, 1), flexible=1):
 
     entries: list[AlterClientQuotasRequest.EntryData] = at(0, ["EntryData"])
     validate_only: bool = at(0, "bool")
-
-
-class AlterClientQuotasResponse(Message, key=49, versions=(0, 1), flexible=1):
-    """Answers AlterClientQuotas."""
-
-    class EntryData(Struct):
-        error_code: int = at(0, "int16")
-        error_message: str | None = at(0, "string", null=0)
-        entity: list[AlterClientQuotasResponse.EntityData] = at(0, ["EntityData"])
-
-    class EntityData(Struct):
-        entity_type: str = at(0, "string")
-        entity_name: str | None = at(0, "string", null=0)
-
-    throttle_time_ms: int = at(0, "int32")
-    entries: list[AlterClientQuotasResponse.EntryData] = at(0, ["EntryData"])

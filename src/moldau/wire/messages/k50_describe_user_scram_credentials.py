@@ -6,16 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeUserScramCredentialsRequest(Message, key=50, versions=(0, 0)):
-    """Asks DescribeUserScramCredentials."""
-
-    class UserName(Struct):
-        name: str = at(0, "string")
-
-    users: list[DescribeUserScramCredentialsRequest.UserName] | None = at(0, ["UserName"], null=0)
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeUserScramCredentialsResponse(Message, key=50, versions=(0, 0)):
@@ -37,3 +28,12 @@ class DescribeUserScramCredentialsResponse(Message, key=50, versions=(0, 0)):
     results: list[DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult] = at(
         0, ["DescribeUserScramCredentialsResult"]
     )
+
+
+class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse], key=50, versions=(0, 0)):
+    """Asks DescribeUserScramCredentials."""
+
+    class UserName(Struct):
+        name: str = at(0, "string")
+
+    users: list[DescribeUserScramCredentialsRequest.UserName] | None = at(0, ["UserName"], null=0)

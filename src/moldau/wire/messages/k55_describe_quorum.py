@@ -6,20 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeQuorumRequest(Message, key=55, versions=(0, 2)):
-    """Asks DescribeQuorum."""
-
-    class TopicData(Struct):
-        topic_name: str = at(0, "string")
-        partitions: list[DescribeQuorumRequest.PartitionData] = at(0, ["PartitionData"])
-
-    class PartitionData(Struct):
-        partition_index: int = at(0, "int32")
-
-    topics: list[DescribeQuorumRequest.TopicData] = at(0, ["TopicData"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeQuorumResponse(Message, key=55, versions=(0, 2)):
@@ -59,3 +46,16 @@ class DescribeQuorumResponse(Message, key=55, versions=(0, 2)):
     error_message: str | None = at(2, "string", null=2)
     topics: list[DescribeQuorumResponse.TopicData] = at(0, ["TopicData"])
     nodes: list[DescribeQuorumResponse.Node] = at(2, ["Node"])
+
+
+class DescribeQuorumRequest(Request[DescribeQuorumResponse], key=55, versions=(0, 2)):
+    """Asks DescribeQuorum."""
+
+    class TopicData(Struct):
+        topic_name: str = at(0, "string")
+        partitions: list[DescribeQuorumRequest.PartitionData] = at(0, ["PartitionData"])
+
+    class PartitionData(Struct):
+        partition_index: int = at(0, "int32")
+
+    topics: list[DescribeQuorumRequest.TopicData] = at(0, ["TopicData"])

@@ -6,15 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeClusterRequest(Message, key=60, versions=(0, 2)):
-    """Asks DescribeCluster."""
-
-    include_cluster_authorized_operations: bool = at(0, "bool")
-    endpoint_type: int = at(1, "int8", default=1)
-    include_fenced_brokers: bool = at(2, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeClusterResponse(Message, key=60, versions=(0, 2)):
@@ -35,3 +27,11 @@ class DescribeClusterResponse(Message, key=60, versions=(0, 2)):
     controller_id: int = at(0, "int32", default=-1)
     brokers: list[DescribeClusterResponse.DescribeClusterBroker] = at(0, ["DescribeClusterBroker"])
     cluster_authorized_operations: int = at(0, "int32", default=-2147483648)
+
+
+class DescribeClusterRequest(Request[DescribeClusterResponse], key=60, versions=(0, 2)):
+    """Asks DescribeCluster."""
+
+    include_cluster_authorized_operations: bool = at(0, "bool")
+    endpoint_type: int = at(1, "int8", default=1)
+    include_fenced_brokers: bool = at(2, "bool")

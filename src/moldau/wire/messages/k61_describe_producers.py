@@ -6,17 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeProducersRequest(Message, key=61, versions=(0, 0)):
-    """Asks DescribeProducers."""
-
-    class TopicRequest(Struct):
-        name: str = at(0, "string")
-        partition_indexes: list[int] = at(0, ["int32"])
-
-    topics: list[DescribeProducersRequest.TopicRequest] = at(0, ["TopicRequest"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeProducersResponse(Message, key=61, versions=(0, 0)):
@@ -42,3 +32,13 @@ class DescribeProducersResponse(Message, key=61, versions=(0, 0)):
 
     throttle_time_ms: int = at(0, "int32")
     topics: list[DescribeProducersResponse.TopicResponse] = at(0, ["TopicResponse"])
+
+
+class DescribeProducersRequest(Request[DescribeProducersResponse], key=61, versions=(0, 0)):
+    """Asks DescribeProducers."""
+
+    class TopicRequest(Struct):
+        name: str = at(0, "string")
+        partition_indexes: list[int] = at(0, ["int32"])
+
+    topics: list[DescribeProducersRequest.TopicRequest] = at(0, ["TopicRequest"])

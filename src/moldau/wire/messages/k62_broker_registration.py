@@ -6,10 +6,18 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class BrokerRegistrationRequest(Message, key=62, versions=(0, 4)):
+class BrokerRegistrationResponse(Message, key=62, versions=(0, 4)):
+    """Answers BrokerRegistration."""
+
+    throttle_time_ms: int = at(0, "int32")
+    error_code: int = at(0, "int16")
+    broker_epoch: int = at(0, "int64", default=-1)
+
+
+class BrokerRegistrationRequest(Request[BrokerRegistrationResponse], key=62, versions=(0, 4)):
     """Asks BrokerRegistration."""
 
     class Listener(Struct):
@@ -32,11 +40,3 @@ class BrokerRegistrationRequest(Message, key=62, versions=(0, 4)):
     is_migrating_zk_broker: bool = at(1, "bool")
     log_dirs: list[bytes] = at(2, ["uuid"])
     previous_broker_epoch: int = at(3, "int64", default=-1)
-
-
-class BrokerRegistrationResponse(Message, key=62, versions=(0, 4)):
-    """Answers BrokerRegistration."""
-
-    throttle_time_ms: int = at(0, "int32")
-    error_code: int = at(0, "int16")
-    broker_epoch: int = at(0, "int64", default=-1)

@@ -6,13 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, at
-
-
-class UnregisterBrokerRequest(Message, key=64, versions=(0, 0)):
-    """Asks UnregisterBroker."""
-
-    broker_id: int = at(0, "int32")
+from moldau.wire.schema import Message, Request, at
 
 
 class UnregisterBrokerResponse(Message, key=64, versions=(0, 0)):
@@ -21,3 +15,9 @@ class UnregisterBrokerResponse(Message, key=64, versions=(0, 0)):
     throttle_time_ms: int = at(0, "int32")
     error_code: int = at(0, "int16")
     error_message: str | None = at(0, "string", null=0)
+
+
+class UnregisterBrokerRequest(Request[UnregisterBrokerResponse], key=64, versions=(0, 0)):
+    """Asks UnregisterBroker."""
+
+    broker_id: int = at(0, "int32")

@@ -6,13 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeTransactionsRequest(Message, key=65, versions=(0, 0)):
-    """Asks DescribeTransactions."""
-
-    transactional_ids: list[str] = at(0, ["string"])
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeTransactionsResponse(Message, key=65, versions=(0, 0)):
@@ -34,3 +28,9 @@ class DescribeTransactionsResponse(Message, key=65, versions=(0, 0)):
 
     throttle_time_ms: int = at(0, "int32")
     transaction_states: list[DescribeTransactionsResponse.TransactionState] = at(0, ["TransactionState"])
+
+
+class DescribeTransactionsRequest(Request[DescribeTransactionsResponse], key=65, versions=(0, 0)):
+    """Asks DescribeTransactions."""
+
+    transactional_ids: list[str] = at(0, ["string"])

@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, at
-
-
-class AllocateProducerIdsRequest(Message, key=67, versions=(0, 0)):
-    """Asks AllocateProducerIds."""
-
-    broker_id: int = at(0, "int32")
-    broker_epoch: int = at(0, "int64", default=-1)
+from moldau.wire.schema import Message, Request, at
 
 
 class AllocateProducerIdsResponse(Message, key=67, versions=(0, 0)):
@@ -23,3 +16,10 @@ class AllocateProducerIdsResponse(Message, key=67, versions=(0, 0)):
     error_code: int = at(0, "int16")
     producer_id_start: int = at(0, "int64")
     producer_id_len: int = at(0, "int32")
+
+
+class AllocateProducerIdsRequest(Request[AllocateProducerIdsResponse], key=67, versions=(0, 0)):
+    """Asks AllocateProducerIds."""
+
+    broker_id: int = at(0, "int32")
+    broker_epoch: int = at(0, "int64", default=-1)

@@ -6,14 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class ConsumerGroupDescribeRequest(Message, key=69, versions=(0, 1)):
-    """Asks ConsumerGroupDescribe."""
-
-    group_ids: list[str] = at(0, ["string"])
-    include_authorized_operations: bool = at(0, "bool")
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class ConsumerGroupDescribeResponse(Message, key=69, versions=(0, 1)):
@@ -53,3 +46,10 @@ class ConsumerGroupDescribeResponse(Message, key=69, versions=(0, 1)):
 
     throttle_time_ms: int = at(0, "int32")
     groups: list[ConsumerGroupDescribeResponse.DescribedGroup] = at(0, ["DescribedGroup"])
+
+
+class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse], key=69, versions=(0, 1)):
+    """Asks ConsumerGroupDescribe."""
+
+    group_ids: list[str] = at(0, ["string"])
+    include_authorized_operations: bool = at(0, "bool")

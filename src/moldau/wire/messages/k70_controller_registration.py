@@ -6,10 +6,18 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class ControllerRegistrationRequest(Message, key=70, versions=(0, 0)):
+class ControllerRegistrationResponse(Message, key=70, versions=(0, 0)):
+    """Answers ControllerRegistration."""
+
+    throttle_time_ms: int = at(0, "int32")
+    error_code: int = at(0, "int16")
+    error_message: str | None = at(0, "string", null=0)
+
+
+class ControllerRegistrationRequest(Request[ControllerRegistrationResponse], key=70, versions=(0, 0)):
     """Asks ControllerRegistration."""
 
     class Listener(Struct):
@@ -28,11 +36,3 @@ class ControllerRegistrationRequest(Message, key=70, versions=(0, 0)):
     zk_migration_ready: bool = at(0, "bool")
     listeners: list[ControllerRegistrationRequest.Listener] = at(0, ["Listener"])
     features: list[ControllerRegistrationRequest.Feature] = at(0, ["Feature"])
-
-
-class ControllerRegistrationResponse(Message, key=70, versions=(0, 0)):
-    """Answers ControllerRegistration."""
-
-    throttle_time_ms: int = at(0, "int32")
-    error_code: int = at(0, "int16")
-    error_message: str | None = at(0, "string", null=0)

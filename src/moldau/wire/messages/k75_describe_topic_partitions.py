@@ -6,22 +6,7 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
-
-
-class DescribeTopicPartitionsRequest(Message, key=75, versions=(0, 0)):
-    """Asks DescribeTopicPartitions."""
-
-    class TopicRequest(Struct):
-        name: str = at(0, "string")
-
-    class Cursor(Struct):
-        topic_name: str = at(0, "string")
-        partition_index: int = at(0, "int32")
-
-    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = at(0, ["TopicRequest"])
-    response_partition_limit: int = at(0, "int32", default=2000)
-    cursor: DescribeTopicPartitionsRequest.Cursor | None = at(0, "Cursor", null=0, default=None)
+from moldau.wire.schema import Message, Request, Struct, at
 
 
 class DescribeTopicPartitionsResponse(Message, key=75, versions=(0, 0)):
@@ -57,3 +42,18 @@ class DescribeTopicPartitionsResponse(Message, key=75, versions=(0, 0)):
         0, ["DescribeTopicPartitionsResponseTopic"]
     )
     next_cursor: DescribeTopicPartitionsResponse.Cursor | None = at(0, "Cursor", null=0, default=None)
+
+
+class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse], key=75, versions=(0, 0)):
+    """Asks DescribeTopicPartitions."""
+
+    class TopicRequest(Struct):
+        name: str = at(0, "string")
+
+    class Cursor(Struct):
+        topic_name: str = at(0, "string")
+        partition_index: int = at(0, "int32")
+
+    topics: list[DescribeTopicPartitionsRequest.TopicRequest] = at(0, ["TopicRequest"])
+    response_partition_limit: int = at(0, "int32", default=2000)
+    cursor: DescribeTopicPartitionsRequest.Cursor | None = at(0, "Cursor", null=0, default=None)

@@ -6,10 +6,18 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class AddRaftVoterRequest(Message, key=80, versions=(0, 1)):
+class AddRaftVoterResponse(Message, key=80, versions=(0, 1)):
+    """Answers AddRaftVoter."""
+
+    throttle_time_ms: int = at(0, "int32")
+    error_code: int = at(0, "int16")
+    error_message: str | None = at(0, "string", null=0)
+
+
+class AddRaftVoterRequest(Request[AddRaftVoterResponse], key=80, versions=(0, 1)):
     """Asks AddRaftVoter."""
 
     class Listener(Struct):
@@ -23,11 +31,3 @@ class AddRaftVoterRequest(Message, key=80, versions=(0, 1)):
     voter_directory_id: bytes = at(0, "uuid")
     listeners: list[AddRaftVoterRequest.Listener] = at(0, ["Listener"])
     ack_when_committed: bool = at(1, "bool", default=True)
-
-
-class AddRaftVoterResponse(Message, key=80, versions=(0, 1)):
-    """Answers AddRaftVoter."""
-
-    throttle_time_ms: int = at(0, "int32")
-    error_code: int = at(0, "int16")
-    error_message: str | None = at(0, "string", null=0)

@@ -6,10 +6,24 @@ What a broker does with it: moldau/broker/api.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, at
+from moldau.wire.schema import Message, Request, Struct, at
 
 
-class UpdateRaftVoterRequest(Message, key=82, versions=(0, 0)):
+class UpdateRaftVoterResponse(Message, key=82, versions=(0, 0)):
+    """Answers UpdateRaftVoter."""
+
+    class CurrentLeader(Struct):
+        leader_id: int = at(0, "int32", default=-1)
+        leader_epoch: int = at(0, "int32", default=-1)
+        host: str = at(0, "string")
+        port: int = at(0, "int32")
+
+    throttle_time_ms: int = at(0, "int32")
+    error_code: int = at(0, "int16")
+    current_leader: UpdateRaftVoterResponse.CurrentLeader = at(0, "CurrentLeader", tag=0)
+
+
+class UpdateRaftVoterRequest(Request[UpdateRaftVoterResponse], key=82, versions=(0, 0)):
     """Asks UpdateRaftVoter."""
 
     class Listener(Struct):
@@ -27,17 +41,3 @@ class UpdateRaftVoterRequest(Message, key=82, versions=(0, 0)):
     voter_directory_id: bytes = at(0, "uuid")
     listeners: list[UpdateRaftVoterRequest.Listener] = at(0, ["Listener"])
     k_raft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = at(0, "KRaftVersionFeature")
-
-
-class UpdateRaftVoterResponse(Message, key=82, versions=(0, 0)):
-    """Answers UpdateRaftVoter."""
-
-    class CurrentLeader(Struct):
-        leader_id: int = at(0, "int32", default=-1)
-        leader_epoch: int = at(0, "int32", default=-1)
-        host: str = at(0, "string")
-        port: int = at(0, "int32")
-
-    throttle_time_ms: int = at(0, "int32")
-    error_code: int = at(0, "int16")
-    current_leader: UpdateRaftVoterResponse.CurrentLeader = at(0, "CurrentLeader", tag=0)
