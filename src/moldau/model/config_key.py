@@ -90,6 +90,8 @@ class ConfigKey(NamedTuple):
             value = _convert(self.kind, text)
         except ValueError:
             raise ConfigError(self._refusal(text)) from None
+        if self.name == "process.roles":  # a role that is named twice counts once, as in Apache Kafka 4.3.1
+            value = tuple(dict.fromkeys(value))
         if not self._allows(value):
             raise ConfigError(self._refusal(text))
         return value

@@ -48,6 +48,9 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
+    def keep_lent(self, size: int) -> None:
+        """The file is about to be cut at ``size`` through another opening of it: what was lent beyond is kept."""
+
     def sync(self) -> None:
         """fdatasync: data and size are durable when this returns."""
 

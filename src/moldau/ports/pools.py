@@ -48,6 +48,11 @@ def recovery(path: str, threads: int) -> Pool:
     return Pool(f"recovery {path}", threads)
 
 
+def folders(path: str) -> Pool:
+    """The thread that makes and renames partitions' folders in one log directory, in order."""
+    return Pool(f"folders {path}")
+
+
 def removals(path: str) -> Pool:
     """The thread that removes files of one log directory: a large file takes seconds, and no flush waits for it."""
     return Pool(f"removals {path}")

@@ -16,7 +16,7 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def monotonic_ns(self) -> int:
-        """The same, to tell how long a short piece of work took."""
+        """The monotonic clock, to tell how long a short piece of work took."""
 
     def wall_ms(self) -> int: ...
 

@@ -34,12 +34,14 @@ class Happened(Enum):
 
 
 class Stat(NamedTuple):
-    """What the server says of a znode. ``version`` counts changes of its data; the ids are transaction ids (zxid)."""
+    """What the server says of a znode. ``version`` counts changes of its data; the ids are transaction ids (zxid),
+    ``pzxid`` that of the last change of its list of children."""
 
     czxid: int
     mzxid: int
     version: int
     ephemeral_owner: int
+    pzxid: int = 0
 
 
 class ZooKeeperError(Exception):

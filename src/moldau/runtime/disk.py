@@ -176,10 +176,13 @@ class RealFile:
         return os.fstat(self.fd).st_size
 
     def truncate(self, size: int) -> None:
+        self.keep_lent(size)
+        os.ftruncate(self.fd, size)
+
+    def keep_lent(self, size: int) -> None:
         room = KEPT_BYTES
         for one in self._lent or ():
             room -= one.keep(size, room)
-        os.ftruncate(self.fd, size)
 
     def close(self) -> None:
         fd, self.fd = self.fd, -1

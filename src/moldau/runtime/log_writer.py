@@ -259,18 +259,19 @@ class LogWriter:
         """Join neighbours of one file, up to what one write should hold and the file takes."""
         while lines:
             file, data = lines.popleft()
-            parts, size = [data], len(data)
+            parts, size, missed = [data], len(data), 0
             try:
                 room = min(CHUNK_BYTES, file.room())
                 while lines and lines[0][0] is file and size + len(lines[0][1]) <= room:
                     parts.append(lines.popleft()[1])
                     size += len(parts[-1])
-                if missed := self._dropped.pop(id(file), 0):
-                    parts.insert(0, f"{self._dropped_line(missed)}\n".encode())
-                file.write(b"".join(parts))
+                with self._changed:  # a line dropped meanwhile counts once: for this notice, or for the next one
+                    missed = self._dropped.pop(id(file), 0)
+                notice = f"{self._dropped_line(missed)}\n".encode() if missed else b""
+                file.write(notice + b"".join(parts))
             except OSError:
                 with self._changed:
-                    self._count_dropped(file, sum(part.count(b"\n") for part in parts))
+                    self._count_dropped(file, missed + sum(part.count(b"\n") for part in parts))
 
     def _reopen_all(self) -> None:
         for file in self._files:

@@ -425,6 +425,8 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
     marks: list[Mark] = []
     end = 0
     for position, header in headers(data):
+        if header.magic in (0, 1):
+            break
         if check(data, position, header) is not Code.NONE or header.last_offset_delta < 0:
             return Refused(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
         if header.base_offset < expected and (marks or not empty or header.last_offset < expected):
@@ -435,9 +437,17 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
         end = position + header.length + LENGTH_OVERHEAD
         marks.append(Mark(end - position, header.base_offset, header.last_offset, header.max_timestamp))
         expected = header.next_offset
+    if end + _CRC_AT <= len(data) and data[end + _CRC_AT - 1] in (0, 1) and not _is_cut_short(data, end):
+        older = f"the leader sends message format v{data[end + _CRC_AT - 1]}, which is not read, only v2"
+        return Refused(Code.INVALID_RECORD, older)
     if len(data) - end >= HEADER_SIZE and read_header(data, end).length < HEADER_SIZE - LENGTH_OVERHEAD:
         return Refused(Code.CORRUPT_MESSAGE, "a batch has an impossible length")
     return Taken(data if end == len(data) else memoryview(data)[:end], batches, marks)
+
+
+def _is_cut_short(data: bytes | Buffer, at: int) -> bool:
+    (length,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
+    return bool(at + LENGTH_OVERHEAD + length > len(data))
 
 
 def _encoded(batch: memoryview, header: BatchHeader, data: bytes, codec: int, in_order: bool) -> bytes:

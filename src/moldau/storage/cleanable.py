@@ -41,6 +41,8 @@ def measure(log: Log, now_ms: int) -> Dirt | None:
     # Not beyond what the checkpoint says is durable: a start that reads a compacted segment would take its gaps for
     # losses.
     limit = min(log.producers.stable_offset(log.high_watermark), log.restart_point)
+    unsaved = next((segment.base_offset for segment in segments if segment in log.sealed or segment.saving), limit)
+    limit = min(limit, unsaved)
     while last > first and segments[last].base_offset > limit:
         last -= 1
     if config.min_compaction_lag_ms > 0:

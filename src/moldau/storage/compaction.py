@@ -21,8 +21,8 @@ from moldau.storage.aborted import Aborted
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
 from moldau.storage.decided import Decided
 from moldau.storage.errors import CorruptLog
-from moldau.storage.flush import sync_file
 from moldau.storage.folder import Folder, LogDir
+from moldau.storage.index_saves import sync_file
 from moldau.storage.mark import Mark
 from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
@@ -96,7 +96,8 @@ class Compacted(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a run has made. With a ``reason`` it failed and left nothing; ``passing``: the log is not to blame."""
+    """What a run has made. With a ``reason`` it failed and left nothing; ``passing``: the log is not to blame;
+    ``may_be_mended``: the disk or the system refused, which says nothing about the bytes of the log."""
 
     made: tuple[Compacted, ...] = ()
     cleaned_to: int = -1
@@ -105,6 +106,7 @@ class Outcome(NamedTuple):
     bytes_written: int = 0
     reason: str = ""
     passing: bool = False
+    may_be_mended: bool = False
 
 
 def plan(log: Log, now_ms: int) -> Compaction | None:
@@ -197,7 +199,9 @@ def compact(order: Order, disk: Disk, pace: Pace = no_haste_needed) -> Outcome:
         run.remove()
         passing = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _PASSING)
         named = isinstance(error, CorruptLog) or (isinstance(error, OSError) and error.filename is not None)
-        return Outcome(reason=str(error) if named else f"{run.reading}: {error!r}", passing=passing)
+        refused = isinstance(error, OSError) and not passing
+        reason = str(error) if named else f"{run.reading}: {error!r}"
+        return Outcome(reason=reason, passing=passing, may_be_mended=refused)
 
 
 class _Run:

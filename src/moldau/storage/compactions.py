@@ -1,8 +1,9 @@
 """Which log of a broker is compacted next, and which logs cannot be.
 
 A log in which a run meets what it cannot read is *uncleanable*, as Kafka's cleaner calls it: named once, left alone,
-and tried again when its settings, its leader epoch or its first segments have changed, or after a restart. Nothing
-that compaction meets is anybody else's trouble. Read next: ``cleanable.py``, ``compaction.py``, ``swap.py``.
+and tried again when its settings, its leader epoch or its first segments have changed, or after a restart. What the
+disk or the system refused (EACCES, EIO) is tried again besides, after pauses that double: the cause may be mended.
+Nothing that compaction meets is anybody else's trouble. Read next: ``cleanable.py``, ``compaction.py``, ``swap.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from moldau.model.named import NamedTuple
 from moldau.storage.cleanable import dirty_bytes, is_due, measure
 from moldau.storage.compaction import Compaction, plan
 from moldau.storage.config import LogConfig
-from moldau.storage.errors import DirOffline
+from moldau.storage.errors import DirOffline, UnusableFile
 from moldau.storage.swap import FolderSync, discard, in_place
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 100
 """Logs measured before the loop turns."""
+RETRY_MS, RETRY_MAX_MS = 15_000, 3_600_000
+"""The first pause before what was refused is tried again, and the longest: each is twice as long as the one before."""
 
 
 class Stamp(NamedTuple):
@@ -38,10 +41,16 @@ class Stamp(NamedTuple):
 
 
 class Uncleanable(NamedTuple):
-    """Why a log cannot be compacted."""
+    """Why a log cannot be compacted; since when, and how long nobody tries again (``pause_ms`` 0: for ever)."""
 
     reason: str
     stamp: Stamp
+    since_ms: int = 0
+    pause_ms: int = 0
+
+    def may_be_tried(self, now_ms: int) -> bool:
+        """Whether the pause is over; also when the clock was set back behind its beginning."""
+        return self.pause_ms > 0 and not self.since_ms <= now_ms < self.since_ms + self.pause_ms
 
 
 def stamp(log: Log) -> Stamp:
@@ -78,12 +87,12 @@ class Compactions:
             partition = log.partition
             if not log.config.compact or log.dir.offline is not None or not self._holds(log):
                 continue
-            if partition in self.running or partition in skip or self._is_uncleanable(log):
+            if partition in self.running or partition in skip or self._is_uncleanable(log, now_ms):
                 continue
             try:
                 dirt = measure(log, now_ms)
             except Exception as error:  # a damaged segment, an index that cannot be opened: this log's own trouble
-                self._give_up(log, str(error))
+                self._give_up(log, str(error), now_ms, _may_be_mended(error))
                 continue
             if dirt is None:
                 continue
@@ -103,7 +112,7 @@ class Compactions:
         except DirOffline:
             return None  # whoever listens to ``on_offline`` knows
         except Exception as error:
-            self._give_up(log, str(error))
+            self._give_up(log, str(error), now_ms, _may_be_mended(error))
             return None
         if compaction is not None:
             self.running.add(log.partition)
@@ -115,6 +124,7 @@ class Compactions:
         try:
             outcome = compaction.outcome
             if outcome is not None and not outcome.reason and self._holds(log) and log.dir.offline is None:
+                self.uncleanable.pop(log.partition, None)
                 return (yield from in_place(log, compaction, now_ms, lambda: self._holds(log)))
             if outcome is not None:
                 with suppress(OSError):  # deleted meanwhile, folder and all
@@ -123,7 +133,7 @@ class Compactions:
                 if outcome.passing:
                     self.on_uncleanable(log, f"{outcome.reason}; it is tried again")
                 else:
-                    self._give_up(log, outcome.reason)
+                    self._give_up(log, outcome.reason, now_ms, outcome.may_be_mended)
             return 0
         finally:
             self.running.discard(log.partition)
@@ -138,16 +148,23 @@ class Compactions:
         compaction.run()
         return end_now(self.end(log, compaction, now_ms))
 
-    def _give_up(self, log: Log, reason: str) -> None:
-        self.uncleanable[log.partition] = Uncleanable(reason, stamp(log))
-        self.on_uncleanable(log, reason)
+    def _give_up(self, log: Log, reason: str, now_ms: int, may_be_mended: bool) -> None:
+        """Leave the log alone, for some time or for ever; whoever listens is told once of each reason."""
+        known = self.uncleanable.get(log.partition)
+        pause_ms = 0
+        if may_be_mended:
+            before_ms = known.pause_ms if known is not None else 0
+            pause_ms = min(2 * before_ms, RETRY_MAX_MS) if before_ms else RETRY_MS
+        self.uncleanable[log.partition] = Uncleanable(reason, stamp(log), now_ms, pause_ms)
+        if known is None or known.reason != reason:
+            self.on_uncleanable(log, reason)
 
-    def _is_uncleanable(self, log: Log) -> bool:
+    def _is_uncleanable(self, log: Log, now_ms: int) -> bool:
         known = self.uncleanable.get(log.partition)
         if known is None:
             return False
         if known.stamp == stamp(log):
-            return True
+            return not known.may_be_tried(now_ms)
         del self.uncleanable[log.partition]
         return False
 
@@ -162,6 +179,11 @@ class Compactions:
             count, size = found[log.dir.path]
             found[log.dir.path] = count + 1, size + dirty_bytes(log)
         return found
+
+
+def _may_be_mended(error: Exception) -> bool:
+    """Whether the disk or the system refused something: that says nothing about the bytes of the log."""
+    return isinstance(error, OSError | UnusableFile)
 
 
 def _last(steps: Generator[None, None, Log | None]) -> Log | None:

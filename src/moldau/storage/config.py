@@ -14,7 +14,7 @@ from moldau.model.topic_config import TOPIC_KEYS
 from moldau.model.value import value
 
 
-def _key(name: str) -> Any:
+def _key(name: str) -> Any:  # Any: keys have values of several types
     """The default of the topic key ``name``, for the field of that name with underscores."""
     return TOPIC_KEYS[name].default
 
@@ -60,7 +60,7 @@ class LogConfig:
 
         ConfigError names an unknown key, or the key, the value and what is allowed.
         """
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {}  # Any: as above
         for name, text in settings.items():
             key = TOPIC_KEYS.get(name)
             if key is None:

@@ -38,12 +38,15 @@ class CopiedDirectories(LogsOfDirectories, Protocol):
     @property
     def held(self) -> Held: ...
 
-    def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False) -> None:
+    def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False, now: bool = False) -> None:
         """Rename the folder of a log that is in use no more."""
 
 
 class Copies(Protocol):
     """The copies of logs that are under way (``future.py``)."""
+
+    def drop(self, partition: TopicPartition, now_ms: int) -> None:
+        """Call a copy off, if there is one."""
 
     def forget(self, partition: TopicPartition) -> None:
         """Copy no further; the folder stays."""
@@ -84,6 +87,9 @@ class LoadedDirectories(LogsOfDirectories, Protocol):
 
     def take_in(self, log: Log, now_ms: int) -> list[str]:
         """A start loaded a log; what an operator should know of it."""
+
+    def choose(self, partition: TopicPartition, topic_id: bytes | None, now_ms: int) -> None:
+        """Of the logs of one partition that a start found, use that of this topic."""
 
     def delete_all(
         self, partitions: Iterable[TopicPartition], now_ms: int, *, strays: Container[TopicPartition] = ()

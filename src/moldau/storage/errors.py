@@ -34,6 +34,22 @@ class CorruptLog(LogError):
         self.path, self.position, self.reason = path, position, reason
 
 
+class OldFormat(LogError):
+    """A log holds records in message format v0 or v1: it is out of use, and whole for those who read that format."""
+
+    code = Code.KAFKA_STORAGE_ERROR
+
+    mend = (
+        "upgrade by serving it with Apache Kafka and copying its records to a new topic, or by waiting there until"
+        " retention has deleted those that were written before 0.11"
+    )
+
+    def __init__(self, path: str, position: int, offset: int, format: int) -> None:
+        where = f"{path}, offset {offset}, byte {position}"
+        super().__init__(f"{where}: message format v{format}, and only v2 is read; {self.mend}")
+        self.path, self.position, self.offset, self.format = path, position, offset, format
+
+
 class LostRecords(LogError):
     """A log lacks segments that it had, at its beginning: it is out of use until an operator has decided."""
 

@@ -7,27 +7,42 @@ meanwhile, so that nobody closes their files. An error is kept, not raised, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
+from moldau.model.named import NamedTuple
 from moldau.replication.epochs import EpochTable
+from moldau.storage import closing
 from moldau.storage.checkpoints import format_epochs, format_partition_metadata
-from moldau.storage.errors import NoFile
+from moldau.storage.closing import Closing
+from moldau.storage.cuts import Due, do
 from moldau.storage.folder import Folder
-from moldau.storage.names import EPOCHS, INDEX, PARTITION_METADATA, SNAPSHOT, TIME_INDEX, offset_name
-from moldau.storage.producers import Producers
+from moldau.storage.index_saves import IndexSave
+from moldau.storage.names import EPOCHS, PARTITION_METADATA
 from moldau.storage.segment import Segment
+
+
+class Left(NamedTuple):
+    """What rolls and truncations have left to be written with the next flush."""
+
+    indexes: Sequence[Segment]
+    closings: Sequence[Closing]
+    cuts: Sequence[Due]
 
 
 class Flush:
     """Everything below ``up_to`` is durable once ``run`` is through and ``error`` is None."""
 
     __slots__ = (
-        "_dirs", "_files", "_folder", "_open_files", "_paths", "_small", "_version", "done", "error",
-        "indexes", "saves", "segments", "truncations", "up_to",
+        "_cuts", "_dirs", "_files", "_folder", "_generation", "_open_files", "_small", "_version", "closings", "done",
+        "error", "indexes", "saves", "segments", "truncations", "up_to",
     )  # fmt: skip
 
     def __init__(
-        self, folder: Folder, segments: Sequence[Segment], up_to: int, small: dict[str, bytes], indexes: list[Segment]
+        self,
+        folder: Folder,
+        segments: Sequence[Segment],
+        up_to: int,
+        small: dict[str, bytes],
+        left: Left,
     ) -> None:
         self.up_to = up_to
         self.truncations = 0
@@ -44,22 +59,32 @@ class Flush:
         self.error: OSError | None = None
         self._open_files = folder.dir.files
         self.segments = segments
-        self.indexes = [(segment, segment.entries) for segment in indexes]
-        """Segments whose index files are synced too, and how many entries were in them."""
-        self._paths = [segment.path(kind) for segment in indexes for kind in (INDEX, TIME_INDEX)]
+        self.indexes = [IndexSave(segment) for segment in left.indexes]
+        """Indexes that are written and synced too."""
+        self.closings = left.closings
+        self._cuts = list(left.cuts)
+        self._generation = folder.generation
         for segment in segments:
-            segment.pinned += 1  # all of them before the first is opened: opening one may close another
-        self._files = [segment.open() for segment in segments]
+            segment.pinned += 1
+        self._files = [segment.file for segment in segments]
+        """None: it is not open, and opened for its sync alone, where that runs."""
         both = ((folder.path, folder.names), (folder.dir.path, folder.dir.names))
         self._dirs = [(path, names, names.changes) for path, names in both if names.dirty]
 
     def run(self) -> None:
         """Sync the files, then the folder and the log directory if names in them have changed."""
         try:
-            for file in self._files:
-                file.sync()
-            for path in self._paths:
-                sync_file(self._folder, path)
+            do(self._folder, self._cuts)
+            for segment, file in zip(self.segments, self._files, strict=True):
+                if file is not None:
+                    file.sync()
+                else:
+                    self._sync_closed(segment)
+            with self._folder.lock:
+                for index in self.indexes:
+                    index.run()
+                for one in self.closings if self._generation == self._folder.generation else ():
+                    closing.write(self._folder, one)
             if self._small:
                 self._write_small()
             for path, _, _ in self._dirs:
@@ -67,6 +92,18 @@ class Flush:
             self.done = True
         except OSError as error:
             self.error = error
+
+    def _sync_closed(self, segment: Segment) -> None:
+        try:
+            file = self._folder.disk.open(segment.path())
+        except FileNotFoundError:
+            if segment.gone:  # taken away meanwhile: nothing of it needs to be durable
+                return
+            raise
+        try:
+            file.sync()
+        finally:
+            file.close()
 
     def _write_small(self) -> None:
         folder = self._folder
@@ -80,24 +117,16 @@ class Flush:
         """The run is over (or will not happen): the files may be closed again."""
         for segment, file in zip(self.segments, self._files, strict=True):
             segment.pinned -= 1
-            if not segment.pinned and segment.file is not file:
+            if file is not None and not segment.pinned and segment.file is not file:
                 file.close()  # the segment was dropped meanwhile: truncated, deleted, retained away
         self.segments = ()
         self._files = []
+        for index in self.indexes:
+            index.end()
         self._open_files.trim()
         if self.error is None and self.done:
             for _, names, changes in self._dirs:
                 names.synced = max(names.synced, changes)
-
-
-def sync_file(folder: Folder, path: str) -> None:
-    """Make a file that nobody holds open durable; one that is gone meanwhile needs it no more."""
-    with suppress(FileNotFoundError, NoFile):
-        file = folder.open(path)
-        try:
-            file.sync()
-        finally:
-            file.close()
 
 
 def small_files(topic_id: bytes | None, epochs: EpochTable) -> dict[str, bytes]:
@@ -119,19 +148,3 @@ def _replace(folder: Folder, name: str, data: bytes) -> None:
     finally:
         file.close()
     folder.rename(temporary, folder.file(name))
-
-
-def save_producers(folder: Folder, producers: Producers, end: int) -> None:
-    """A producer snapshot at ``end``, unless there is one. Not synced: its checksum tells a torn one, and then an older
-    snapshot and the log after it say the same."""
-    if not end or producers.snapshot_offset == end:
-        return
-    producers.end_offset = end
-    file = folder.open(folder.file(offset_name(end, SNAPSHOT)), create=True)
-    try:
-        file.truncate(0)
-        file.pwrite((producers.snapshot(),), 0)
-    finally:
-        file.close()
-    producers.snapshot_offset = end
-    folder.names.touch()

@@ -6,9 +6,10 @@ the log. Read next: ``moldau.broker.replicas.awaited_flushes`` (who runs those t
 
 from __future__ import annotations
 
-from moldau.storage.flush import Flush, small_files
+from moldau.storage.flush import Flush, Left, small_files
 from moldau.storage.log_state import LogState
 from moldau.storage.segment_file import FEW_ENTRIES
+from moldau.storage.truncation import settle
 
 
 def want(log: LogState, first: int, now_ms: int) -> None:
@@ -30,7 +31,7 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
     log.dir.ensure_online()
     up_to = log.log_end_offset if up_to is None else min(up_to, log.log_end_offset)
     small_saved = log.topic_id_saved and not log.epochs_changed
-    if up_to <= log.recovery_point and small_saved and not whole and not log.sealed:
+    if up_to <= log.recovery_point and small_saved and not whole and not (log.sealed or log.closings or log.cuts):
         return None
     with log.dir.watch:
         # While another flush is still to write them, this one must not be through before they are written.
@@ -39,10 +40,8 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
         dirty = [segment for segment in log.segments[first:] if segment.base_offset < up_to]
         indexes = [s for s in dirty if whole or s is not log.active or s.unsynced_entries >= FEW_ENTRIES]
         indexes += [segment for segment in log.sealed if segment not in indexes]
-        for segment in indexes:
-            segment.save_index()
-        log.sealed = []
-        flush = Flush(log.folder, dirty, up_to, small, indexes)
+        flush = Flush(log.folder, dirty, up_to, small, Left(indexes, log.closings, log.cuts))
+        log.sealed, log.closings = [], []
         flush.truncations = log.truncations
         flush.saves = bool(small)
         log.topic_id_saved, log.epochs_changed = True, False
@@ -52,19 +51,19 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
 
 def end(log: LogState, flush: Flush) -> None:
     """See ``Log.end_flush``."""
-    segments = flush.segments
     flush.release()
+    settle(log)
     log.saving -= flush.saves
     assert flush.done or flush.error is not None, "a flush is ended before it was run"
     if flush.error is not None:
         # All of it is due again; a failed sync takes the directory offline, and is never repeated.
         log.topic_id_saved, log.epochs_changed = log.topic_id is None, True
-        log.sealed += [s for s, _ in flush.indexes if s is not log.active and s in log.segments]
+        log.sealed += [one.segment for one in flush.indexes if one.segment is not log.active and not one.segment.gone]
+        if flush.truncations == log.truncations:
+            log.closings[:0] = flush.closings
         raise log.dir.judge(flush.error) from flush.error
     if flush.truncations == log.truncations:
         log.recovery_point = max(log.recovery_point, flush.up_to)
         log.held_from = max(log.held_from, flush.up_to)
-        for segment, entries in flush.indexes:
-            segment.index_synced = entries
-        for segment in segments:
-            segment.cut = False  # the roll need not sync it
+        for one in flush.indexes:
+            one.segment.index_synced = one.entries

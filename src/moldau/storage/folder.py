@@ -18,6 +18,7 @@ from moldau.model import TopicPartition
 from moldau.ports import Disk, File, Random
 from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.errors import DirOffline, LogError, NoFile, UnusableFile
+from moldau.storage.folder_changes import FolderChange, FolderChanges
 from moldau.storage.log_starts import LogStarts
 from moldau.storage.names import LOCK, PARTITION_METADATA
 
@@ -114,11 +115,13 @@ class LogDir:
         "disk",
         "doomed",
         "admissions",
+        "changes",
         "cut",
         "files",
         "lock",
         "id",
         "offline",
+        "on_changes",
         "on_checkpoint_wanted",
         "on_cut",
         "on_flush_wanted",
@@ -127,9 +130,12 @@ class LogDir:
         "names",
         "path",
         "random",
+        "renames_later",
         "restart_points",
         "rolled",
         "starts",
+        "taken",
+        "unsaved",
         "unused",
         "watch",
     )
@@ -152,8 +158,18 @@ class LogDir:
         """One set of rules for all logs of a configuration."""
         self.names = Names()
         """Of partition folders: new, renamed, gone."""
+        self.changes = FolderChanges()
+        """Folders that are to be made or renamed; ``on_changes`` is told when there are."""
+        self.on_changes: Callable[[LogDir], object] | None = None
+        """None: they are made at once."""
         self.doomed: list[tuple[int, str]] = []
         """(due ms, path) of files and folders that were taken out of use and wait to be removed."""
+        self.renames_later = False
+        """Whether somebody runs what is in ``taken``: else it is done at once."""
+        self.taken: list[Any] = []  # Any: ``retention.Taken``
+        """Segments that retention took out of logs, and that are still to be renamed."""
+        self.unsaved: dict[Any, None] = {}  # Any: Segments
+        """Those whose file was closed while index entries were in memory only: ``index_saves.due``."""
         self.rolled: list[Any] = []  # Any: Logs
         """Logs that closed a segment since ``LogDirs.flush_pass`` last looked."""
         self.on_offline: Callable[[LogDir], None] | None = None
@@ -177,6 +193,7 @@ class LogDir:
         """
         if self.offline is None:
             self.offline = str(error)
+            self.changes.drop()
             if self.on_offline is not None:
                 self.on_offline(self)
         return DirOffline(self.path, error)
@@ -186,6 +203,22 @@ class LogDir:
         if self.on_cut is not None:
             self.cut.append(log)
             self.on_cut()
+
+    def change(self, change: FolderChange, *, now: bool = False) -> None:
+        """Have a folder made or renamed after all for which that was asked before: by a worker, or here (``now``, or
+        where there is none). LogError when that fails here.
+        """
+        if self.on_changes is not None and not now:
+            self.changes.add(change)
+            self.on_changes(self)
+            return
+        with self.watch:
+            before = self.changes.last_of(change.leaves)  # what waits of other folders is not for the loop to do
+            error = None if before is None else self.changes.run(until=before)
+            if error is not None:
+                raise error
+            change.carry_out()
+        change.end()
 
     def judge(self, error: OSError, path: str = "") -> LogError:
         """The exception to raise for ``error``: UnusableFile when it is about one path only, else DirOffline."""
@@ -296,14 +329,19 @@ def put_aside(disk: Disk, path: str, error: OSError) -> str:
 class Folder:
     """A partition's folder; ``names`` are those of its files."""
 
-    __slots__ = ("damaged_topic", "dir", "disk", "names", "path", "small_version", "small_written")
+    __slots__ = (
+        "damaged_topic", "dir", "disk", "generation", "lock", "names", "path", "small_version", "small_written",
+    )  # fmt: skip
 
     def __init__(self, dir: LogDir, path: str) -> None:
         self.dir = dir
         self.disk = dir.disk
         self.path = path
         self.names = Names()
-
+        self.generation = 0
+        """How often the log was cut: what was taken from it before is not written any more."""
+        self.lock = Lock()
+        """Held while files other than the records are written or removed off the loop."""
         self.small_version = self.small_written = 0
         self.damaged_topic = b""
         """What the file that should say the topic's id holds, if that is no such thing."""

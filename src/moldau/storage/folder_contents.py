@@ -181,14 +181,17 @@ def was_being_compacted(names: list[str]) -> bool:
 
 
 def is_compacted(segments: list[Segment]) -> bool:
-    """Whether records are missing between others, as compaction leaves it."""
+    """Whether records are missing between others, as compaction leaves it: by batches whose checksums are right, for a
+    torn one may say anything."""
     try:
         for segment in segments:
-            expected = segment.base_offset
-            for _, header in segment.walk(0):
+            expected, before = segment.base_offset, None
+            for position, header in segment.walk(0):
                 if header.base_offset != expected or header.count != header.last_offset_delta + 1:
+                    for at, one in (before or (position, header), (position, header)):
+                        segment.batch(at, one)
                     return True
-                expected = header.next_offset
+                expected, before = header.next_offset, (position, header)
     except CorruptLog:
         pass  # whoever reads on tells
     return False

@@ -16,6 +16,7 @@ from moldau.storage import names
 from moldau.storage.errors import LogError
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.log import Log
+from moldau.storage.log_state import LogState
 
 if TYPE_CHECKING:
     from moldau.storage.directories import CopiedDirectories
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 class Future:
     """One copy. ``truncations``: those of its log that it has followed; -1: it has to be compared first."""
 
-    __slots__ = ("log", "truncations", "unique")
+    __slots__ = ("flushes", "log", "truncations", "unique")
 
     def __init__(self, log: Log, unique: str) -> None:
         self.log = log
         self.unique = unique
         self.truncations = -1
+        self.flushes = 0
+        """How often it was flushed off the loop to be alike in what is durable, too."""
 
 
 class Futures:
@@ -39,6 +42,8 @@ class Futures:
         self._dirs = dirs
         self.logs: dict[TopicPartition, Future] = {}
         self._found: list[Future] = []
+        self._kept: dict[str, tuple[LogDir, int]] = {}
+        """Given up folders by path: what took their place, which change of names in which directory it came with."""
 
     # -- start ------------------------------------------------------------------------------------------------------
 
@@ -91,7 +96,7 @@ class Futures:
             future.truncations = log.truncations
         if into.log_end_offset < log.log_start_offset:
             into.truncate_fully_at(log.log_start_offset)
-        if into.awaits_checkpoint:
+        if into.awaits_cut:
             return 0
         data = log.read(into.log_end_offset, max_bytes)
         if data:
@@ -102,10 +107,18 @@ class Futures:
         into.advance_log_start(min(log.log_start_offset, into.high_watermark))
         return len(data)
 
+    def lags(self, partition: TopicPartition) -> bool:
+        """Whether its log has made durable, or is to, what the copy has not: a swap would flush it, here and now."""
+        log = self._dirs.logs[partition]
+        return max(log.recovery_point, log.flush_wanted) > self.logs[partition].log.recovery_point
+
     def swap(self, partition: TopicPartition, now_ms: int) -> Log:
         """The copy, which ``copy`` found to be alike in this very turn, takes the log's place; the log that counts now.
 
-        DirOffline when a directory fails meanwhile: ``LogDirs.logs`` has the one that counts then, too.
+        Both renames are durable once the names of both directories are synced, which is not waited for: of a power cut
+        before, a start makes the swap, or undoes it, or finds both logs and takes the one that goes further. Until then
+        the folder that is given up stays (``keeps``). DirOffline when a directory fails meanwhile: ``LogDirs.logs`` has
+        the one that counts then, too.
         """
         future, log = self.logs[partition], self._dirs.logs[partition]
         into = future.log
@@ -114,10 +127,9 @@ class Futures:
         into.epochs, into.epochs_changed = log.epochs.copy(), True
         into.high_watermark, into.last_flush_ms, into.changed = log.high_watermark, log.last_flush_ms, True
         into.reconfigure(log.config)
-        if max(log.recovery_point, log.flush_wanted) > into.recovery_point:  # what was durable, or is to be, stays so
+        if self.lags(partition):  # what was durable, or is to be, stays so
             into.flush(now_ms=now_ms)
-        self._dirs.give_up(log, future.unique, now_ms)
-        log.dir.sync_names()  # before the other name: a power cut must not leave two logs under one
+        self._dirs.give_up(log, future.unique, now_ms, now=True)
         del self.logs[partition]
         self._dirs.logs[partition] = into
         self._dirs.held.moved()
@@ -131,9 +143,20 @@ class Futures:
         with log.dir.watch:
             self._dirs.disk.rename(log.folder.path, path)
             log.folder.path = path
-            self._dirs.disk.sync_dir(log.dir.path)
+        log.dir.names.touch()
+        gone = names.doomed_folder(log.partition, future.unique, names.DELETE_FOLDER)
+        for dir in self._dirs.dirs:
+            self._kept[f"{dir.path}/{gone}"] = log.dir, log.dir.names.changes
 
-    def holds(self, log: Log) -> bool:
+    def keeps(self, path: str) -> bool:
+        """Whether a folder that was given up must not be removed yet: a power cut might leave nothing in its place."""
+        dir, changes = self._kept.get(path, (None, 0))
+        if dir is not None and dir.names.synced < changes:
+            return True
+        self._kept.pop(path, None)
+        return False
+
+    def holds(self, log: LogState) -> bool:
         """Whether the log is a copy."""
         future = self.logs.get(log.partition)
         return future is not None and future.log is log
@@ -153,7 +176,7 @@ class Futures:
 
     def _remove(self, future: Future, now_ms: int) -> None:
         # Not under the unique part that it shares with its log's: a start would take that for half a swap.
-        self._dirs.give_up(future.log, future.unique[::-1] + "0", now_ms)
+        self._dirs.give_up(future.log, future.unique[::-1] + "0", now_ms, now=True)
         future.log.dir.sync_names()
 
 

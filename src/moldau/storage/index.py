@@ -30,7 +30,9 @@ _CHECKED = 4096
 class Index:
     """Both indexes of one segment; offsets are relative to its base. ``saved``/``times_saved`` entries are on disk."""
 
-    __slots__ = ("offsets", "positions", "saved", "shrunk", "time_offsets", "times", "times_saved")
+    __slots__ = (
+        "offsets", "positions", "saved", "shrunk", "taken", "time_offsets", "times", "times_saved", "written",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.offsets: array[int] = array("i")
@@ -41,6 +43,13 @@ class Index:
         self.times_saved = 0
         self.shrunk = False
         """The files on disk may hold more (or other) entries than were saved: they must be cut before appending."""
+        self.taken = self.written = 0
+        """How often it was taken to be written (``index_saves.py``), and the last of those that was."""
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the files lack something, or have too much."""
+        return self.shrunk or self.saved < len(self.offsets) or self.times_saved < len(self.times)
 
     def append(self, offset: int, position: int) -> None:
         """The batch at ``position`` ends with relative ``offset``."""

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 ConfigOf = Callable[[TopicPartition], LogConfig]
 
+NAMED = 5
+"""Folders that one line names."""
+
 
 class Found(NamedTuple):
     """A folder by its name, the partition it says it is of, and whether it is a copy (KIP-113)."""
@@ -90,8 +93,12 @@ class DirLoad:
         gone = [str(partition) for partition, point in points.items() if point and partition not in found]
         if gone:
             self.epoch = -1
-            found_gone = f"{self.dir.path}/{gone[0]} is gone, with its records ({len(gone)} such folders)"
-            self.findings.append(f"{found_gone}; the last stop does not count as clean")
+            more = f", and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
+            which = ", ".join(gone[:NAMED])
+            self.findings.append(
+                f"folders are gone from {self.dir.path}, with their records: {which}{more}; the last stop does not"
+                " count as clean"
+            )
 
     def _clear(self, *files: str) -> None:
         """Give folders that stand where a file of ours is to be written another name: a failed write, now or at the

@@ -18,20 +18,20 @@ from moldau.storage.aborted import is_abort
 from moldau.storage.admission import Appended, Given, Refused, take
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
-from moldau.storage.flush import Flush, save_producers
+from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.loaded import Known, Loaded
 from moldau.storage.log_state import LogState
+from moldau.storage.making import Making
 from moldau.storage.mark import Mark
 from moldau.storage.producers import Written
 from moldau.storage.recovery import load
-from moldau.storage.restarted import mark_restarted
 from moldau.storage.retention import retain, take_passed
 from moldau.storage.rolling import Limits
 from moldau.storage.segment import Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
-from moldau.storage.transactions import save_aborted
+from moldau.storage.transactions import take_closing, take_roll
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
 
 Buffer = bytes | bytearray | memoryview
@@ -53,24 +53,23 @@ class Log(LogState):
     def create(
         cls, place: LogDir | Folder, partition: TopicPartition, topic_id: bytes, config: LogConfig, now_ms: int = 0
     ) -> Log:
-        """A new, empty log: a folder and a topic id, durable with the first flush; files come with records."""
+        """A new, empty log: a folder and a topic id, durable with the first flush; files come with records.
+
+        Where workers do such things the folder follows (``LogState.awaits_folder``).
+        """
         folder = place if isinstance(place, Folder) else Folder(place, f"{place.path}/{partition}")
         dir = folder.dir
         dir.ensure_online()
-        with dir.watch:
-            dir.disk.make_dirs(folder.path)
-            restarted = dir.starts.may_hold(partition)  # of another topic of that name, or from before a move
-            if restarted:
-                mark_restarted(folder)
-            folder.say_topic(topic_id)
+        restarted = dir.starts.may_hold(partition)  # of another topic of that name, or from before a move
         segment = Segment.unmade(folder)
-        folder.names.touch()
-        dir.names.touch()
         segment.created_ms = now_ms
         loaded = Loaded(segments=[segment], topic_id=topic_id, restarted=restarted)
         log = cls(folder, partition, config, loaded)
         log.topic_id_saved = False
         log.changed = True
+        making = Making(log, topic_id, marked=restarted)
+        log.cuts.append(making)
+        dir.change(making)
         return log
 
     @classmethod
@@ -158,6 +157,8 @@ class Log(LogState):
     def _write(self, data: Buffer, marks: list[Mark], now_ms: int) -> None:
         """Append to the active segment, rolling first if due; all or nothing."""
         try:
+            if self.cuts:
+                truncation.finish(self)
             if self.restart_point > self.recovery_point:
                 if self.dir.restart_points is not None:
                     self.dir.restart_points()
@@ -209,15 +210,12 @@ class Log(LogState):
         old = self.active
         if base_offset == old.base_offset:
             return
-        if old.cut:  # what was cut must not come back under a segment that follows what was written instead
-            old.open().sync()
-            old.cut = False
+        if self.cuts:
+            truncation.finish(self)
         old.seal()
-        old.save_index()
-        self.sealed.append(old)
+        self.sealed.append(old)  # its index, and what is known at its end, are written with the next flush
         if self.known_producers is not None:  # else an older snapshot and the log after it say the same
-            save_aborted(self)
-            save_producers(self.folder, self.known_producers, self.log_end_offset)
+            take_roll(self, self.known_producers)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
         if not old.size:  # it was never made, and what is left must not look as if it had been lost
@@ -380,8 +378,7 @@ class Log(LogState):
     def _save(self) -> None:
         if self.changed:
             self.active.seal()
-            save_aborted(self)
-            save_producers(self.folder, self.producers, self.log_end_offset)
+            self.closings.append(take_closing(self, self.producers))
         self.flush(whole=self.changed)
         self.changed = False
 

@@ -13,11 +13,12 @@ from itertools import count
 
 from moldau.model import TopicPartition
 from moldau.ports import Disk, Random
-from moldau.storage import names, strays
+from moldau.storage import index_saves, names, removal, strays
 from moldau.storage.checkpoints import MetaProperties, format_clean_shutdown, format_meta, parse_meta
 from moldau.storage.compactions import Compactions
 from moldau.storage.config import LogConfig
 from moldau.storage.damage import Damaged
+from moldau.storage.duplicates import Duplicates
 from moldau.storage.errors import BrokenFile, DirOffline, LogError, UnusableFile
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir, NameSync, OpenFiles
@@ -26,6 +27,7 @@ from moldau.storage.held import Held
 from moldau.storage.loaded import Known
 from moldau.storage.loading import ConfigOf, DirLoad
 from moldau.storage.log import Log
+from moldau.storage.making import Making
 from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
 from moldau.storage.retention import Deletion, passed
 from moldau.storage.slow import at_once
@@ -51,6 +53,7 @@ class LogDirs:
         self.files = OpenFiles(open_files)
         self.dirs = [LogDir(disk, path.rstrip("/") or "/", self.files, random) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
+        self._duplicates = Duplicates()
         self.futures = Futures(self)
         self.compactions = Compactions(self)
         self.preferred: dict[TopicPartition, str] = {}
@@ -164,20 +167,12 @@ class LogDirs:
         self._offset_files.know(path, data)
 
     def take_in(self, log: Log, now_ms: int) -> list[str]:
-        """A start loaded a log. Of two of one partition the one that goes further stays, the other is set aside; what
-        an operator should know of it.
-        """
-        other = self.logs.get(log.partition)
-        self.logs[log.partition] = log
-        if other is None:
-            return []
-        less, more = sorted((other, log), key=lambda one: (one.epochs.latest, one.log_end_offset))
-        self.logs[log.partition] = more
-        found = f"{log.partition} is in {less.dir.path} and in {more.dir.path}; the one that ends at offset"
-        with suppress(LogError):
-            self.give_up(less, self.unique(), now_ms, stray=True)
-            less.dir.sync_names()
-        return [f"{found} {less.log_end_offset} is set aside, the one that ends at {more.log_end_offset} is used"]
+        """A start loaded a log; what an operator should know of it."""
+        return self._duplicates.take_in(self, log, now_ms)
+
+    def choose(self, partition: TopicPartition, topic_id: bytes | None, now_ms: int) -> None:
+        """Of the logs of one partition that a start found, use that of this topic."""
+        self._duplicates.choose(self, partition, topic_id, now_ms)
 
     def unique(self) -> str:
         """A part of a folder's name that no other has."""
@@ -201,14 +196,15 @@ class LogDirs:
             raise DirOffline(self.offline[0].path, self.offline[0].offline)
         if not self.online:
             raise DirOffline(self.dirs[0].path, self.dirs[0].offline)
-        dir = self.held.place(self.online, self.logs, self.preferred.pop(partition, ""))
+        wanted = self.preferred.pop(partition, "")
+        dir = self.held.place(self.online, self.logs, removal.leaving(self, partition) or wanted)
         log = Log.create(dir, partition, topic_id, config, now_ms)
         self.logs[partition] = log
         self.held.created(dir)
         return log
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
-        """Take a log away: its folder gets another name now and goes after file.delete.delay.ms."""
+        """Take a log away: its folder gets another name and goes after file.delete.delay.ms."""
         self.delete_all((partition,), now_ms)
 
     def delete_all(
@@ -221,44 +217,34 @@ class LogDirs:
         ``strays`` are only set aside, for an operator to look at. DirOffline when a directory fails; the logs in the
         others have gone all the same.
         """
-        failed: DirOffline | None = None
-        for partition in partitions:
-            try:
-                self.futures.drop(partition, now_ms)  # first: a future alone would be taken for half a swap
-            except DirOffline as error:
-                failed = error
-            except LogError as error:
-                self.damaged.note(partition, "the removal of a copy", error)
-            log = self.logs.pop(partition)
-            self.damaged.forget(partition)
-            try:
-                self.give_up(log, self.unique(), now_ms, stray=partition in strays)
-            except DirOffline as error:
-                failed = error
-            except LogError as error:  # the next start finds it, and sets it aside
-                self.damaged.note(partition, "the removal", error)
-        if failed is not None:
-            raise failed
+        removal.delete_all(self, partitions, now_ms, strays)
 
-    def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False) -> None:
-        """Rename the folder of a log that is in use no more; ``unique`` makes its new name. Durable once the names of
-        its directory are synced.
+    def give_up(self, log: Log, unique: str, now_ms: int, *, stray: bool = False, now: bool = False) -> None:
+        """Have the folder of a log renamed that is in use no more, by a worker if there is one, and not ``now``;
+        ``unique`` makes its new name. Durable once the names of its directory are synced.
         """
-        dir, partition = log.dir, log.partition
-        for segment in log.segments:
-            segment.drop()
-        suffix = names.STRAY_FOLDER if stray else names.DELETE_FOLDER
-        path = f"{dir.path}/{names.doomed_folder(partition, unique, suffix)}"
-        if dir.offline is not None:
-            return
-        with dir.watch:
-            self.disk.rename(log.folder.path, path)
-        dir.names.touch()
-        log.folder.path = path
-        if stray:
-            self.strays.append(path)
-        else:
-            dir.doomed.append((now_ms + log.config.file_delete_delay_ms, path))
+        removal.give_up(self, log, unique, now_ms, stray=stray, now=now)
+
+    def end_changes(self, dir: LogDir) -> list[Making]:
+        """Take note of the folders that were made or renamed; the new logs among them that have theirs, or whose folder
+        cannot be had (``refused``), and which are out of use then."""
+        made = []
+        for change in dir.changes.ended():
+            if change.error is None:
+                change.end()
+            else:
+                change.failed(dir.judge(change.error))
+            if isinstance(change, Making):
+                made.append(change)
+                partition = change.log.partition
+                if change.refused is None or isinstance(change.refused, DirOffline):
+                    continue  # in a directory that has failed it stays as all others do
+                if self.logs.get(partition) is change.log:
+                    del self.logs[partition]
+                elif self.futures.holds(change.log):
+                    self.futures.forget(partition)
+                    self.damaged.note(partition, "a copy", change.refused)
+        return made
 
     def set_aside(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Take many logs out of use, and leave their folders to an operator under names that end in ``-stray``."""
@@ -274,21 +260,21 @@ class LogDirs:
 
     # -- passes: each returns soon, and the broker calls them by its clock ------------------------------------------
 
-    def _online_logs(self) -> Iterator[Log]:
-        return (log for log in list(self.logs.values()) if log.dir.offline is None)
+    def _online_logs(self, of: LogDir | None = None) -> Iterator[Log]:
+        return (log for log in list(self.logs.values()) if log.dir.offline is None and of in (None, log.dir))
 
-    def flushes_due(self, now_ms: int) -> list[tuple[Log, Flush]]:
+    def flushes_due(self, now_ms: int, of: LogDir | None = None) -> list[tuple[Log, Flush]]:
         """Flushes to run (off the loop) and to end (``end_flush``): closed segments, and logs by their flush.ms.
 
-        At most ``FLUSHED_AT_ONCE``, since each opens files: who gets so many asks again when those have run.
+        At most ``FLUSHED_AT_ONCE``, since each holds files open: who gets so many asks again when those have run.
         """
         due: list[tuple[Log, Flush]] = []
-        for dir in self.online:
+        for dir in self.online if of is None else [of]:
             rolled, dir.rolled = dir.rolled, []
             dir.rolled = rolled[FLUSHED_AT_ONCE:]
             for log in filter(self._holds, rolled[:FLUSHED_AT_ONCE]):  # not those deleted meanwhile
                 self._begin_flush(log, log.active.base_offset, due)
-        for log in self._online_logs():
+        for log in self._online_logs(of):
             if len(due) >= FLUSHED_AT_ONCE:
                 break
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
@@ -330,6 +316,7 @@ class LogDirs:
 
     def flush_pass(self, now_ms: int) -> None:
         """Run what is due, here and now."""
+        index_saves.save(self.online)
         while due := self.flushes_due(now_ms):
             for log, flush in due:
                 flush.run()
@@ -361,20 +348,20 @@ class LogDirs:
                 yield
         return freed
 
-    def passed_in_turns(self) -> Generator[None, None, list[Checkpoint]]:
+    def passed_in_turns(self, of: LogDir | None = None) -> Generator[None, None, list[Checkpoint]]:
         """Checkpoints to write of the directories in which log starts have passed segments that wait for that."""
         dirs: dict[str, LogDir] = {}
-        for number, log in enumerate(self._online_logs(), 1):
+        for number, log in enumerate(self._online_logs(of), 1):
             if log.dir.path not in dirs and passed(log):
                 dirs[log.dir.path] = log.dir
             if not number % GATHERED_AT_ONCE:
                 yield
         return (yield from self._gathered(list(dirs.values())))
 
-    def removal_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
+    def removal_in_turns(self, now_ms: int, at_once: int = 10, of: LogDir | None = None) -> Generator[None, None, int]:
         """Take away segments below the log starts on the disk, with a pause after ``at_once``; bytes freed."""
         freed = 0
-        for log in filter(passed, self._online_logs()):
+        for log in filter(passed, self._online_logs(of)):
             with self.damaged.guard(log, "the removal of segments"):
                 while self._holds(log) and (gone := log.remove_passed(now_ms, at_once)):
                     freed += gone
@@ -396,17 +383,18 @@ class LogDirs:
             return self.compactions.run_one(now_ms)
         return 0
 
-    def name_syncs_due(self) -> list[NameSync]:
+    def name_syncs_due(self, of: LogDir | None = None) -> list[NameSync]:
         """Syncs of directories in which logs came or went, to run (off the loop) and to settle."""
-        return [NameSync(dir) for dir in self.online if dir.names.dirty]
+        return [NameSync(dir) for dir in (self.online if of is None else [of]) if dir.names.dirty]
 
-    def deletions_due(self, now_ms: int) -> list[Deletion]:
+    def deletions_due(self, now_ms: int, of: LogDir | None = None) -> list[Deletion]:
         """Removals whose delay is over, to run (off the loop: a large file takes its time) and to end."""
         deletions: list[Deletion] = []
-        for dir in self.online:
-            paths = [path for due_ms, path in dir.doomed if due_ms <= now_ms]
+        for dir in self.online if of is None else [of]:
+            paths = [path for due_ms, path in dir.doomed if due_ms <= now_ms and not self.futures.keeps(path)]
             if paths:
-                dir.doomed = [entry for entry in dir.doomed if entry[0] > now_ms]
+                gone = frozenset(paths)
+                dir.doomed = [one for one in dir.doomed if one[1] not in gone]
                 deletions += (Deletion(dir, paths[n : n + GONE_AT_ONCE]) for n in range(0, len(paths), GONE_AT_ONCE))
         return deletions
 
@@ -466,6 +454,8 @@ class LogDirs:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Stop cleanly: flush and close every log, write the checkpoints, and last the marker where all went well."""
+        for dir in self.dirs:
+            dir.on_changes = None  # no worker takes anything any more
         # What could not be loaded was not recovered either: no marker vouches for it.
         aside = [path for partition, path in self.unusable.items() if partition not in self.left_alone]
         unclosed = [dir for dir in self.dirs if any(path.startswith(f"{dir.path}/") for path in aside)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.model import TopicPartition
 from moldau.replication.epochs import EpochTable
@@ -16,11 +16,17 @@ from moldau.storage.aborted import Aborted
 from moldau.storage.admission import Admission
 from moldau.storage.config import LogConfig
 from moldau.storage.folder import Folder, LogDir
+from moldau.storage.folder_changes import FolderChange
 from moldau.storage.loaded import Loaded
 from moldau.storage.producer_state import load_producers
 from moldau.storage.producers import Producers
 from moldau.storage.rolling import Limits
 from moldau.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from moldau.storage.closing import Closing
+    from moldau.storage.cuts import Due
+    from moldau.storage.taken import Taken
 
 _ADMISSIONS_MAX = 256
 
@@ -36,10 +42,10 @@ class LogState(ABC):
 
     __slots__ = (
         "_compacted", "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to",
-        "config", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted", "folder",
-        "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits", "log_end_offset",
-        "log_start_offset", "partition", "recovery_point", "restart_point", "restarted", "saving", "sealed",
-        "segments", "swap", "topic_id", "topic_id_saved", "truncations",
+        "closings", "config", "cuts", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted",
+        "folder", "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits",
+        "log_end_offset", "log_start_offset", "partition", "recovery_point", "restart_point", "restarted", "saving",
+        "sealed", "segments", "swap", "taken", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -68,6 +74,12 @@ class LogState(ABC):
         """Batches were written or cut since the log was loaded or closed; how often it was cut."""
         self.sealed: list[Segment] = []
         """Segments closed since the last flush began: their last index entries are not durable."""
+        self.closings: list[Closing] = []
+        """What rolls have left to the next flush to write."""
+        self.cuts: list[Due] = []
+        """What the files do not know yet: truncations, and of a new log that it is there."""
+        self.taken: list[Taken] = []
+        """What retention took out of the log, and is still to be renamed."""
         self.findings: list[str] = []
         self.cleaned_to = -1
         self.swap: PendingSwap | None = None
@@ -117,10 +129,16 @@ class LogState(ABC):
         return self.flush_wanted > self.recovery_point
 
     @property
-    def awaits_checkpoint(self) -> bool:
-        """Whether the log was cut below what the recovery point checkpoint says of it, and somebody is writing that: an
-        append would not wait for them, and write it itself."""
-        return self.restart_point > self.recovery_point and self.dir.on_checkpoint_wanted is not None
+    def awaits_cut(self) -> bool:
+        """Whether the log was cut, and somebody is cutting its files, and writing a recovery point checkpoint that says
+        no more of it than is left: an append would not wait for them, and do so itself."""
+        is_due = bool(self.cuts) or self.restart_point > self.recovery_point
+        return is_due and self.dir.on_checkpoint_wanted is not None
+
+    @property
+    def awaits_folder(self) -> bool:
+        """Whether the log is new, and a worker still has to make its folder."""
+        return bool(self.cuts) and isinstance(self.cuts[0], FolderChange)
 
     @property
     def settled_end(self) -> int:

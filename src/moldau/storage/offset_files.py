@@ -36,7 +36,8 @@ class OffsetFiles:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._lock = Lock()
+        self._locks: dict[str, Lock] = {}
+        """One for each directory: a disk that hangs in a write holds up those of its own."""
         self._written: dict[str, bytes] = {}
         self._turns = 0
         self._turn_of: dict[str, int] = {}
@@ -59,7 +60,7 @@ class OffsetFiles:
     def write(self, path: str, offsets: Offsets, turn: int) -> None:
         """Have the file hold ``offsets``, unless something newer was written meanwhile. OSError when it cannot."""
         data = format_offsets(offsets)
-        with self._lock:
+        with self._locks.setdefault(path.rpartition("/")[0], Lock()):
             if turn < self._turn_of.get(path, 0):
                 return
             self._turn_of[path] = turn
@@ -86,11 +87,18 @@ def note_offsets(found: Gathered, logs: Iterable[Log]) -> None:
         if name == RECOVERY_POINTS:
             offsets.update((log.partition, log.recovery_point) for log in some)
         elif name == LOG_STARTS:
-            offsets.update((log.partition, log.log_start_offset) for log in some if log.log_end_offset)
+            offsets.update((log.partition, start) for log in some if (start := _start(log)) is not None)
         elif name == HIGH_WATERMARKS:
             offsets.update((log.partition, log.high_watermark) for log in some)
         else:
             offsets.update((log.partition, log.cleaned_to) for log in some if log.cleaned_to >= 0)
+
+
+def _start(log: Log) -> int | None:
+    """The log start to be on file, if any: that which is, while the log's files were not cut yet as the log was."""
+    if log.cuts:
+        return log.dir.starts.on_file.get(log.partition)
+    return log.log_start_offset if log.log_end_offset else None
 
 
 class Checkpoint:
@@ -122,7 +130,7 @@ class Checkpoint:
             note_offsets(self.offsets, some)
             for log in some:  # from now on the file may hold as much: one cut below it must say so before it goes on
                 log.restart_point = max(log.restart_point, log.recovery_point)
-                if log.restarted:
+                if log.restarted and not log.cuts:
                     self._restarted.append((log, log.truncations))
             self.logs += some
 

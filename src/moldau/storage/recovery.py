@@ -12,7 +12,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.replication.epochs import EpochTable
 from moldau.storage.aborted import is_abort
-from moldau.storage.errors import BrokenFile, CorruptLog
+from moldau.storage.errors import BrokenFile, CorruptLog, OldFormat
 from moldau.storage.folder import Folder
 from moldau.storage.folder_contents import (
     epochs_by_batches,
@@ -35,10 +35,11 @@ from moldau.storage.names import (
     offset_name,
     parse_offset_name,
 )
+from moldau.storage.old_formats import old_message, refuse_old_formats
 from moldau.storage.producer_state import drop_snapshots, load_producers, newest_snapshot, recall_now
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
-from moldau.storage.segment_file import FEW_ENTRIES
+from moldau.storage.segment_file import FEW_ENTRIES, UNBOUNDED
 from moldau.storage.transactions import aborted_on_disk
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, read_header
 
@@ -52,7 +53,7 @@ _NO_ENTRY_YET = 1 << 20
 def load(folder: Folder, known: Known, interval: int) -> Loaded:
     """Load the log in ``folder``; OSError when the disk fails. ``interval``: bytes between index entries made again."""
     findings: list[str] = []
-    names = folder.disk.list_dir(folder.path)
+    refuse_old_formats(folder, names := folder.disk.list_dir(folder.path))
     if RESTARTED in names:  # what the checkpoints have of it is of another log
         known = known._replace(log_start_offset=None, recovery_point=known.recovery_point and 0)
     elif not names:
@@ -83,19 +84,7 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         left = known.recovery_point
         findings.append(f"{folder.path}: the log ends at {end}, below {left}, though that was there at a clean stop")
         loaded.lost = True
-    start = max(known.log_start_offset or 0, segments[0].base_offset if segments else 0)
-    if end < start and any(segment.size for segment in segments) and start > max(known.recovery_point or 0, end):
-        # Nothing says that this log ever reached so far: the line is damaged, or a power cut took the records that the
-        # log had before it. What is on disk stays. Were it removed, the empty log would be taken for a whole one.
-        findings.append(f"{folder.path}: the log ends at {end}, below its start {start}, which is not believed")
-        start = segments[0].base_offset
-    if end < start:
-        if any(segment.size for segment in segments):
-            findings.append(f"{folder.path}: the log ends at {end}, below its start {start}; it begins again empty")
-        while segments:
-            segments.pop().remove()
-        loaded.producers = Producers(start)
-        end = start
+    start, end = _bounds(folder, loaded, known, end)
     if segments:
         segments[-1].created_ms = folder.disk.mtime_ms(segments[-1].path())
     else:
@@ -109,6 +98,27 @@ def load(folder: Folder, known: Known, interval: int) -> Loaded:
         if segment.file is not None:
             segment.close()
     return loaded
+
+
+def _bounds(folder: Folder, loaded: Loaded, known: Known, end: int) -> tuple[int, int]:
+    """Where the log begins and ends. Its batches end at ``end``; where that is below its start, it is emptied."""
+    segments = loaded.segments
+    start = max(known.log_start_offset or 0, segments[0].base_offset if segments else 0)
+    if end < start and any(segment.size for segment in segments) and start > max(known.recovery_point or 0, end):
+        # Nothing says that this log ever reached so far: the line is damaged, or a power cut took the records that the
+        # log had before it. What is on disk stays. Were it removed, the empty log would be taken for a whole one.
+        loaded.findings.append(f"{folder.path}: the log ends at {end}, below its start {start}, which is not believed")
+        start = segments[0].base_offset
+    if end < start:
+        if any(segment.size for segment in segments):
+            loaded.findings.append(
+                f"{folder.path}: the log ends at {end}, below its start {start}; it begins again empty"
+            )
+        while segments:
+            segments.pop().remove()
+        loaded.producers = Producers(start)
+        end = start
+    return start, end
 
 
 def _settle_epochs(loaded: Loaded, last: int, path: str) -> None:
@@ -223,6 +233,7 @@ def _recover(loaded: Loaded, known: Known, interval: int) -> _End:
             for later in reversed(segments[number + 1 :]):
                 loaded.findings.append(f"{later.path()}: removed, it follows the cut")
                 segments.pop().remove()
+            segment.below = UNBOUNDED  # it is the last one now, and takes what is appended
             break
         if not segment.damage:
             segment.seal()  # else the next clean start would not know its largest timestamp
@@ -351,8 +362,10 @@ class _Scan:
                 producers.record(header, header.base_offset, header.max_timestamp, aborts=aborts)
             position += header.length + LENGTH_OVERHEAD
             end = header.next_offset
-        if position < size and not cut:
+        if position < size and (old := old_message(file, position)) is not None:
             segment.keep_damaged(position, reason)
+            raise OldFormat(segment.path(), position, *old)
+        if position < size and not cut:
             self._loaded.findings.append(f"{segment.path()} is corrupt at byte {position}: {reason}; it is kept")
             return _Torn(end)
         self.epoch = epoch

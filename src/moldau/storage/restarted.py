@@ -7,10 +7,10 @@ has of it is outdated. Read next: ``log_starts.py`` (what the checkpoint holds),
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 from moldau.storage.errors import LogError, LostRecords
 from moldau.storage.folder import Folder
+from moldau.storage.folder_changes import FolderChange
 from moldau.storage.log_state import LogState
 from moldau.storage.names import LOG_STARTS, RESTARTED
 
@@ -18,13 +18,45 @@ FORGIVEN_AT_ONCE = 50
 """So many marks of logs that started over are removed in one step of the loop."""
 
 
+class Unmarked(FolderChange):
+    """One log, of which the checkpoint is right again: its mark goes, unless the log is cut before, which may need it.
+
+    The log counts as unmarked from the beginning, so that it is marked anew if it starts over meanwhile.
+    """
+
+    __slots__ = ("_generation", "_is_gone", "log")
+
+    def __init__(self, log: LogState) -> None:
+        super().__init__(at=log.folder.path)
+        self.log = log
+        self._generation = log.folder.generation
+        self._is_gone = False
+        log.restarted = False
+
+    def carry_out(self) -> None:
+        folder = self.log.folder
+        with folder.lock:  # a cut counts before it is made, and is made under this lock
+            if folder.generation == self._generation:
+                folder.remove(folder.file(RESTARTED))
+                self._is_gone = True
+
+    def end(self) -> None:
+        if not self._is_gone:
+            self.log.restarted = True
+
+    def failed(self, error: LogError) -> None:
+        self.log.restarted = True
+
+
 def unmark_restarted(restarted: Sequence[tuple[LogState, int]]) -> None:
-    """The checkpoint is right again of these logs (and how often each had been cut): remove their marks."""
+    """The checkpoint is right again of these logs (and how often each had been cut): have their marks removed."""
     for log, truncations in restarted[:FORGIVEN_AT_ONCE]:
-        if log.truncations == truncations and log.dir.offline is None:
-            with suppress(LogError), log.dir.watch:
-                log.folder.remove(log.folder.file(RESTARTED))
-                log.restarted = False
+        if log.restarted and log.truncations == truncations and log.dir.offline is None:
+            change = Unmarked(log)
+            try:
+                log.dir.change(change)
+            except LogError as error:
+                change.failed(error)
 
 
 def mark_restarted(folder: Folder) -> None:

@@ -1,7 +1,8 @@
 """Which old segments go: by age, by size, or because the log's start has passed them (DeleteRecords, KIP-107).
 
 Decides from the log's configuration and the caller's clock. Nothing at or above the high watermark goes. The files are
-renamed at once and removed by ``LogDirs.deletion_pass`` after file.delete.delay.ms. Read next: ``compaction.py``.
+renamed (on any thread: ``taken.py``) and removed by ``LogDirs.deletion_pass`` after file.delete.delay.ms. A crash
+between leaves segments below the log's start, which retention takes again. Read next: ``compaction.py``.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from bisect import bisect_right
 
 from moldau.storage.folder import ONE_FILE, LogDir
 from moldau.storage.log_state import LogState
-from moldau.storage.names import DELETE_FOLDER, DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, TXN_INDEX, offset_name
+from moldau.storage.names import DELETE_FOLDER
 from moldau.storage.segment import Segment
+from moldau.storage.taken import Taken
 
 
 def retain(log: LogState, now_ms: int, at_most: int | None = None) -> int:
@@ -47,8 +49,15 @@ def take_passed(log: LogState, now_ms: int, at_most: int | None = None) -> int:
         return 0
     gone = log.segments[:count]
     log.replace_segments(0, count, [])
-    for segment in gone:
-        doom(segment, now_ms + log.config.file_delete_delay_ms)
+    taken = Taken(log, gone, now_ms + log.config.file_delete_delay_ms)
+    log.taken.append(taken)
+    if log.dir.renames_later:
+        log.dir.taken.append(taken)
+    else:
+        taken.run()
+        taken.end()
+        if taken.error is not None:
+            raise taken.error
     return sum(segment.size for segment in gone)
 
 
@@ -76,19 +85,6 @@ def age_stamp(segment: Segment) -> int:
     """The newest record's timestamp, or when the file was last written if its records have none."""
     newest = segment.largest_timestamp()
     return newest if newest >= 0 else segment.folder.disk.mtime_ms(segment.path())
-
-
-def doom(segment: Segment, due_ms: int) -> None:
-    """Rename a segment's files out of the log and have them removed at ``due_ms``."""
-    folder = segment.folder
-    segment.drop()
-    # The log first: without it the rest is litter that a start removes.
-    for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT):
-        path = folder.file(offset_name(segment.base_offset, kind))
-        if folder.disk.exists(path):
-            folder.disk.rename(path, path + DELETED)
-            folder.dir.doomed.append((due_ms, path + DELETED))
-    folder.names.touch()
 
 
 class Deletion:

@@ -76,15 +76,15 @@ class Segment(SegmentFile):
         return file
 
     def truncate(self, offset: int) -> int:
-        """Cut the batch that holds ``offset`` and all after it; the offset where what is left ends."""
+        """Cut the batch that holds ``offset`` and all after it; the offset where what is left ends. The file itself is
+        cut later (``cuts.py``): nothing beyond ``size`` is ever read."""
         position = self.locate(offset)
-        file = self.open(create=True)
         self.index.truncate(offset - self.base_offset)
         self.entries = len(self.index.offsets)
         self.index_synced = min(self.index_synced, self.entries)
-        file.truncate(position)
+        if self.file is not None:
+            self.file.keep_lent(position)
         self.size = position
-        self.cut = True
         self.positions.clear()
         self.checked_from = min(self.checked_from, position)
         self.cold_end = min(self.cold_end, position)

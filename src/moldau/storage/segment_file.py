@@ -8,7 +8,6 @@ Decides where a batch stands in the file and when an index entry is due. Opens i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Self
 
 from moldau.model import Code
@@ -40,10 +39,10 @@ class SegmentFile:
     """
 
     __slots__ = (
-        "base_offset", "below", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "cut",
-        "damage", "entries", "file", "first_timestamp", "folder", "index_synced", "kept_index", "lent_from",
-        "lent_times", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent", "size", "suffix",
-        "unread",
+        "base_offset", "below", "bytes_since_entry", "checked_from", "cold_end", "cold_start", "created_ms", "damage",
+        "entries", "file", "first_timestamp", "folder", "gone", "index_synced", "kept_index", "lent_from",
+        "lent_times", "max_timestamp", "max_timestamp_offset", "pinned", "positions", "recent", "saving", "size",
+        "suffix", "unread",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, base_offset: int, size: int = 0, suffix: str = "") -> None:
@@ -56,11 +55,12 @@ class SegmentFile:
         self.entries = 0
         self.index_synced = 0
         """Index entries in all, as far as known, and how many of them are durable."""
-        self.cut = False
-        """The file was truncated, and not synced since."""
         self.file: File | None = None
         self.recent = False
-        self.pinned = 0
+        self.pinned = self.saving = 0
+        """Users of the file off the loop, and writes of the index that are under way there."""
+        self.gone = False
+        """It is in use no more: nothing is to be written under its name."""
         self.created_ms = 0
         self.first_timestamp: int | None = None
         self.max_timestamp = -1
@@ -113,13 +113,15 @@ class SegmentFile:
         return file
 
     def close_file(self) -> None:
-        """Give back the file, and the index's memory once it is on disk."""
-        with suppress(OSError):  # an index is never a truth: what is missing on disk is made again from the log
-            self.save_index()
+        """Give back the file, and the index's memory once it is on disk: here nothing is written, for it is another
+        file's user, of another log perhaps, who has this one closed."""
         file, self.file = self.file, None
         if file is not None and not self.pinned:  # whoever pinned it is using the file, and closes it (``flush.py``)
             file.close()
-        self.kept_index = None
+        if self.kept_index is not None and self.kept_index.is_dirty:
+            self.folder.dir.unsaved[self] = None
+        else:
+            self.kept_index = None
 
     def close(self) -> None:
         """Save the index and close; OSError when the index cannot be written."""
@@ -130,12 +132,17 @@ class SegmentFile:
     def remove(self) -> None:
         """Close and delete the files, now."""
         self.drop()
+        self.remove_files()
+
+    def remove_files(self) -> None:
+        """Delete the files of a segment that is in use no more, on any thread."""
         # The log last: a crash leaves a segment without index, not the reverse.
         for kind in (INDEX, TIME_INDEX, TXN_INDEX, LOG):
             self.folder.remove(self.path(kind))
 
     def drop(self) -> None:
         """Close without saving: the files are about to be renamed or removed."""
+        self.gone = True
         self.kept_index = Index()
         self.folder.dir.files.closed(self)
         self.close_file()

@@ -42,7 +42,7 @@ def sort_out(
 
     ``topics`` are the topic ids that the metadata knows, ``assigned`` tells the topic id of a partition of this broker.
     """
-    left = leave_alone(dirs, topics)
+    left = leave_alone(dirs, topics, now_ms)
     told = []
     if left:
         told.append(
@@ -66,12 +66,14 @@ def sort_out(
     return told
 
 
-def leave_alone(dirs: LoadedDirectories, topics: Collection[bytes]) -> list[TopicPartition]:
-    """Take every log out of use and leave its folder as it is, if the metadata knows no topic at all; which."""
+def leave_alone(dirs: LoadedDirectories, topics: Collection[bytes], now_ms: int) -> list[TopicPartition]:
+    """Take every log out of use and leave its folder as it is, if the metadata knows no topic at all; which. Of several
+    logs of one name the others are set aside: a new log would be made in a folder that is there."""
     if topics:
         return []
     left = list(dirs.logs)
     for partition in left:
+        dirs.choose(partition, dirs.logs[partition].topic_id, now_ms)
         log = dirs.logs[partition]
         dirs.left_alone.add(partition)
         with suppress(LogError):
@@ -105,7 +107,9 @@ def remove_strays(
     """
     strays = []
     for partition in list(dirs.logs) if among is None else among:
-        log, topic_id = dirs.logs[partition], wanted.get(partition)
+        topic_id = wanted.get(partition)
+        dirs.choose(partition, topic_id, now_ms)
+        log = dirs.logs[partition]
         if topic_id is None:
             strays.append(partition)
         elif log.topic_id == topic_id:

@@ -14,8 +14,8 @@ from moldau.ports import Disk
 from moldau.storage.compaction import KINDS, Compacted, Compaction
 from moldau.storage.errors import DirOffline
 from moldau.storage.names import CLEANED, SWAP, offset_name
-from moldau.storage.retention import doom
 from moldau.storage.segment import Segment
+from moldau.storage.taken import doom
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
@@ -64,7 +64,7 @@ class Swap:
         """Whether the log still holds all that is replaced."""
         segments = self._log.segments
         at = self._log.segment_at(self._base)
-        return segments[at : at + len(self._old)] == self._old
+        return segments[at : at + len(self._old)] == self._old and not any(old.saving for old in self._old)
 
     def begin(self) -> None:
         """Announce the replacement: a start after a crash finishes it, once this is durable."""

@@ -2,7 +2,8 @@
 
 Beside each segment that holds an abort marker there is such a file, in Apache Kafka's format. A producer snapshot at an
 offset says that the files are right below it; what ended above it is found again in the log, with the producers' state
-(``producers.py``). The files are written before each snapshot. One that is damaged costs a look through the log.
+(``producers.py``). The files are written before each snapshot (``closing.py``). One that is damaged costs a look
+through the log.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from struct import Struct
 
 from moldau.storage.aborted import Aborted
+from moldau.storage.closing import Closing
 from moldau.storage.errors import BrokenFile
 from moldau.storage.folder import Folder
 from moldau.storage.log_state import LogState
@@ -20,6 +22,8 @@ from moldau.storage.producer_state import follow
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
+SNAPSHOTS_KEPT = 2
+"""Of snapshots that wait to be written."""
 _ENTRY = Struct(">hqqqq")
 
 
@@ -69,30 +73,47 @@ def aborted_within(log: LogState, start: int, end: int) -> list[Aborted]:
     return found
 
 
-def save_aborted(log: LogState) -> None:
-    """Have the files say what ended since they were last written, durably. OSError."""
-    producers = log.producers
-    disk = log.dir.disk
+def ended_within(log: LogState, start: int, end: int) -> list[Aborted]:
+    """Those whose markers stand between two offsets."""
+    found = []
+    for entries in _parts(log):
+        first, last = (bisect_left(entries, at, key=lambda entry: entry.last_offset) for at in (start, end))
+        found += entries[first:last]
+    return found
+
+
+def take_closing(log: LogState, producers: Producers) -> Closing:
+    """What is to be written of the log as it is now; from here on it counts as saved. LogError."""
+    end = log.log_end_offset
+    aborted = []
     for number in range(log.segment_at(producers.aborted_saved), len(log.segments)):
-        segment = log.segments[number]
-        path = segment.path(TXN_INDEX)
-        is_there = disk.exists(path)
-        if not is_there and not producers.aborted:
-            continue
-        below = log.bases[number + 1] if number + 1 < len(log.bases) else log.log_end_offset
-        data = pack([entry for entry in all_aborted(log) if segment.base_offset <= entry.last_offset < below])
-        if data:
-            file = log.folder.open(path, create=True)
-            try:
-                file.truncate(0)
-                file.pwrite((data,), 0)
-                file.sync()
-            finally:
-                file.close()
-            log.folder.names.touch()
-        elif is_there:
-            log.folder.remove(path)
-    producers.aborted_saved = log.log_end_offset
+        below = log.bases[number + 1] if number + 1 < len(log.bases) else end
+        aborted.append((log.segments[number], pack(ended_within(log, log.bases[number], below))))
+    snapshot = None
+    if end and producers.snapshot_offset != end:
+        producers.end_offset = producers.snapshot_offset = end
+        snapshot = producers.snapshot()
+    closing = Closing(end, tuple(aborted), snapshot, producers.aborted_saved)
+    producers.aborted_saved = end
+    log.folder.names.touch()
+    return closing
+
+
+def take_roll(log: LogState, producers: Producers) -> None:
+    """Have what is known at a roll written with the next flush. Of the snapshots that wait only the newest are kept: as
+    long as a disk hangs there is no flush, and each may be megabytes."""
+    log.closings.append(take_closing(log, producers))
+    for number, closing in enumerate(log.closings[:-SNAPSHOTS_KEPT]):
+        log.closings[number] = closing._replace(snapshot=None)
+
+
+def forget_above(log: LogState, offset: int) -> None:
+    """The log was cut at ``offset``: what was to be written of what went is not."""
+    if log.known_producers is not None:
+        for closing in log.closings:
+            if closing.offset > offset:
+                log.known_producers.aborted_saved = min(log.known_producers.aborted_saved, closing.saved_before)
+    log.closings = [closing for closing in log.closings if closing.offset <= offset]
 
 
 def aborted_on_disk(folder: Folder, names: list[str], segments: Sequence[Segment], up_to: int) -> list[Aborted]:

@@ -1,4 +1,4 @@
-"""Cutting a log back: what goes from its segments, snapshots and marks, and in which order a crash may find it.
+"""Cutting a log back: what goes from its segments, snapshots and marks, at once in memory, in its files by ``cuts.py``.
 
 ``log.py`` decides whether there is anything to cut. Read next: ``recovery.py`` for what a restart makes of half of it.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from moldau.storage.cuts import Cut, do
 from moldau.storage.log_state import LogState
-from moldau.storage.producer_state import drop_snapshots, follow, newest_snapshot, recall
+from moldau.storage.producer_state import follow, newest_snapshot, recall
 from moldau.storage.producers import Producers
-from moldau.storage.restarted import mark_restarted
 from moldau.storage.segment import Segment
 from moldau.storage.segment_file import UNBOUNDED
-from moldau.storage.transactions import all_aborted
+from moldau.storage.transactions import all_aborted, forget_above
 
 
 def truncate(log: LogState, offset: int) -> None:
@@ -25,19 +25,16 @@ def truncate(log: LogState, offset: int) -> None:
     with log.dir.watch:
         if log.swap is not None:
             log.swap.undo()
-        if offset < log.log_start_offset:
-            _mark(log)
-        if log.active.base_offset > offset:
-            while log.segments[-1].base_offset > offset:
-                log.segments.pop().remove()
-                log.bases.pop()
-            # Before the cut: a removal that a power cut undoes would leave a gap behind it.
-            log.folder.disk.sync_dir(log.folder.path)
+        marked = offset < log.log_start_offset and _mark(log)
+        gone = []
+        while log.segments[-1].base_offset > offset:
+            gone.append(_pop(log))
+            log.bases.pop()
         log.active = log.segments[-1]
         log.active.below = UNBOUNDED
         log.log_start_offset = min(log.log_start_offset, offset)
         cut = log.active.truncate(offset)
-        drop_snapshots(log.folder, above=cut)
+        log.cuts.append(Cut(gone, log.active, cut, log.taken, marked=marked))
     if cut < log.log_start_offset:
         # The start lies inside the batch that went. A restart must not find a log that ends below its start.
         restart_at(log, log.log_start_offset, log.log_start_offset)
@@ -46,19 +43,21 @@ def truncate(log: LogState, offset: int) -> None:
     offset = cut
     log.changed = True
     log.truncations += 1
+    log.folder.generation += 1
     log.log_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)
     log.flush_wanted, log.held_from = min(log.flush_wanted, offset), min(log.held_from, offset)
     log.high_watermark = min(log.high_watermark, offset)
     log.cleaned_to = min(log.cleaned_to, log.active.base_offset)
     log.epochs_changed |= log.epochs.truncate_from_end(offset)
+    forget_above(log, offset)
     _keep_aborted(log, offset)
     if log.known_producers is None or len(log.known_producers) or log.known_producers.aborted:
         log.known_producers = None
         log.dir.producers_cut(log)
     else:
         log.known_producers.end_offset = offset  # nobody was known, and nobody is
-    _check_recovery_point(log)
+    _carry_out(log)
 
 
 def _keep_aborted(log: LogState, offset: int) -> None:
@@ -72,18 +71,17 @@ def restart_at(log: LogState, offset: int, start: int) -> None:
     with log.dir.watch:
         if log.swap is not None:
             log.swap.undo()
-        if not offset <= start == log.log_start_offset:
-            _mark(log)
+        marked = not offset <= start == log.log_start_offset and _mark(log)
+        gone = []
         while log.segments:  # from the end: what a crash leaves is always a log without gaps
-            log.segments.pop().remove()
-        drop_snapshots(log.folder, above=-1)
+            gone.append(_pop(log))
         log.active = Segment(log.folder, offset)
-        log.active.open(create=True)
-    log.folder.names.touch()
+        log.cuts.append(Cut(gone, log.active, None, log.taken, marked=marked))
     log.segments.append(log.active)
     log.bases = [offset]
     log.changed = True
     log.truncations += 1
+    log.folder.generation += 1
     log.log_end_offset = offset
     log.log_start_offset = start
     log.high_watermark = max(offset, start)
@@ -92,21 +90,62 @@ def restart_at(log: LogState, offset: int, start: int) -> None:
     log.cleaned_to = -1
     log.known_producers = Producers(offset)
     log.kept_aborted = []
-    _check_recovery_point(log)
+    log.closings = []
+    _carry_out(log)
 
 
-def _check_recovery_point(log: LogState) -> None:
-    """Have what the checkpoint says of the log written, if it is too much now."""
-    if log.awaits_checkpoint:
-        assert log.dir.on_checkpoint_wanted is not None
+def _pop(log: LogState) -> Segment:
+    """The last segment, which is in use no more."""
+    segment = log.segments.pop()
+    segment.drop()
+    return segment
+
+
+def _carry_out(log: LogState) -> None:
+    """Have the files cut, and what the checkpoint says of the log written, if it is too much now."""
+    if log.dir.on_checkpoint_wanted is not None:
         log.dir.on_checkpoint_wanted(log)
+    else:
+        with log.dir.watch:
+            finish(log)
 
 
-def _mark(log: LogState) -> None:
-    """Say that what the checkpoint has of the log is outdated, before the log is so."""
-    if not log.restarted and log.dir.starts.may_hold(log.partition):
-        mark_restarted(log.folder)
-        log.restarted = True
+class Cutting:
+    """All cuts of a log that wait, in a form that a worker thread can run; an error is kept."""
+
+    __slots__ = ("_cuts", "_folder", "error")
+
+    def __init__(self, log: LogState) -> None:
+        self._folder, self._cuts = log.folder, list(log.cuts)
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Do what was not done yet, in order."""
+        try:
+            do(self._folder, self._cuts)
+        except OSError as error:
+            self.error = error
+
+
+def settle(log: LogState) -> None:
+    """Some of the log's cuts may be done."""
+    if log.cuts:
+        log.cuts = [cut for cut in log.cuts if not cut.done]
+        log.folder.names.touch()
+
+
+def finish(log: LogState) -> None:
+    """Do all cuts of a log here and now, or wait for whoever is doing them. OSError."""
+    do(log.folder, log.cuts)
+    settle(log)
+
+
+def _mark(log: LogState) -> bool:
+    """Whether the files are to say that what the checkpoint has of the log is outdated, before they are so."""
+    if log.restarted or not log.dir.starts.may_hold(log.partition):
+        return False
+    log.restarted = True
+    return True
 
 
 def restore(log: LogState) -> Generator[None, None, None]:

@@ -83,6 +83,9 @@ class FaultyFile:
         self._disk.step("truncate", self._path)
         self._change(size, None)
 
+    def keep_lent(self, size: int) -> None:
+        assert self._open
+
     def sync(self) -> None:
         assert self._open
         self._disk.step("sync", self._path)

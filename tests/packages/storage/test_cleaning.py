@@ -93,6 +93,59 @@ def test_segments_go_when_their_newest_record_is_too_old() -> None:
     assert not any(name.endswith(".deleted") for name in dirs.disk.list_dir("/d/t-0"))
 
 
+def start_over_while_segments_are_to_be_renamed(disk: FaultyDisk) -> tuple[LogDirs, Log]:
+    """Retention has taken the first segments, no worker has renamed them yet, and the log begins again at the second's
+    offset: its file has that one's name."""
+    config = LogConfig(internal_segment_bytes=1000, retention_ms=100, file_delete_delay_ms=0)
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: config)
+    log = dirs.create(P, TOPIC_ID, config)
+    log.dir.renames_later = True
+    for number in range(12):
+        log.append_leader(batch(3, timestamp=number * 10), 0, 0)
+    log.high_watermark = log.log_end_offset
+    log.flush()
+    dirs.checkpoint()
+    bases = list(log.bases)
+    assert dirs.retention_pass(190) > 0
+    assert log.bases[0] > bases[1]
+    assert log.taken
+    assert all(disk.exists(f"/d/{P}/{base:020}.log") for base in bases), "nobody has renamed them"
+    log.truncate_fully_at(bases[1])
+    log.append_leader(batch(3, timestamp=180), 1, 0)
+    log.flush()
+    taken, log.dir.taken = log.dir.taken, []
+    for one in taken:
+        one.run()
+        assert one.end()
+    dirs.deletion_pass(1000)
+    return dirs, log
+
+
+def test_a_log_that_starts_over_keeps_its_file_when_segments_of_that_name_are_renamed_later() -> None:
+    disk = FaultyDisk()
+    dirs, log = start_over_while_segments_are_to_be_renamed(disk)
+    assert not log.taken
+    (base,) = log.bases
+    assert offsets(log) == [base]
+    assert [name for name in disk.list_dir(f"/d/{P}") if ".log" in name] == [f"{base:020}.log"]
+    dirs.close()
+    assert offsets(reopen(disk, LogConfig())[1]) == [base]
+
+
+def test_a_kill_at_any_step_between_leaves_a_log_that_is_loaded() -> None:
+    whole = FaultyDisk()
+    start_over_while_segments_are_to_be_renamed(whole)
+    for step in range(whole.steps):
+        disk = FaultyDisk(crash_at=step)
+        with contextlib.suppress(Crash):
+            start_over_while_segments_are_to_be_renamed(disk)
+        dirs = LogDirs(disk.process_killed(), ["/d"])
+        dirs.load(lambda _: LogConfig())
+        assert not dirs.unusable, f"step {step}"
+        assert P not in dirs.logs or all(dirs.logs[P].read(at, 1) for at in offsets(dirs.logs[P])), f"step {step}"
+
+
 def test_an_expired_log_is_emptied_and_keeps_its_end() -> None:
     dirs, log = begin(LogConfig(internal_segment_bytes=1000, retention_ms=100))
     for _ in range(20):

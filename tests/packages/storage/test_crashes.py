@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from moldau.model import Code, TopicPartition
-from moldau.storage import DirOffline, DiskFull, Log, LogConfig, LogDirs
+from moldau.storage import DirOffline, DiskFull, Log, LogConfig, LogDirs, LogError, truncation
+from moldau.storage.flush import Flush
 from moldau.storage.producer_state import load_producers
 from moldau.storage.reader import epochs_of
+from moldau.storage.truncation import Cutting, settle
 from moldau.wire.batch import headers
 from tests.packages.storage.faulty_disk import Crash, FaultyDisk
 from tests.packages.storage.test_log import TOPIC_ID, P, batch, check_files
@@ -119,7 +123,10 @@ def check(disk: FaultyDisk, life: Life, *, whole: bool = False) -> None:
     check_files(log)
     next_one = log.append_leader(batch(2, size=10), 9, 0)
     assert next_one.first_offset == offset
-    assert log.read(next_one.first_offset, 1 << 20)
+    most = max(version[-1][0] if version else 0 for version in versions)
+    while log.log_end_offset <= most + 4:  # beyond where segments began that the start removed
+        log.append_leader(batch(2, size=10), 9, 0)
+    assert all(log.read(at, 1) for at in range(log.log_start_offset, log.log_end_offset))
 
 
 def steps() -> int:
@@ -170,6 +177,31 @@ def test_a_power_cut_at_any_step_leaves_a_prefix_that_holds_every_flush(seed: in
         check(disk.power_cut(seed * 10_000 + step), life)
 
 
+def test_a_log_whose_last_segments_a_start_removed_is_read_beyond_where_they_began() -> None:
+    """Only the records that follow the cut say which offsets the segment before it holds."""
+    disk = FaultyDisk()
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log, life = dirs.create(P, TOPIC_ID, CONFIG), Life()
+    dirs.checkpoint()
+    for _ in range(12):
+        life.append(log, 0)
+    assert len(log.segments) == 4
+    left = disk.process_killed()
+    torn, gone = left.names[log.segments[0].path()], log.bases[1]
+    assert torn is not None
+    del torn.data[-10:]
+    dirs = LogDirs(left, ["/d"])
+    dirs.load(lambda _: LogConfig(internal_segment_bytes=1 << 20))
+    log = dirs.logs[P]
+    assert log.bases == [0]
+    assert log.log_end_offset < gone
+    for _ in range(6):
+        log.append_leader(batch(2, size=150), 1, 0)
+    assert log.log_end_offset > gone
+    assert all(log.read(offset, 1) for offset in range(log.log_end_offset))
+
+
 def test_an_io_error_at_any_step_takes_the_directory_offline_and_a_restart_finds_a_prefix() -> None:
     for step in range(STEPS):
         disk, life = FaultyDisk(fail_at=step, error=errno.EIO), Life()
@@ -184,3 +216,134 @@ def test_a_full_disk_at_any_step_leaves_no_partial_batch() -> None:
         with contextlib.suppress(DirOffline, DiskFull, KeyError):
             live(disk, life)
         check(disk.process_killed(), life)
+
+
+def live_with_workers(disk: FaultyDisk, life: Life) -> None:
+    """Cuts of which the files hear later, as in a broker: checkpoints, flushes and a stop come in between."""
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    waiting: list[Log] = []
+    dirs.dirs[0].on_checkpoint_wanted = waiting.append
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    for number in range(9):
+        life.append(log, number // 3)
+    life.flush(log)
+    dirs.checkpoint()
+    for _ in range(3):
+        life.append(log, 3)
+    begun = log.begin_flush()
+    life.truncate(log, 10)
+    assert waiting == [log]
+    assert begun is not None
+    begun.run()  # as a worker that began before the cut
+    log.end_flush(begun)
+    dirs.checkpoint()
+    cutting = Cutting(log)
+    cutting.run()
+    settle(log)
+    assert cutting.error is None
+    dirs.checkpoint()
+    for _ in range(6):
+        life.append(log, 5)
+    life.flush(log)
+    life.truncate(log, 4)
+    life.append(log, 6)  # as who leads at once
+    life.truncate(log, 2)
+    dirs.close()
+    life.flushed = log.log_end_offset
+
+
+def steps_with_workers() -> int:
+    disk = FaultyDisk()
+    live_with_workers(disk, Life())
+    return disk.steps
+
+
+@pytest.mark.parametrize("seed", [-1, 0, 1, 2])
+def test_a_crash_at_any_step_of_a_life_in_which_files_are_cut_later_leaves_a_prefix(seed: int) -> None:
+    for step in range(steps_with_workers()):
+        disk, life = FaultyDisk(crash_at=step), Life()
+        with contextlib.suppress(Crash):
+            live_with_workers(disk, life)
+        check(disk.process_killed() if seed < 0 else disk.power_cut(seed * 10_000 + step), life)
+
+
+def appended_to_before_its_files_are_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(truncation, "finish", lambda log: None)
+
+
+def flushed_in_its_last_segment_alone(patch: pytest.MonkeyPatch) -> None:
+    begun = Flush.__init__
+    patch.setattr(Flush, "__init__", lambda self, folder, some, *more: begun(self, folder, some[-1:], *more))
+
+
+def written_to_where_the_next_segment_begins(patch: pytest.MonkeyPatch) -> None:
+    """The batch that a roll makes room for goes into the segment that is closed."""
+
+    def roll(log: Log, base_offset: int | None = None, now_ms: int = 0) -> None:
+        old = log.active
+        begun(log, base_offset, now_ms)
+        new, log.active = log.active, old
+        late.append((log, new))
+
+    def append(log: Log, *more: Any) -> None:
+        written(log, *more)
+        while late:
+            rolled, new = late.pop()
+            rolled.active = new
+
+    late: list[tuple[Log, Any]] = []
+    begun, written = Log.roll, Log._write
+    patch.setattr(Log, "roll", roll)
+    patch.setattr(Log, "_write", append)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        appended_to_before_its_files_are_cut,
+        flushed_in_its_last_segment_alone,
+        written_to_where_the_next_segment_begins,
+    ],
+    ids=lambda mistake: str(mistake.__name__),
+)
+def test_a_log_whose_files_do_not_follow_it_in_order_is_found_after_a_crash(
+    mistake: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known mistakes, put back in: the crashes above tell each of them."""
+    mistake(monkeypatch)
+    for seed in range(-1, 3):
+        for step in range(300):
+            disk, life = FaultyDisk(crash_at=step), Life()
+            try:
+                with contextlib.suppress(Crash):
+                    live_with_workers(disk, life)
+                check(disk.process_killed() if seed < 0 else disk.power_cut(seed * 10_000 + step), life)
+            except (AssertionError, LogError):
+                return
+    pytest.fail("no crash shows it")
+
+
+def test_a_torn_batch_does_not_pass_for_one_that_compaction_has_left() -> None:
+    """Its count may be zeros: the segment before it lost its records, and nothing after it may be served."""
+    disk = FaultyDisk()
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    for number in range(5):
+        log.append_leader(batch(2, size=150), number // 3, 0)
+        if number == 1:
+            log.roll()
+    dirs.checkpoint()
+    log.flush()
+    first, second = (disk.names[segment.path()] for segment in log.segments)
+    assert first is not None
+    assert second is not None
+    first.data.clear()
+    size = len(second.data) // 3
+    second.data[size + 57 : 2 * size] = bytes(size - 57)
+    again = LogDirs(disk.process_killed(), ["/d"])
+    again.load(lambda _: CONFIG)
+    log = again.logs[P]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert len(log.segments) == 1

@@ -95,6 +95,10 @@ def test_a_log_moves_with_its_records_epochs_producers_and_marks() -> None:
     assert not disk.exists(f"/a/{P}")
     append(now, 8)
     check_files(now)
+    assert dirs.deletion_pass(10**9) == 0, "a power cut might undo the rename that took its place"
+    for sync in dirs.name_syncs_due():
+        sync.run()
+        sync.settle()
     assert dirs.deletion_pass(10**9) == 1
     assert disk.list_dir("/a") == [name for name in disk.list_dir("/a") if not name.startswith(P.topic)]
     dirs.close()
@@ -205,7 +209,7 @@ def test_ended_at_any_step_the_log_is_whole_in_exactly_one_directory(power: bool
                 if told == 2:
                     sure = content(log)
         if power:
-            disk.power_cut(at)
+            disk = disk.power_cut(at)
         disk.crash_at = -1
         dirs = start(disk)
         found = dirs.logs.get(P)

@@ -14,7 +14,7 @@ from moldau.storage import CorruptLog, Log, LogConfig, LogDirs, LogError
 from moldau.storage.checkpoints import format_offsets, parse_offsets
 from moldau.storage.names import LOG_STARTS, RECOVERY_POINTS
 from tests.packages.storage.faulty_disk import Crash, FaultyDisk
-from tests.packages.storage.test_damage import NOW_MS, World, read
+from tests.packages.storage.test_damage import NOW_MS, read, stopped
 from tests.packages.storage.test_log import TOPIC_ID, P, batch
 
 SMALL = LogConfig(internal_segment_bytes=700, index_interval_bytes=100, retention_ms=-1, file_delete_delay_ms=0)
@@ -26,18 +26,6 @@ def remove(data: Path, *numbers: int) -> None:
     for number in numbers:
         for file in data.glob(f"t-0/{logs[number].stem}.*"):
             file.unlink()
-
-
-def stopped(path: Path, *, clean: bool = True) -> World:
-    world = World(path)
-    world.fill()
-    for log in world.dirs.logs.values():
-        log.flush()
-    world.dirs.checkpoint()
-    if clean:
-        world.dirs.close()
-    world.told.clear()
-    return world
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -234,10 +222,11 @@ LIVES = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["", "files cut after a checkpoint"])
 @pytest.mark.parametrize("power", [True, False])
 @pytest.mark.parametrize("live", LIVES)
 def test_no_crash_leaves_a_log_that_looks_as_if_it_had_lost_its_beginning(
-    live: Callable[[LogDirs, Log], None], power: bool
+    live: Callable[[LogDirs, Log], None], power: bool, later: bool
 ) -> None:
     """The start is on the disk before the segments below it go; a log that starts over says so before it does."""
     crash_at = 0
@@ -253,6 +242,8 @@ def test_no_crash_leaves_a_log_that_looks_as_if_it_had_lost_its_beginning(
         dirs.checkpoint()
         begun = disk.steps
         disk.crash_at = begun + crash_at
+        if later:
+            dirs.dirs[0].on_checkpoint_wanted = lambda _, dirs=dirs: dirs.checkpoint()  # type: ignore[misc]
         try:
             live(dirs, log)
             dirs.checkpoint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
 from moldau.storage.cleanable import LONG_MAX
 from moldau.storage.compaction import plan
+from moldau.storage.compactions import RETRY_MAX_MS
 from moldau.wire.batch import build, headers, payload
 from moldau.wire.crc import crc32c
-from tests.packages.storage.faulty_disk import FaultyDisk
+from tests.packages.storage.faulty_disk import FaultyDisk, FaultyFile
 from tests.packages.storage.test_cleaning import COMPACT, begin, put_in_place, read_all, settle, write
 from tests.packages.storage.test_log import TOPIC_ID, P
 
@@ -147,6 +149,66 @@ def test_an_uncleanable_log_is_tried_again_after_its_setting_or_its_leader_has_c
     dirs.compaction_pass(0)
     assert not dirs.compactions.uncleanable
     assert log.cleaned_to == log.active.base_offset
+
+
+class RefusingDisk(FaultyDisk):
+    """Opens no file whose path has ``refused`` in it; counts the attempts."""
+
+    refused = ""
+    refusal = errno.EACCES
+    attempts = 0
+
+    def open(self, path: str, *, create: bool = False) -> FaultyFile:
+        if self.refused and self.refused in path:
+            self.attempts += 1
+            raise OSError(self.refusal, os.strerror(self.refusal), path)
+        return super().open(path, create=create)
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EIO])
+def test_a_log_that_was_refused_is_tried_again_after_pauses_that_double(error: int) -> None:
+    disk = RefusingDisk()
+    dirs, said = dirty(disk)
+    log = dirs.logs[P]
+    for segment in log.segments:
+        segment.close()
+    disk.refused, disk.refusal = FIRST, error
+    tried_s = []
+    for second in range(200):
+        before = disk.attempts
+        for _ in dirs.logs:
+            dirs.compaction_pass(1000 * second)
+        if disk.attempts > before:
+            tried_s.append(second)
+    assert tried_s == [0, 15, 45, 105]
+    assert len(said) == 1, "the same reason is told once"
+    assert FIRST in said[0]
+    assert dirs.compactions.counts()["/d"][0] == 1
+    assert dirs.logs[OTHER].cleaned_to == dirs.logs[OTHER].active.base_offset
+    disk.refused = ""
+    dirs.compaction_pass(1000 * 224)
+    assert log.cleaned_to == -1
+    dirs.compaction_pass(1000 * 225)
+    assert log.cleaned_to == log.active.base_offset
+    assert dirs.compactions.counts()["/d"] == (0, 0)
+    assert dirs.offline == []
+
+
+def test_the_pause_before_a_refused_log_is_tried_again_has_a_bound_and_a_clock_set_back_ends_it() -> None:
+    disk = RefusingDisk()
+    dirs, _ = dirty(disk)
+    for segment in dirs.logs[P].segments:
+        segment.close()
+    disk.refused = FIRST
+    now_ms = 0
+    for _ in range(20):
+        for _ in dirs.logs:
+            dirs.compaction_pass(now_ms)
+        now_ms += dirs.compactions.uncleanable[P].pause_ms
+    assert dirs.compactions.uncleanable[P].pause_ms == RETRY_MAX_MS
+    disk.refused = ""
+    dirs.compaction_pass(5)
+    assert not dirs.compactions.uncleanable
 
 
 def test_uncleanable_logs_are_counted_by_directory() -> None:
