@@ -106,12 +106,13 @@ class TakeStock:
 class RemainingPartitions:
     """Part of a decision that concerns many partitions: bring the next ``keys``, from number ``at`` on, into line, as
     if brokers ``leaving``, each (id, epoch), were gone; when it is through, decide ``then``. ``lost_tail``: as after an
-    unclean shutdown (KIP-966)."""
+    unclean shutdown (KIP-966). ``shutting_down``: they are there still, in a controlled shutdown."""
 
     keys: tuple[Key, ...]
     at: int = 0
     leaving: tuple[tuple[int, int], ...] = ()
     lost_tail: bool = False
+    shutting_down: bool = False
     then: object = None
 
     @property
@@ -158,9 +159,11 @@ class CreateTopics:
 
 @value(kw_only=True)
 class DeleteTopics:
-    """Topics by name or id; each item has exactly one of them."""
+    """Topics by name or id; each item has exactly one of them. ``deleted``: ids of topics whose replicas are deleted,
+    which in ZooKeeper mode comes first (TD-2)."""
 
     topics: tuple[str | bytes, ...]
+    deleted: frozenset[bytes] = frozenset()
 
 
 @value(kw_only=True)

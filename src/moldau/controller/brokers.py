@@ -173,14 +173,14 @@ def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
         records = failures.fence(view, [broker.id])
         reply = _leaving(caught_up) if ask.want_shut_down else _standing(caught_up, fenced=True)
     elif ask.want_shut_down and not broker.in_controlled_shutdown:
-        then = parts.departure(view, [broker.id], ask)
+        then = parts.shutdown(view, broker.id, ask)
         if then is None:
             records = failures.begin_shutdown(view, broker.id)
             session = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
             reply = _standing(caught_up, fenced=False, shutting_down=True)
     elif broker.in_controlled_shutdown:
         # A reassignment may have given it a lead since; it is on its way out all the same.
-        records = failures.leave(view, frozenset({broker.id}))
+        records = failures.hand_over(view, broker.id)
     begun = not view.parts_done and parts.under_way(view, [broker.id])
     if ask.offline_log_dirs and not records and then is None and not begun:
         lost = frozenset(ask.offline_log_dirs).intersection(broker.log_dirs)
@@ -215,7 +215,7 @@ def _may_go(view: DecisionContext, broker: Broker, session: Session) -> bool:
 
     What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).
     """
-    if view.image.index.led.get(broker.id):
+    if failures.still_led(view, broker.id):
         return False
     if not broker.in_controlled_shutdown:
         return True

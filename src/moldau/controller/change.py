@@ -12,7 +12,18 @@ from enum import Enum
 from typing import Any
 
 from moldau.controller.facts import DecisionContext
-from moldau.controller.selectors import Candidates, Election, elect
+from moldau.controller.selectors import (
+    Candidates,
+    Election,
+    Live,
+    Refusal,
+    elect,
+    elect_for_shutdown,
+    elect_offline,
+    elect_preferred,
+    elect_reassigned,
+    no_op,
+)
 from moldau.image.partition import NO_LEADER, Partition, Recovery
 from moldau.model.named import NamedTuple
 from moldau.wire.records.metadata import PartitionChangeRecord
@@ -54,7 +65,7 @@ class LeaderEligibility:
     out once (``shapes``).
     """
 
-    __slots__ = ("_active", "arriving", "leaving", "lost_tail", "shapes", "view")
+    __slots__ = ("_active", "arriving", "leaving", "lost_tail", "shapes", "shutting_down", "view")
 
     def __init__(
         self,
@@ -63,12 +74,15 @@ class LeaderEligibility:
         leaving: frozenset[int] = frozenset(),
         arriving: frozenset[int] = frozenset(),
         lost_tail: frozenset[int] = frozenset(),
+        shutting_down: bool = False,
     ) -> None:
-        """``lost_tail``: brokers back from an unclean shutdown, whose last records may be gone (KIP-966)."""
+        """``lost_tail``: brokers back from an unclean shutdown, whose last records may be gone (KIP-966).
+        ``shutting_down``: who is leaving is there still, in a controlled shutdown."""
         self.view = view
         self.leaving = leaving
         self.arriving = arriving
         self.lost_tail = lost_tail
+        self.shutting_down = shutting_down
         self._active: dict[int, bool] = {}
         self.shapes: dict[tuple[Any, ...], Shape | None] = {}
         """Everything that a change is made from -> what it changes."""
@@ -77,7 +91,13 @@ class LeaderEligibility:
         """The same in another look at the world: this one, where it is the look that this one has."""
         if view is self.view:
             return self
-        return LeaderEligibility(view, leaving=self.leaving, arriving=self.arriving, lost_tail=self.lost_tail)
+        return LeaderEligibility(
+            view,
+            leaving=self.leaving,
+            arriving=self.arriving,
+            lost_tail=self.lost_tail,
+            shutting_down=self.shutting_down,
+        )
 
     def active(self, broker_id: int) -> bool:
         known = self._active.get(broker_id)
@@ -87,12 +107,21 @@ class LeaderEligibility:
             self._active[broker_id] = known
         return known
 
-    def live(self, partition: Partition) -> Callable[[int], bool]:
+    def counts(self, partition: Partition, broker_id: int) -> bool:
+        """Whether a replica may be in the ISR: its broker is active, or leads the partition until another can."""
+        if self.active(broker_id):
+            return True
+        gone = broker_id in self.leaving or broker_id in self.lost_tail
+        return broker_id == partition.leader and not gone and self.view.leads_on(broker_id)
+
+    def live(self, partition: Partition) -> Live:
         """Whether a broker may lead this partition: active, and with the replica's directory online."""
         brokers = self.view.image.brokers
 
         def may_lead(broker_id: int) -> bool:
-            return self.active(broker_id) and brokers[broker_id].has_online_dir(partition.directory(broker_id))
+            return self.counts(partition, broker_id) and brokers[broker_id].has_online_dir(
+                partition.directory(broker_id)
+            )
 
         return may_lead
 
@@ -138,7 +167,11 @@ def _work_out(
     """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
     view = eligibility.view
     target = _wished(partition, wish)
-    active_isr = tuple(r for r in target.isr if eligibility.active(r))
+    if eligibility.shutting_down and view.settings.classic and partition.leader in eligibility.leaving:
+        live, leaving = eligibility.live(partition), eligibility.leaving
+        if isinstance(elect_for_shutdown(partition.replicas, partition.isr, live, leaving=leaving), Refusal):
+            return None  # it leads on: the broker asks again, and goes in the end all the same (CS-1)
+    active_isr = tuple(r for r in target.isr if eligibility.counts(partition, r))
     # An ISR of the dead is all we know without an ELR: it is kept, so that one of its members may lead on return.
     if active_isr or view.elr:
         target = target._replace(isr=active_isr)
@@ -150,7 +183,10 @@ def _work_out(
         target = _completed(target)
     target = _with_elr(partition, target, min_isr, eligibility.lost_tail)
     how = wish.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
-    target = _elected(partition, target, eligibility.live(partition), how)
+    if view.settings.classic:
+        target = _selected(partition, target, eligibility, how)
+    else:
+        target = _elected(partition, target, eligibility.live(partition), how)
     if target.leader != NO_LEADER:
         target = _completed(target)  # an unclean leader alone may be all that the move wanted
     if _suffices(target, min_isr):
@@ -158,8 +194,11 @@ def _work_out(
         target = target._replace(elr=()) if target.elr else target
     if view.elr and (target.last_known or target.leader == NO_LEADER):
         target = _with_last_known(partition, target)
-    bump = view.settings.epoch_for_each_change and _must_be_told(partition, target, wish)
-    return _difference(partition, target, _directories(partition, target.replicas, wish, view), bump=bump)
+    directories = _directories(partition, target.replicas, wish, view)
+    # Where states are znodes, a change of nothing else raises the partition epoch too, which the leader has to name.
+    placed = view.settings.classic and directories != partition.directories
+    bump = view.settings.epoch_for_each_change and (placed or _must_be_told(partition, target, wish))
+    return _difference(partition, target, directories, bump=bump)
 
 
 def _wished(partition: Partition, wish: DesiredState) -> _Target:
@@ -231,6 +270,43 @@ def _elected(partition: Partition, target: _Target, live: Callable[[int], bool],
         )
     elr = tuple(r for r in target.elr if r not in result.isr) if target.elr else ()
     return target._replace(leader=result.leader, isr=result.isr, elr=elr)
+
+
+def _selected(partition: Partition, target: _Target, eligibility: LeaderEligibility, how: ElectionMode) -> _Target:
+    """The target with the leader that Kafka's ZooKeeper controller chooses, by the selector for what happened."""
+    result = _select(partition, target, eligibility, how)
+    if isinstance(result, Refusal):
+        return target._replace(leader=NO_LEADER)
+    recovery = Recovery.RECOVERING.value if result.unclean else target.recovery
+    isr = result.isr
+    if result.leader != partition.leader:  # who wants to shut down was in the ISR as the leader only
+        isr = tuple(filter(eligibility.active, isr))
+    return target._replace(leader=result.leader, isr=isr, recovery=recovery)
+
+
+def _select(
+    partition: Partition, target: _Target, eligibility: LeaderEligibility, how: ElectionMode
+) -> Election | Refusal:
+    live, leader = eligibility.live(partition), partition.leader
+    if how is ElectionMode.PREFERRED:
+        result = elect_preferred(target.replicas, target.isr, live, current=leader)
+        if isinstance(result, Election):
+            return result
+    if leader in target.isr and live(leader):
+        return no_op(leader, target.isr)
+    if eligibility.shutting_down and leader in eligibility.leaving:
+        return elect_for_shutdown(target.replicas, target.isr, live, leaving=eligibility.leaving)
+    if leader != NO_LEADER and leader not in target.replicas:
+        result = elect_reassigned(target.replicas, target.isr, live)
+        if isinstance(result, Election):
+            return result
+    empty = () if target.replicas == partition.replicas and not partition.adding else _newcomers(partition, target)
+    return elect_offline(
+        [r for r in target.replicas if r in target.isr or r not in empty],
+        target.isr,
+        live,
+        unclean=how is ElectionMode.UNCLEAN,
+    )
 
 
 def _with_last_known(partition: Partition, target: _Target) -> _Target:

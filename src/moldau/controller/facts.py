@@ -64,12 +64,16 @@ class Settings:
     """What one znode can hold, where settings and assignments are written to znodes (jute.maxbuffer)."""
     epoch_for_each_change: bool = False
     """Whether a partition gets a new leader epoch when the controller takes a replica out of its ISR, and when a
-    reassignment begins, changes or ends. In ZooKeeper mode and during a migration: a broker of Apache Kafka ignores
-    LeaderAndIsr of the epoch that it has. It would keep the dead in the ISR, so that its acks=all producers wait for
-    ever (KAFKA-15109), and never let a replica that is added into it."""
+    reassignment begins, changes or ends; in ZooKeeper mode also when a replica's directory fails or is back. In
+    ZooKeeper mode and during a migration: a broker of Apache Kafka ignores LeaderAndIsr of the epoch that it has. It
+    would keep the dead in the ISR, so that its acks=all producers wait for ever (KAFKA-15109), never let a replica that
+    is added into it, and never change it again under a partition epoch that has passed."""
     deletions_wait: bool = False
     """Whether a topic is deleted only once none of its partitions moves and all its replicas are online (TD-1). In
     ZooKeeper mode: Kafka's ZooKeeper controller waits so, KRaft's deletes at once."""
+    classic: bool = False
+    """Whether leaders are chosen as by Kafka's ZooKeeper controller: by the selector for what happened, and a partition
+    that has no other leader keeps the one that wants to shut down (CS-1). In ZooKeeper mode; KRaft's takes it away."""
     partitions_at_once: int = 100
     """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 
@@ -192,6 +196,11 @@ class DecisionContext:
         """Whether an ask comes from a broker that is not, or no longer, registered under that epoch."""
         broker = self.image.brokers.get(broker_id)
         return broker is None or broker.epoch != epoch
+
+    def leads_on(self, broker_id: int) -> bool:
+        """Whether a broker goes on leading what nobody else can lead, although it wants to shut down (CS-1)."""
+        broker = self.image.brokers.get(broker_id)
+        return self.settings.classic and broker is not None and not broker.fenced
 
     def default_directory(self, broker_id: int) -> bytes:
         """Where a new replica goes: the broker's one directory, or undecided when it has several (KIP-858)."""

@@ -60,7 +60,23 @@ def mark_unfenced(view: DecisionContext, broker_id: int) -> BrokerRegistrationCh
 
 def begin_shutdown(view: DecisionContext, broker_id: int) -> list[Message]:
     """Records that put a broker into controlled shutdown: it leaves every ISR, and others lead."""
-    return [_mark(view, broker_id, leaving=True), *leave(view, frozenset({broker_id}))]
+    return [_mark(view, broker_id, leaving=True), *hand_over(view, broker_id)]
+
+
+def hand_over(view: DecisionContext, broker_id: int) -> list[Message]:
+    """Changes that take a broker in controlled shutdown out of ISRs and leads: of all partitions in KRaft mode, of
+    those that another can lead in ZooKeeper mode."""
+    gone = frozenset({broker_id})
+    return changes(LeaderEligibility(view, leaving=gone, shutting_down=True), concerned(view, gone))
+
+
+def still_led(view: DecisionContext, broker_id: int) -> list[Key]:
+    """Partitions that a broker in controlled shutdown has to hand over yet. In ZooKeeper mode those of which there is
+    one replica only are none: nobody can ever take them over (KafkaController.doControlledShutdown)."""
+    led = view.image.index.led.get(broker_id, {})
+    if not view.settings.classic:
+        return list(led)
+    return [key for key in led if len(view.image.at(key).replicas) > 1]
 
 
 def leave(view: DecisionContext, gone: frozenset[int]) -> list[Message]:

@@ -27,10 +27,14 @@ from moldau.wire.schema import Message
 
 METADATA_LEVEL = 25
 """metadata.version 4.0-IV3: what a new cluster begins with, so that Kafka 4.0 can join it."""
+OLDEST_LEVEL = 21
+"""metadata.version 3.9-IV0: what Kafka 3.9 formats. Its records are those of 23, but for what is of an ELR."""
+ELR_LEVEL = 23
+"""metadata.version 4.0-IV1: the first whose partitions can hold an ELR (KIP-966)."""
 NEWEST_LEVEL = 30
 """metadata.version 4.3-IV0: the newest whose records are all known here."""
 
-NEW_METADATA = frozenset({23, 30})
+NEW_METADATA = frozenset({ELR_LEVEL, 30})
 """Levels of metadata.version that brought metadata which a lower level cannot hold (ELR, KIP-966; cordoned directories,
 KIP-1066): once in force there is no way down, or brokers of Apache Kafka end at what they find."""
 
@@ -44,7 +48,7 @@ CARRIED: tuple[FeatureRange, ...] = (
 nothing of what they promise. So its controller lowers them where it is asked to, and raises none."""
 
 SUPPORTED: tuple[FeatureRange, ...] = (
-    FeatureRange(METADATA_VERSION, 23, NEWEST_LEVEL),  # 23 is the first that allows an ELR
+    FeatureRange(METADATA_VERSION, OLDEST_LEVEL, NEWEST_LEVEL),
     FeatureRange(ELR_FEATURE, 0, 1),
     *CARRIED,
 )
@@ -96,8 +100,11 @@ def update_features(view: DecisionContext, ask: UpdateFeatures) -> Decision:
     """Raise or lower levels, all or none: one refused update refuses the ask (KIP-584 v2)."""
     results = []
     records: list[Message] = []
+    proposed = {**view.image.features, **{update.feature: update.level for update in ask.updates}}
     for update in ask.updates:
         problem = _refusal(view, update)
+        if problem is FINE and update.feature == ELR_FEATURE and update.level:
+            problem = _needs_level(proposed.get(METADATA_VERSION, 0))
         results.append((update.feature, problem))
         if problem is FINE:
             records += _update(view, update)
@@ -178,6 +185,14 @@ def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
                 why = f"{kind} {node.id} does not support level {update.level} of {update.feature}."
                 return Problem(Code.INVALID_UPDATE_VERSION, why)
     return FINE
+
+
+def _needs_level(level: int) -> Problem:
+    """FINE where partitions can hold an ELR at a level of metadata.version."""
+    if level >= ELR_LEVEL:
+        return FINE
+    why = f"{ELR_FEATURE} could not be set to 1 because it depends on {METADATA_VERSION} level {ELR_LEVEL}"
+    return Problem(Code.INVALID_UPDATE_VERSION, why)
 
 
 def _supports(offered: FeatureRange | None, level: int) -> bool:

@@ -33,6 +33,9 @@ def alter_partition(view: DecisionContext, ask: AlterPartition) -> Decision:
             results.append(IsrResult(key=wish.key, code=code))
             continue
         partition = view.image.at(wish.key)
+        if wish.partition_epoch < partition.partition_epoch:
+            results.append(IsrResult(key=wish.key, code=Code.NONE, partition=partition))
+            continue
         isr = tuple(broker_id for broker_id, _ in wish.isr)
         topic = view.image.topics[wish.key[0]].name
         record = change(partition, topic, DesiredState(isr=isr, recovery=wish.recovery), eligibility)
@@ -64,12 +67,19 @@ def _refusal(view: DecisionContext, ask: AlterPartition, wish: IsrChange) -> Cod
     if ask.broker_id != partition.leader:
         return Code.INVALID_REQUEST
     if wish.partition_epoch < partition.partition_epoch:
-        return Code.INVALID_UPDATE_VERSION
+        return Code.NONE if _is_so_already(view, partition, wish) else Code.INVALID_UPDATE_VERSION
     if not _well_formed(partition, wish):
         return Code.INVALID_REQUEST
     if not all(_eligible(view, partition, *member) for member in wish.isr):
         return Code.INELIGIBLE_REPLICA if ask.version >= _BY_TOPIC_ID else Code.OPERATION_NOT_ATTEMPTED
     return Code.NONE
+
+
+def _is_so_already(view: DecisionContext, partition: Partition, wish: IsrChange) -> bool:
+    """Whether a leader asks for what it was given, and did not hear of it. In KRaft mode the log tells it; in ZooKeeper
+    mode a broker of Apache Kafka asks no more once it is refused, and no new leader epoch comes of its own wish."""
+    same = {id for id, _ in wish.isr} == set(partition.isr) and wish.recovery == partition.recovery
+    return view.settings.classic and same
 
 
 def _well_formed(partition: Partition, wish: IsrChange) -> bool:
@@ -88,6 +98,8 @@ def _eligible(view: DecisionContext, partition: Partition, broker_id: int, epoch
     """Active, the very incarnation that the leader saw fetch, for another one may have an empty disk (KIP-903); and
     with its directory online (KIP-858)."""
     broker = view.image.brokers.get(broker_id)
-    if broker is None or not broker.active or epoch not in (-1, broker.epoch):
+    if broker is None or epoch not in (-1, broker.epoch):
+        return False
+    if not broker.active and not (broker_id == partition.leader and view.leads_on(broker_id)):
         return False
     return broker.has_online_dir(partition.directory(broker_id))

@@ -7,7 +7,7 @@ controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from moldau.controller.asks import (
@@ -20,12 +20,23 @@ from moldau.controller.asks import (
     UpdateFeatures,
 )
 from moldau.controller.facts import DecisionContext, Facts, Settings, SoftState
+from moldau.controller.failures import still_led
+from moldau.controller.replica_states import ReplicaStates
 from moldau.controller.state_change import Author, state_changes
-from moldau.controller.states import PARTITION_MOVES, PartitionState, state_of
+from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, state_of
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, image_hash, snapshot_records
 from moldau.image.delta import PartitionDelta
+from moldau.image.partition import Key
 from moldau.model.ids import uuid_bytes
 from moldau.model.named import NamedTuple
+
+
+class ReplicaHistory:
+    """Replicas' states as one controller of ZooKeeper mode drives them, and what was told of each last."""
+
+    def __init__(self) -> None:
+        self.states = ReplicaStates(-1)
+        self.told: dict[tuple[Key, int], ReplicaState] = {}
 
 
 class Step(NamedTuple):
@@ -39,6 +50,8 @@ class Step(NamedTuple):
     settings: Settings
     deleted: frozenset[bytes]
     heard: frozenset[int] = frozenset()
+    replicas: ReplicaHistory | None = None
+    """In ZooKeeper mode."""
 
     @property
     def changes(self) -> list[PartitionDelta]:
@@ -46,6 +59,9 @@ class Step(NamedTuple):
 
     def view(self) -> DecisionContext:
         return DecisionContext(self.after, SoftState(self.settings), Facts(now_ms=0, next_offset=0))
+
+    def view_before(self) -> DecisionContext:
+        return DecisionContext(self.before, SoftState(self.settings), Facts(now_ms=0, next_offset=0))
 
 
 def c1_epochs_never_go_back(step: Step) -> None:
@@ -90,16 +106,17 @@ def _well_formed(step: Step, view: DecisionContext, p: Partition) -> None:
     assert len(p.directories) == len(p.replicas), f"directories and replicas differ: {where}"
     if p.leader != NO_LEADER:
         assert p.leader in p.isr, f"a leader outside the ISR: {where}"
-        assert image.is_active(p.leader), f"a leader that is fenced or leaving: {where}"
+        assert image.is_active(p.leader) or view.leads_on(p.leader), f"a leader that is fenced or leaving: {where}"
     if p.recovery == Recovery.RECOVERING:
         assert len(p.isr) <= 1, f"recovering with company: {where}"
-    inactive = [r for r in p.isr if not image.is_active(r)]
+    inactive = [r for r in p.isr if not image.is_active(r) and not (r == p.leader and view.leads_on(r))]
     if view.elr:
         assert not inactive, f"fenced or leaving brokers in the ISR: {where}"
         assert not p.elr or len(p.isr) < min(view.min_isr(topic), len(p.replicas)), f"an ELR without need: {where}"
         assert p.isr or p.leader == NO_LEADER, f"a leader without an ISR: {where}"
     else:
-        assert p.isr, f"an empty ISR: {where}"
+        before = step.before.partition(p.topic_id, p.id)  # Kafka before 1.1 left ISRs of nobody in ZooKeeper
+        assert p.isr or (before is not None and not before.isr), f"an ISR that was emptied: {where}"
         assert not p.elr, f"an ELR that is not kept: {where}"
         # One of an ISR of the dead is back, and parts.arrival has not come to this partition yet: L1 says that it does.
         awaits_election = p.leader == NO_LEADER
@@ -129,6 +146,44 @@ def c6_states_move_by_the_table(step: Step) -> None:
             at[key] = now
     for _, key, _, after in step.changes:
         assert at[key] is state_of(after), f"partition {key} is {state_of(after).value}, and was told {at[key].value}"
+
+
+def c6_replicas_move_by_the_table(step: Step) -> None:
+    """C6: what is told of each replica in ZooKeeper mode leads from the state that it had, by the table's moves only,
+    to what its broker and its partition make of it: online, on the way in a move, offline, or gone."""
+    if step.replicas is None:
+        return
+    states, told = step.replicas.states, step.replicas.told
+    steps = states.follow(step.after, step.delta, all=True)
+    for topic, key, broker, at, path in steps:
+        was = told.get((key, broker), at)
+        assert at is was, f"replica {broker} of {topic}-{key[1]} is told to leave {at.value}, and is {was.value}"
+        for to in path:
+            assert to in REPLICA_MOVES[at], f"replica {broker} of {topic}-{key[1]} goes from {at.value} to {to.value}"
+            told[key, broker] = at = to
+    touched = {key for key in step.delta.partitions if step.after.partition(*key) is not None}
+    touched.update(key for id in step.delta.brokers for key in step.after.index.assigned.get(id, ()))
+    for key in touched:
+        _replicas_are_what_they_are_told(step.after, step.after.at(key), told)
+    for step_ in steps:
+        if step_.to[-1] is ReplicaState.DELETION_STARTED:
+            for end in states.answered(step.after, step_.broker, step_.key, deleted=True):
+                told.pop((end.key, end.broker), None)
+
+
+def _replicas_are_what_they_are_told(image: Image, p: Partition, told: Mapping[tuple[Key, int], ReplicaState]) -> None:
+    for replica in p.replicas:
+        broker = image.brokers.get(replica)
+        lives = broker is not None and not broker.fenced and broker.has_online_dir(p.directory(replica))
+        stops = broker is not None and broker.in_controlled_shutdown and p.leader != replica
+        state = told.get((p.key, replica))  # None: nothing has happened to it since the first look
+        where = f"replica {replica} of {p} is told to be {state}"
+        if not lives or stops:
+            assert state in (None, ReplicaState.OFFLINE), f"its broker is gone, and {where}"
+        elif state is ReplicaState.NEW:
+            assert replica in p.adding, f"nothing is added, and {where}"
+        else:
+            assert state in (None, ReplicaState.ONLINE), f"it is there, and {where}"
 
 
 def c7_one_incarnation(step: Step) -> None:
@@ -162,7 +217,7 @@ def c8_deleted_topics_stay_deleted(step: Step) -> None:
 
 
 def c8_deletions_wait_in_zookeeper_mode(step: Step) -> None:
-    """C8: in ZooKeeper mode no topic is deleted while a partition of it moves or a replica is not online (TD-1)."""
+    """C8: in ZooKeeper mode no topic is deleted while a partition of it moves, or before its replicas (TD-1, TD-2)."""
     if not step.settings.deletions_wait or not isinstance(step.ask, DeleteTopics):
         return
     for id in step.delta.deleted_topics(step.after):
@@ -170,7 +225,7 @@ def c8_deletions_wait_in_zookeeper_mode(step: Step) -> None:
         for p in () if topic is None else topic.partitions.values():
             where = f"{step.before.topics[id].name} is deleted: {p}"
             assert not p.reassigning, f"it moves, and {where}"
-            assert all(map(step.before.is_active, p.replicas)), f"a replica's broker is down, and {where}"
+            assert id in step.ask.deleted, f"its replicas are there, and {where}"
 
 
 def c10_reassignment_goes_through_the_union(step: Step) -> None:
@@ -257,7 +312,7 @@ def c12_brokers_go_when_they_may(step: Step) -> None:
         return
     before, after = step.before.brokers.get(ask.broker_id), step.after.brokers.get(ask.broker_id)
     if before is not None and after is not None and not before.fenced and after.fenced:
-        led = list(step.before.partitions_led_by(ask.broker_id))
+        led = still_led(step.view_before(), ask.broker_id)
         assert not led, f"broker {ask.broker_id} may go although it leads {led}"
 
 
@@ -285,6 +340,7 @@ LAWS: tuple[Law, ...] = (
     c2_partitions_are_well_formed,
     c3_same_log_same_state,
     c6_states_move_by_the_table,
+    c6_replicas_move_by_the_table,
     c7_one_incarnation,
     c8_deleted_topics_stay_deleted,
     c8_deletions_wait_in_zookeeper_mode,
@@ -309,6 +365,7 @@ class Watch:
         self._judge = judge
         self._before = image.copy()
         self._deleted: set[bytes] = set()
+        self._replicas = ReplicaHistory()
 
     def after(
         self,
@@ -320,7 +377,9 @@ class Watch:
         heard: frozenset[int] = frozenset(),
     ) -> None:
         """A batch was applied to ``image``; ``delta`` is what it changed."""
-        step = Step(self._before, image, delta, ask, settings or Settings(), frozenset(self._deleted), heard)
+        settings = settings or Settings()
+        replicas = self._replicas if settings.classic else None
+        step = Step(self._before, image, delta, ask, settings, frozenset(self._deleted), heard, replicas)
         for law in LAWS:
             self._judge(law, step)
         self._deleted |= set(delta.deleted_topics(image))

@@ -19,8 +19,10 @@ from moldau.controller.replies import Moved
 from moldau.image.partition import NO_LEADER, Key
 from moldau.model.value import replace
 
+Ask = Any  # Any: an ask of any of the classes that the ledger's table of deciders names
 
-def in_parts(view: DecisionContext, ask: Any, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
+
+def in_parts(view: DecisionContext, ask: Ask, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
     """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them."""
     first = departure(view, ids, ask, lost_tail=lost_tail)
     return None if first is None else change_remaining(view, first)
@@ -32,7 +34,7 @@ def under_way(view: DecisionContext, ids: Iterable[int]) -> bool:
 
 
 def departure(
-    view: DecisionContext, ids: Iterable[int], then: Any, *, lost_tail: bool = False
+    view: DecisionContext, ids: Iterable[int], then: Ask, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:
     """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
     after them."""
@@ -40,15 +42,21 @@ def departure(
     return _leaving(view, gone, failures.concerned(view, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
 
 
+def shutdown(view: DecisionContext, broker_id: int, then: Ask) -> RemainingPartitions | None:
+    """The parts in which a broker hands over before it stops; None when no parts are needed."""
+    first = departure(view, [broker_id], then)
+    return None if first is None else replace(first, shutting_down=True)
+
+
 def lost_directories(
-    view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Any
+    view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Ask
 ) -> RemainingPartitions | None:
     """The parts in which the replicas in directories that failed leave; None when they need no parts."""
     return _leaving(view, [broker_id], failures.in_directories(view, broker_id, offline), then)
 
 
 def _leaving(
-    view: DecisionContext, gone: list[int], keys: Collection[Key], then: Any, *, lost_tail: bool = False
+    view: DecisionContext, gone: list[int], keys: Collection[Key], then: Ask, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:
     if view.parts_done or len(keys) <= view.settings.partitions_at_once:
         return None
@@ -72,7 +80,8 @@ def change_remaining(view: DecisionContext, ask: RemainingPartitions) -> Decisio
     if leaving:
         keys = failures.still_concerned(view, leaving, keys, lost_tail=ask.lost_tail)
     lost_tail = leaving if ask.lost_tail else frozenset()
-    records = failures.changes(LeaderEligibility(view, leaving=leaving, lost_tail=lost_tail), keys)
+    eligibility = LeaderEligibility(view, leaving=leaving, lost_tail=lost_tail, shutting_down=ask.shutting_down)
+    records = failures.changes(eligibility, keys)
     sessions = {}
     for id in sorted(leaving):
         session = view.soft.sessions.get(id)

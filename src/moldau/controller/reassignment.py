@@ -52,7 +52,8 @@ def _move(view: DecisionContext, move: Move, records: list[Message], any_factor:
     problem = problem or _dead_newcomer(view, partition, move.replicas)
     if problem is not None:
         return problem
-    record = change(partition, move.topic, _wish(partition, move.replicas), LeaderEligibility(view))
+    wish = _wish(partition, move.replicas, classic=view.settings.classic)
+    record = change(partition, move.topic, wish, LeaderEligibility(view))
     if record is not None:
         records.append(record)
     return FINE
@@ -69,10 +70,16 @@ def _dead_newcomer(view: DecisionContext, partition: Partition, replicas: tuple[
     return Problem(Code.INVALID_REPLICA_ASSIGNMENT, f"Broker {dead} is to get a replica, and it is not alive.")
 
 
-def _wish(partition: Partition, target: tuple[int, ...]) -> DesiredState:
-    """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves."""
-    removing = tuple(sorted(r for r in partition.replicas if r not in target))
-    adding = tuple(sorted(r for r in target if r not in partition.replicas or r in partition.adding))
+def _wish(partition: Partition, target: tuple[int, ...], *, classic: bool = False) -> DesiredState:
+    """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves.
+
+    ``classic``: those who come and go keep their order, as with Kafka's ZooKeeper controller, and a cancelled move
+    restores it; KRaft's sorts them.
+    """
+    removing = tuple(r for r in partition.replicas if r not in target)
+    adding = tuple(r for r in target if r not in partition.replicas or r in partition.adding)
+    if not classic:
+        removing, adding = tuple(sorted(removing)), tuple(sorted(adding))
     dropped = tuple(r for r in removing if r in partition.adding and r not in partition.isr)
     removing = tuple(r for r in removing if r not in dropped)
     return DesiredState(replicas=(*target, *removing), adding=adding, removing=removing)

@@ -63,11 +63,14 @@ class TopicsCreated:
 
 @value(kw_only=True)
 class DeleteResult:
-    """One topic of a delete; ``name`` is None when only an unknown id was given."""
+    """One topic of a delete; ``name`` is None when only an unknown id was given. In ZooKeeper mode a topic
+    stays until its replicas are deleted. ``may_begin``: they may be deleted now; ``waits``: not all of them can be."""
 
     name: str | None
     topic_id: bytes
     problem: Problem = FINE
+    may_begin: bool = False
+    waits: bool = False
 
 
 @value(kw_only=True)

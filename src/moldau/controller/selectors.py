@@ -1,8 +1,9 @@
 """Who leads: pure arithmetic from (assigned, ISR, live) to an election or a named refusal. Nothing else is looked at.
 
-The five selectors of the classic controller (NoOp, Offline, Reassigned, Preferred, ControlledShutdown), and ``elect``,
-the one of a KRaft plane, which adds eligible leader replicas (KIP-966). What an election does to a partition's record
-is in ``change.py``. Candidates are tried in the order of ``assigned``: its first is the preferred replica.
+The five selectors of Kafka's ZooKeeper controller (NoOp, Offline, Reassigned, Preferred, ControlledShutdown), and
+``elect``, the one of KRaft mode, which adds eligible leader replicas (KIP-966). Which of them decides, and what an
+election does to a partition's record, is in ``change.py``. Candidates are tried in the order of ``assigned``: its first
+is the preferred replica.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What the state-change log says of a committed batch: each event a value, a line in Kafka's format, and a JSON line.
 
 A pure function of what changed and who decided it. Lines are those of Kafka 1.0 to 3.x (``Changed partition foo-0 from
-OnlinePartition to OfflinePartition``), which log readers know; reasons ("broker 2 was fenced") are seen from the batch
-itself, and stand in the JSON only. What a broker writes of its own replicas is
+OnlinePartition to OfflinePartition``), which log readers know, and in ZooKeeper mode to the letter those of 3.9's
+controller; reasons ("broker 2 was fenced") are seen from the batch itself, and stand in the JSON only. The steps of
+replicas are ``replica_states``'s. What a broker writes of its own replicas is
 ``moldau.broker.metadata.state_change_log``'s.
 """
 
@@ -47,8 +48,9 @@ class StateChange(NamedTuple):
         return json.dumps({"time": time, **self.facts}, separators=(",", ":"))
 
 
-def state_changes(delta: Delta, image: Image, author: Author) -> Iterator[StateChange]:
-    """Events of a batch, brokers first: what happened to them is why the partitions moved.
+def state_changes(delta: Delta, image: Image, author: Author, *, classic: bool = False) -> Iterator[StateChange]:
+    """Events of a batch, brokers first: what happened to them is why the partitions moved. ``classic``: in ZooKeeper
+    mode, where Kafka's controller has such lines itself.
 
     The image is looked at now; the events are put into words as they are asked for, however far it has gone by then.
     """
@@ -58,8 +60,17 @@ def state_changes(delta: Delta, image: Image, author: Author) -> Iterator[StateC
         for event in _broker_event(delta.brokers[id], image.brokers.get(id), author)
     ]
     reasons = _Reasons(delta, image)
+    lives = _lives_on(delta, image) if classic else None
     partitions = sorted(delta.partition_changes(image), key=lambda c: (c.topic, c.key[1], c.after is not None))
-    return chain(brokers, (event for one in partitions for event in _partition_events(one, author, reasons.of(one))))
+    return chain(
+        brokers, (event for one in partitions for event in _partition_events(one, author, reasons.of(one), lives))
+    )
+
+
+def _lives_on(delta: Delta, image: Image) -> frozenset[int]:
+    """Brokers that are alive, as the process that they were before the batch."""
+    before = {broker.id: delta.brokers.get(broker.id, broker) for broker in image.live_brokers()}
+    return frozenset(id for id, was in before.items() if was is not None and was.epoch == image.brokers[id].epoch)
 
 
 def _broker_event(before: Broker | None, after: Broker | None, author: Author) -> Iterator[StateChange]:
@@ -85,21 +96,55 @@ def _standing(broker: Broker | None) -> str:
     return "in controlled shutdown" if broker.in_controlled_shutdown else "active"
 
 
-def _partition_events(changed: PartitionDelta, author: Author, why: str) -> Iterator[StateChange]:
+def _partition_events(
+    changed: PartitionDelta, author: Author, why: str, lives: frozenset[int] | None
+) -> Iterator[StateChange]:
     topic, key, before, after = changed
     at = state_of(before)
     name = f"{topic}-{key[1]}"
-    for to in path(at, state_of(after)):
+    if lives is not None and (removed := _left_behind(before, after)):
+        assert after is not None
+        for replica in removed:
+            text = (
+                f"{author} Partition {name} state changed to {_in_sync(after, author)} after removing replica {replica}"
+            )
+            facts = _facts(changed, at, at, author, why)
+            yield StateChange(f"{text} from the ISR as part of transition to OfflineReplica", facts)
+        return
+    steps = path(at, state_of(after))
+    if lives is not None and before is not None and after is not None and _is_led_anew(before, after, lives):
+        steps = [PartitionState.OFFLINE, *steps]
+    for to in steps:
         assert to in PARTITION_MOVES[at], f"{name} cannot go from {at} to {to}"
         if to is PartitionState.ONLINE:
             assert after is not None
-            text = f"{author} Changed partition {name} from {at.value} to {to.value} with state {leader_and_isr(after)}"
+            state = leader_and_isr(after) if lives is None else _with_broker_epochs(after)
+            text = f"{author} Changed partition {name} from {at.value} to {to.value} with state {state}"
         else:
             text = f"{author} Changed partition {name} state from {at.value} to {to.value}"
             if to is PartitionState.NEW and after is not None:
                 text += f" with assigned replicas {','.join(map(str, after.replicas))}"
         yield StateChange(text, _facts(changed, at, to, author, why))
         at = to
+
+
+def _left_behind(before: Partition | None, after: Partition | None) -> tuple[int, ...]:
+    """Whom the controller took out of the ISR of a partition that changed in nothing else. Leaders shrink their ISRs
+    themselves, under the epoch that they have."""
+    if before is None or after is None or after.leader != before.leader or after.leader == NO_LEADER:
+        return ()
+    if after.leader_epoch == before.leader_epoch or after.replicas != before.replicas or after.adding != before.adding:
+        return ()
+    return tuple(replica for replica in before.isr if replica not in after.isr)
+
+
+def _is_led_anew(before: Partition, after: Partition, lives: frozenset[int]) -> bool:
+    """Whether a partition got another leader since its own died: it was offline in between."""
+    return (
+        NO_LEADER not in (before.leader, after.leader)
+        and after.leader_epoch != before.leader_epoch
+        and (before.leader not in lives)
+    )
 
 
 def _facts(changed: PartitionDelta, at: PartitionState, to: PartitionState, author: Author, why: str) -> dict[str, Any]:
@@ -122,6 +167,25 @@ def leader_and_isr(partition: Partition) -> str:
     return (
         f"LeaderAndIsr(leader={partition.leader}, leaderEpoch={partition.leader_epoch}, isr=List({isr}), "
         f"leaderRecoveryState={Recovery(partition.recovery).name}, partitionEpoch={partition.partition_epoch})"
+    )
+
+
+def _with_broker_epochs(partition: Partition) -> str:
+    """The same as Kafka 3.9's controller prints what it read of ZooKeeper, where no epochs of brokers stand."""
+    isr = ", ".join(f"BrokerState(brokerId={replica}, brokerEpoch=-1)" for replica in partition.isr)
+    return (
+        f"LeaderAndIsr(leader={partition.leader}, leaderEpoch={partition.leader_epoch}, "
+        f"isrWithBrokerEpoch=List({isr}), "
+        f"leaderRecoveryState={Recovery(partition.recovery).name}, partitionEpoch={partition.partition_epoch})"
+    )
+
+
+def _in_sync(partition: Partition, author: Author) -> str:
+    """A partition's state as Kafka 3.x prints it with the controller's epoch."""
+    return (
+        f"(Leader:{partition.leader},ISR:{','.join(map(str, partition.isr))},"
+        f"LeaderRecoveryState:{Recovery(partition.recovery).name},LeaderEpoch:{partition.leader_epoch},"
+        f"ZkVersion:{partition.partition_epoch},ControllerEpoch:{author.epoch})"
     )
 
 

@@ -1,7 +1,8 @@
 """The partition and replica state machines of the classic controller, as tables: absence of a move is its refusal.
 
-On a KRaft plane these states are not stored but seen: ``state_of`` reads a partition's from the image, and the
-state-change log tells each step between two of them. Diagrams and the exhaustive test are made from the tables.
+A partition's states are not stored but seen: ``state_of`` reads them from the image, and the state-change log tells
+each step between two of them. Those of replicas are kept in ZooKeeper mode, by ``replica_states``. Diagrams and the
+exhaustive test are made from the tables.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ REPLICA_MOVES: dict[ReplicaState, frozenset[ReplicaState]] = {
     _R.NON_EXISTENT: frozenset({_R.NEW}),
     _R.NEW: frozenset({_R.ONLINE, _R.OFFLINE}),
     _R.ONLINE: frozenset({_R.ONLINE, _R.OFFLINE}),
-    _R.OFFLINE: frozenset({_R.ONLINE, _R.OFFLINE, _R.DELETION_STARTED}),
+    _R.OFFLINE: frozenset({_R.ONLINE, _R.OFFLINE, _R.DELETION_STARTED, _R.DELETION_INELIGIBLE}),
     _R.DELETION_STARTED: frozenset({_R.DELETION_SUCCESSFUL, _R.DELETION_INELIGIBLE}),
     _R.DELETION_SUCCESSFUL: frozenset({_R.NON_EXISTENT}),
-    _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE}),
+    _R.DELETION_INELIGIBLE: frozenset({_R.ONLINE, _R.OFFLINE}),
 }
 """From -> where a replica may go."""
 

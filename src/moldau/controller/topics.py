@@ -7,7 +7,7 @@ files as they apply it, and a topic id never comes back (C8).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from itertools import chain
 
 from moldau.controller.asks import (
@@ -334,22 +334,35 @@ def delete_topics(view: DecisionContext, ask: DeleteTopics) -> Work:
         if not view.settings.delete_topic_enable:
             off = Problem(Code.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
             return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=off)
-        if view.settings.deletions_wait and (why := _not_to_be_deleted_yet(view, topic)) is not None:
-            waits = Problem(Code.REQUEST_TIMED_OUT, f"Topic {topic.name} is marked for deletion, which waits: {why}.")
-            return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=waits)
+        moving = [number for number, partition in topic.partitions.items() if partition.reassigning]
+        if _must_wait(view, topic, ask.deleted, moving):
+            why = _obstacle(view, topic, moving)
+            said = "its replicas are deleted first" if why is None else f"which waits: {why}"
+            waits = Problem(Code.REQUEST_TIMED_OUT, f"Topic {topic.name} is marked for deletion, {said}.")
+            # Once it is marked no move begins: what is read here still holds when its replicas are told to go.
+            may_begin = not moving and topic.id in view.soft.marked_for_deletion
+            waiting = why is not None
+            return [], DeleteResult(
+                name=topic.name, topic_id=topic.id, problem=waits, may_begin=may_begin, waits=waiting
+            )
         return [RemoveTopicRecord(topic_id=topic.id)], DeleteResult(name=topic.name, topic_id=topic.id)
 
     records, results = yield from batched(view, ask.topics, delete)
     return Decision(records, TopicsDeleted(topics=tuple(results)))
 
 
-def _not_to_be_deleted_yet(view: DecisionContext, topic: Topic) -> str | None:
-    """Why a topic is ineligible for deletion (TD-1): the first partition that is being reassigned, or of which a
-    replica is not online. None when it may be deleted."""
+def _must_wait(view: DecisionContext, topic: Topic, deleted: Container[bytes], moving: Sequence[int]) -> bool:
+    """Whether a topic stays for now: in ZooKeeper mode while a partition of it moves, and until all replicas went."""
+    return view.settings.deletions_wait and (bool(moving) or topic.id not in deleted)
+
+
+def _obstacle(view: DecisionContext, topic: Topic, moving: Sequence[int]) -> str | None:
+    """What keeps a topic from being deleted now (TD-1): a partition that is being reassigned, or a replica that is not
+    online. None when only its replicas have to go first."""
+    if moving:
+        return f"partition {moving[0]} is being reassigned"
     brokers = view.image.brokers
     for number, partition in topic.partitions.items():
-        if partition.reassigning:
-            return f"partition {number} is being reassigned"
         for replica in partition.replicas:
             if not view.image.is_active(replica):
                 return f"broker {replica} is not alive, which has a replica of partition {number}"
@@ -369,6 +382,8 @@ def adopt_partitions(view: DecisionContext, ask: AdoptPartitions) -> Decision:
     if topic is None and id in view.image.topics:
         why = f"Topic {ask.name} has the id of topic {view.image.topics[id].name}."
         return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
+    if topic is not None and topic.id in view.soft.marked_for_deletion:
+        return Decision([], Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic {ask.name} is being deleted."))
     records: list[Message] = []
     for number, replicas in ask.partitions:
         isr = tuple(r for r in replicas if view.image.is_active(r))

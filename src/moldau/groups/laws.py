@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from moldau.groups.facts import Append, Commit, Effect, Reply, Timer, TimerKey, Token
 from moldau.groups.group import Group, State
@@ -19,7 +18,7 @@ from moldau.groups.state import Phase
 from moldau.model import TopicPartition
 
 
-def _raise(law: Callable[..., None], *facts: Any) -> None:
+def _raise(law: Callable[..., None], *facts: object) -> None:
     law(*facts)
 
 

@@ -9,7 +9,7 @@ Does not decide who coordinates, nor how a log is read or written. Read next: re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from moldau.groups import admin, offsets, rebalance, staying, transactional
 from moldau.groups.facts import (
@@ -132,10 +132,10 @@ class Shard(ShardState):
         if self.phase is Phase.ACTIVE:
             _STEPS[type(event)](self, event, token)
         elif token is not None:
-            self.reply(token, self._not_active(event))
+            self.reply(token, self._not_active(cast(Ask, event)))  # only who asks waits for a reply
         return self.end()
 
-    def _not_active(self, ask: Any) -> Answer:
+    def _not_active(self, ask: Ask) -> Answer:
         if self.phase is Phase.UNLOADED:
             return refuse(ask, Code.NOT_COORDINATOR)
         if isinstance(ask, Heartbeat):
@@ -253,7 +253,7 @@ def append_code(code: Code) -> Code:
     return _APPEND_CODES.get(code, code)
 
 
-_STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {
+_STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {  # Any: each takes the asks of its own class
     Join: rebalance.join,
     Sync: rebalance.sync,
     Heartbeat: staying.heartbeat,

@@ -74,7 +74,7 @@ class Delta:
         return list(self.changes(image))
 
     def changes(self, image: ChangedTopics) -> Iterator[PartitionDelta]:
-        """The same one by one, for who pauses in between; the image may not change before the end."""
+        """Every partition touched, one by one, for a caller that pauses; the image may not change before the end."""
         for key, before in self.partitions.items():
             topic = image.topics.get(key[0])
             after = None if topic is None else topic.partitions.get(key[1])

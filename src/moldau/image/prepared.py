@@ -93,7 +93,7 @@ def prepared(records: Sequence[Message], at_once: int) -> Generator[None, None, 
 
 
 def at_once(records: Iterable[Message]) -> Prepared:
-    """The same without pauses."""
+    """Records that are prepared in one step, without pauses."""
     records = list(records)
     if len(records) < MANY:
         return Prepared(records)

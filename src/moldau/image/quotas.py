@@ -28,7 +28,7 @@ def entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def identity(record: ClientQuotaRecord) -> tuple[object, ...]:
-    """The same for all records that are about one quota of one entity."""
+    """What all records that are about one quota of one entity have in common, and no others."""
     return (_KIND, entity((part.entity_type, part.entity_name) for part in record.entity), record.key)
 
 

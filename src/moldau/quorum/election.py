@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.model import Code
+from moldau.model.backoff import backoff_ms
 from moldau.quorum import effects as do
 from moldau.quorum.messages import BeginAnswer, BeginAsk, EndAnswer, EndAsk, VoteAnswer, VoteAsk
 from moldau.quorum.moves import (
@@ -192,8 +193,8 @@ def tick_election(context: StepContext) -> None:
 
 def _backoff_ms(context: StepContext, retries: int) -> int:
     """Return a binary exponential back-off with jitter, at most ``election_backoff_max_ms``."""
-    span = context.timing.retry_backoff_ms << min(retries, 10)
-    return 1 + context.jitter_ms(min(span, context.timing.election_backoff_max_ms))
+    timing = context.timing
+    return 1 + context.jitter_ms(backoff_ms(retries, timing.retry_backoff_ms, timing.election_backoff_max_ms))
 
 
 def _is_stranger(quorum: Quorum, leader: int) -> bool:

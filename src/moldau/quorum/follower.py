@@ -7,6 +7,7 @@ acknowledgement (KAFKA-13884). An observer without a leader asks one voter after
 from __future__ import annotations
 
 from moldau.model import Code
+from moldau.model.backoff import backoff_ms
 from moldau.model.value import replace
 from moldau.quorum import effects as do
 from moldau.quorum.log_view import LogView
@@ -215,7 +216,7 @@ def handle_fetch_failure(context: StepContext, peer: int, request: FetchAsk | Sn
     elif role.stand_at_ms is None:
         # Soon; later after each time in vain, or a lone survivor would never do anything else.
         timing = context.timing
-        span_ms = min(timing.fast_death_backoff_ms << min(role.bids, 10), timing.election_backoff_max_ms)
+        span_ms = backoff_ms(role.bids, timing.fast_death_backoff_ms, timing.election_backoff_max_ms)
         context.update_role(stand_at_ms=context.at.now_ms + 1 + context.jitter_ms(span_ms))
 
 

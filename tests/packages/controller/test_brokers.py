@@ -7,6 +7,7 @@ import pytest
 from moldau.controller.asks import (
     BrokerRefused,
     CreateTopics,
+    ElectLeaders,
     Heartbeat,
     Idle,
     NewTopic,
@@ -203,6 +204,68 @@ def test_a_broker_that_leads_nothing_goes_at_once_and_one_alone_leaves_its_parti
     assert not desk.beat(1, want_shut_down=True).should_shut_down
     assert desk.partition("alone").leader == NO_LEADER
     assert desk.beat(1, want_shut_down=True).should_shut_down
+
+
+def test_in_zookeeper_mode_a_sole_in_sync_leader_leads_on_until_another_can_or_its_broker_goes() -> None:
+    """CS-1, as KafkaController.doControlledShutdown: what nobody else can lead keeps its leader, and is named."""
+    desk = Desk(3, elr=False, classic=True)
+    desk.create("t", (0, 1), (1, 0), (0, 2))
+    desk.create("single", (0,))
+    assert desk.set_isr("t", 0, 0) == Code.NONE, "1 lags"
+    assert not desk.beat(0, want_shut_down=True).should_shut_down
+    assert [desk.partition("t", n).leader for n in range(3)] == [0, 1, 2]
+    assert [desk.partition("t", n).isr for n in range(3)] == [(0,), (1,), (2,)]
+    assert desk.partition("single").leader == 0, "nobody else ever could"
+    desk.beat(1)
+    desk.beat(2)
+    assert not desk.beat(0, want_shut_down=True).should_shut_down
+    assert desk.records == [], "asked again, it changes nothing"
+    assert desk.set_isr("t", 0, 0, 1) == Code.NONE, "1 has caught up, and the leader that is to go may say so"
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (0, (0, 1))
+    desk.beat(0, want_shut_down=True)
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (1, (1,))
+    desk.beat(1)
+    desk.beat(2)
+    assert desk.beat(0, want_shut_down=True).should_shut_down
+    assert desk.partition("single").leader == NO_LEADER
+
+
+def test_in_zookeeper_mode_a_leader_that_wants_to_shut_down_leaves_the_isr_with_its_lead() -> None:
+    """Seed 4014: a preferred election took the lead from it, and left it in the ISR."""
+    desk = Desk(2, elr=False, classic=True)
+    desk.create("t", (1, 0))
+    desk.set_isr("t", 0, 1)
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    desk.beat(1)
+    desk.set_isr("t", 0, 1, 0)
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    desk.beat(1)
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (0, (0,))
+    desk.beat(0, want_shut_down=True)
+    desk.set_isr("t", 0, 0, 1)
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (0, (0, 1))
+    desk.ask(ElectLeaders(election_type=0, partitions=(("t", 0),)))
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (1, (1,))
+
+
+def test_in_zookeeper_mode_a_broker_that_goes_without_leave_leaves_its_partitions_without_leader() -> None:
+    desk = Desk(2, elr=False, classic=True)
+    desk.create("t", (0, 1))
+    desk.set_isr("t", 0, 0)
+    desk.beat(0, want_shut_down=True)
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    assert (desk.partition("t").leader, desk.partition("t").isr) == (NO_LEADER, (0,))
+
+
+@pytest.mark.parametrize("lagging", [0, 20])
+def test_in_zookeeper_mode_a_shutdown_of_many_partitions_keeps_those_that_nobody_else_can_lead(lagging: int) -> None:
+    desk = Desk(2, elr=False, classic=True, partitions_at_once=7)
+    desk.create("t", *((0, 1) for _ in range(40)))
+    for number in range(lagging):
+        desk.set_isr("t", number, 0)
+    for _ in range(3):
+        desk.beat(0, want_shut_down=True)
+    assert [desk.partition("t", n).leader for n in range(40)] == [0] * lagging + [1] * (40 - lagging)
 
 
 def test_a_fenced_broker_may_always_go() -> None:

@@ -30,8 +30,8 @@ def test_a_broker_that_has_read_no_levels_yet_names_what_it_supports() -> None:
 
 
 def test_no_controller_leads_where_it_would_have_to_write_older_records_than_it_can() -> None:
-    """A quorum of Kafka 3.9 at level 21: its brokers could not read what a controller of ours writes."""
+    """A quorum of Kafka 3.8 at level 20: its brokers could not read what a controller of ours writes."""
     demand_to_lead({})
-    demand_to_lead({"metadata.version": 23})
-    with pytest.raises(UnsupportedLevel, match="level 21 of metadata.version.*supports 23 to"):
-        demand_to_lead({"metadata.version": 21})
+    demand_to_lead({"metadata.version": 21})
+    with pytest.raises(UnsupportedLevel, match="level 20 of metadata.version.*supports 21 to"):
+        demand_to_lead({"metadata.version": 20})

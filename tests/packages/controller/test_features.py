@@ -82,3 +82,19 @@ def test_metadata_version_goes_down_over_no_level_that_brought_metadata(how: int
         refused = desk.ask(UpdateFeatures(updates=(asked,)))
         assert refused.code is Code.INVALID_UPDATE_VERSION
         assert said in refused.message
+
+
+@pytest.mark.parametrize("level", [21, 22])
+def test_a_cluster_of_kafka_3_9_gets_an_elr_with_the_level_that_can_hold_it(level: int) -> None:
+    desk = Desk(elr=False)
+    for image in (desk.image, desk.controller.working):
+        assert image is not None
+        image.apply(records.FeatureLevelRecord(name="metadata.version", feature_level=level))
+    assert desk.register(1, features=SUPPORTED).code is Code.NONE
+    elr = FeatureUpdate(feature="eligible.leader.replicas.version", level=1, upgrade_type=1)
+    refused = desk.ask(UpdateFeatures(updates=(elr,)))
+    assert refused.code is Code.INVALID_UPDATE_VERSION
+    assert "depends on metadata.version level 23" in refused.message
+    raised = FeatureUpdate(feature="metadata.version", level=25, upgrade_type=1)
+    assert desk.ask(UpdateFeatures(updates=(raised, elr))).code is Code.NONE
+    assert desk.image.features["eligible.leader.replicas.version"] == 1

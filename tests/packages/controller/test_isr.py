@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.controller.asks import AlterPartition, AssignReplicasToDirs, BrokerRefused, IsrChange
+from moldau.image.partition import LOST, UNASSIGNED
 from moldau.model import Code
 from moldau.simulator.machines.controller_desk import Desk
 
@@ -151,3 +152,43 @@ def test_a_replica_that_the_controller_takes_out_of_the_isr_makes_a_new_leader_e
     assert desk.set_isr("t", 0, 0) is Code.NONE
     assert desk.partition("t").isr == (0,)
     assert desk.partition("t").leader_epoch == after.leader_epoch, "a leader that asked for its ISR knows it"
+
+
+@pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
+def test_a_leader_that_did_not_hear_that_its_wish_was_granted_is_told_in_zookeeper_mode(classic: bool) -> None:
+    """As by Kafka 3.9's controller. A leader of Kafka's that is told INVALID_UPDATE_VERSION waits for a new leader
+    epoch, which nobody makes for a change that it asked for itself: its ISR never changed. KRaft's log tells it."""
+    desk = Desk(4, classic=classic)
+    desk.create("t", (0, 1, 2))
+    first = change(desk, isr=((0, -1), (1, -1)))
+    assert [one.code for one in ask(desk, first).partitions] == [Code.NONE]
+    (again,) = ask(desk, first).partitions
+    assert again.code is (Code.NONE if classic else Code.INVALID_UPDATE_VERSION)
+    if classic:
+        assert again.partition == desk.partition("t")
+        assert desk.records == []
+        assert desk.set_isr("t", 0, 0) is Code.NONE
+        (other,) = ask(desk, first).partitions
+        assert other.code is Code.INVALID_UPDATE_VERSION, "that was before"
+        assert ask(desk, change(desk, leader_epoch=-1), broker_id=0).partitions[0].code is Code.FENCED_LEADER_EPOCH
+        (strange,) = ask(desk, change(desk, partition_epoch=0), broker_id=1).partitions
+        assert strange.code is Code.INVALID_REQUEST, "it does not lead"
+
+
+@pytest.mark.parametrize(("classic", "bump"), [(True, 1), (False, 0)], ids=["zookeeper", "a migration"])
+def test_where_a_replica_lies_makes_a_new_leader_epoch_in_zookeeper_mode(classic: bool, bump: int) -> None:
+    """Mixed seed 51: the state is written, and a Kafka leader passed over it. Its partition epoch was outdated from
+    then on, and its ISR could not change. In a migration Kafka's brokers believe the KRaft controller without."""
+    desk = Desk(3, classic=classic, epoch_for_each_change=True)
+    desk.create("t", (0, 1, 2))
+    key, epoch = desk.partition("t").key, desk.broker(2).epoch
+    assert desk.set_isr("t", 0, 0, 1) is Code.NONE
+    for directory in (LOST, UNASSIGNED):
+        before = desk.partition("t")
+        desk.ask(AssignReplicasToDirs(broker_id=2, broker_epoch=epoch, directories={directory: (key,)}))
+        after = desk.partition("t")
+        assert (after.directory(2), after.isr, after.leader) == (directory, (0, 1), 0)
+        assert after.partition_epoch == before.partition_epoch + 1
+        assert after.leader_epoch == before.leader_epoch + bump
+        desk.ask(AssignReplicasToDirs(broker_id=2, broker_epoch=epoch, directories={directory: (key,)}))
+        assert desk.partition("t") == after, "said twice it changes nothing"

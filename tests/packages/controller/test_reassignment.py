@@ -109,6 +109,21 @@ def test_cancelling_restores_the_original_replicas() -> None:
     assert cancel(d) == Code.NO_REASSIGNMENT_IN_PROGRESS
 
 
+@pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
+def test_who_comes_and_goes_keeps_its_order_in_zookeeper_mode_and_a_cancelled_move_restores_it(classic: bool) -> None:
+    """Kafka's ZooKeeper controller appends the old replicas as they are; KRaft's sorts those that go."""
+    d = Desk(6, elr=False, classic=classic)
+    d.create("t", (3, 1, 2))
+    move(d, 5, 4, 1)
+    p = d.partition("t")
+    there = (5, 4, 1, 3, 2) if classic else (5, 4, 1, 2, 3)
+    assert (p.replicas, p.adding, p.removing) == (
+        there, (5, 4) if classic else (4, 5), (3, 2) if classic else (2, 3)
+    )  # fmt: skip
+    cancel(d)
+    assert d.partition("t").replicas == ((1, 3, 2) if classic else (1, 2, 3))
+
+
 def test_cancelling_is_refused_when_only_newcomers_are_in_sync() -> None:
     d = desk()
     move(d, 4, 5, 6)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations, product
 
 import pytest
 
+from moldau.controller import change
+from moldau.controller.asks import (
+    AlterPartitionReassignments,
+    BrokerRefused,
+    ElectionType,
+    ElectLeaders,
+    Move,
+)
 from moldau.controller.selectors import (
     Candidates,
     Election,
@@ -18,6 +27,7 @@ from moldau.controller.selectors import (
     no_op,
 )
 from moldau.image import NO_LEADER
+from moldau.simulator.machines.controller_desk import Desk
 
 
 def live(*ids: int):  # type: ignore[no-untyped-def]
@@ -102,3 +112,34 @@ def test_the_last_known_leader_is_taken_only_when_nobody_else_is_eligible() -> N
     assert of((), (), {1, 2}, (2, 3)) is Refusal.NO_LIVE_ISR, "more than one tells nothing"
     assert of((), (1,), {2}, (2,)) is Refusal.NO_LIVE_ISR, "an eligible replica is waited for"
     assert of((), (), {4}, (4,)) is Refusal.NOBODY_LIVE, "no longer a replica"
+
+
+def test_in_zookeeper_mode_what_happened_chooses_the_selector(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    asked: list[str] = []
+    for selector in (no_op, elect_offline, elect_reassigned, elect_preferred, elect_for_shutdown):
+
+        def heard(*args, _real=selector, **more):  # type: ignore[no-untyped-def]
+            asked.append(_real.__name__)
+            return _real(*args, **more)
+
+        monkeypatch.setattr(change, selector.__name__, heard)
+
+    def told(what: Callable[[], object]) -> tuple[list[str], int]:
+        asked.clear()
+        what()
+        return list(dict.fromkeys(asked)), desk.partition("t").leader
+
+    desk = Desk(4, elr=False, classic=True)
+    desk.create("t", (0, 1, 2))
+    assert told(lambda: desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))) == (
+        ["elect_offline"], 1,
+    )  # fmt: skip
+    desk.beat(0)
+    assert told(lambda: desk.set_isr("t", 0, 0, 1, 2)) == (["no_op"], 1)
+    elect_first = ElectLeaders(election_type=ElectionType.PREFERRED, partitions=(("t", 0),))
+    assert told(lambda: desk.ask(elect_first)) == (["elect_preferred"], 0)
+    move = AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),))
+    assert told(lambda: desk.ask(move)) == (["no_op"], 0)
+    assert told(lambda: desk.set_isr("t", 0, 0, 1, 2, 3)) == (["elect_reassigned"], 2)
+    assert told(lambda: desk.beat(2, want_shut_down=True)) == (["elect_for_shutdown"], 3)
+    assert told(lambda: desk.beat(3, want_shut_down=True)) == (["elect_for_shutdown"], 3), "nobody else can"

@@ -278,6 +278,27 @@ def test_a_topic_is_not_deleted_while_a_replica_is_dead_or_a_partition_moves_in_
     assert ("t" in desk.image.names) is waits
 
 
+def test_in_zookeeper_mode_replicas_go_first_once_the_topic_is_marked_and_nothing_of_it_moves() -> None:
+    """TD-2: and the topic with its znodes last, when all of them are deleted."""
+    desk = Desk(4, deletions_wait=True)
+    id = desk.create("t", (1, 2))
+
+    def asked(*deleted: bytes) -> tuple[Code, bool]:
+        (result,) = desk.ask(DeleteTopics(topics=("t",), deleted=frozenset(deleted))).topics
+        return result.problem.code, result.may_begin
+
+    assert asked() == (Code.REQUEST_TIMED_OUT, False), "a move could begin yet"
+    moving(desk)
+    desk.controller.mark_for_deletion(frozenset({id}))
+    assert asked() == asked(id) == (Code.REQUEST_TIMED_OUT, False), "one has begun"
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=None),)))
+    dead(desk)
+    assert asked() == (Code.REQUEST_TIMED_OUT, True), "who is dead keeps only its own replica"
+    assert "t" in desk.image.names
+    assert asked(id) == (Code.NONE, False)
+    assert "t" not in desk.image.names
+
+
 def test_a_topic_that_is_marked_for_deletion_is_not_grown_moved_elected_for_or_made_again() -> None:
     """As in Kafka's ZooKeeper mode: it goes as soon as it may, and nothing is begun with it before."""
     desk = Desk(4, deletions_wait=True)
