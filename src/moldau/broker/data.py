@@ -1,8 +1,8 @@
 """A broker's data side in one place: log directories, replicas, coordinators, and the clock that drives their passes.
 
-Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), the
-slow
-ones off the loop. Watches that no disk call is overdue: a node whose disk hangs stops its heartbeats.
+Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), what
+waits for a disk off the loop and for each directory by itself. Watches that no disk call is overdue: a directory that
+hangs is offline, and a node all of whose disks hang stops its heartbeats.
 Decides nothing about any record: ``storage`` and ``replicas/manager.py`` do.
 """
 
@@ -25,12 +25,14 @@ from moldau.broker.network.descriptors import open_files_most
 from moldau.broker.node_parts import WithChannel
 from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.deps import ReplicaManagerDeps
+from moldau.broker.replicas.disk_probes import DiskProbes
 from moldau.broker.replicas.lost import flush_failed
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.ports import pools
 from moldau.ports.buggify import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.runtime.repeated import UNLIMITED
+from moldau.storage import index_saves
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import LogDir
@@ -44,7 +46,8 @@ log = logging.getLogger("moldau.data")
 OPEN_FILES = 1000
 """Files of logs that are open at a time, or half of what the process may have open."""
 PROBE_MS = 2_000
-OVERDUE_MS = 10_000
+LOOK_MS = 1_000
+"""Between two looks at the probes of the directories, of which the eleventh finds one that hangs."""
 DELETION_MS = 1_000
 FLUSH_MS = 1_000
 LOADED_AT_ONCE = 16
@@ -104,10 +107,12 @@ class DataSide:
         self.loaded = False
         """Whether replicas and coordinator are there."""
         self.cleaning = LogCleaner(node.world, self.log_dirs, node.config)
-        self._probe_sent_ms: int | None = None
+        self._probes = DiskProbes()
         self._stopped = self._loading = False
         self._loaded = asyncio.Event()
         self._reading_producers = False
+        self._busy: set[tuple[str, LogDir]] = set()
+        """Passes that wait for the disk of a directory."""
         self._passing = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -211,7 +216,7 @@ class DataSide:
         """A directory is of no use any more. Without any, neither is the broker: whoever finds it gone leads on."""
         log.error("log directory %s is offline: %s", dir.path, dir.offline)
         config = self._node.config
-        holds_metadata = not config.on_zookeeper and dir.path == config.metadata_dir
+        holds_metadata = not config.on_zookeeper and dir.path == _plain(config.metadata_dir)
         if not self.log_dirs.online or holds_metadata:
             self._node.failed("log directories", DirOffline(dir.path, dir.offline))
             return
@@ -249,7 +254,10 @@ class DataSide:
             self._node.dynamic.react(key, self.cleaning.reconfigure)
         self._remember_producers()
         self._node.dynamic.react("producer.id.expiration.ms", self._remember_producers)
-        self._world.tasks.spawn(self._probe(), "disk probe")
+        self._every("look at disk probes", LOOK_MS, self._look_at_probes)
+        for dir in self.log_dirs.online:
+            dir.renames_later = True
+            self._world.tasks.spawn(self._probe(dir), f"disk probe of {dir.path}")
 
     def _remember_producers(self) -> None:
         self.log_dirs.producer_expiration_ms = self._node.config["producer.id.expiration.ms"]
@@ -283,33 +291,74 @@ class DataSide:
     @contextmanager
     def _passes(self) -> Iterator[None]:
         """A pass is under way: a stop waits for its end before it closes what the pass works on."""
-        self._passing += 1
-        self._idle.clear()
+        self._begin_pass()
         try:
             yield
         finally:
-            self._passing -= 1
-            if not self._passing:
-                self._idle.set()
+            self._end_pass()
+
+    def _begin_pass(self) -> None:
+        self._passing += 1
+        self._idle.clear()
+
+    def _end_pass(self) -> None:
+        self._passing -= 1
+        if not self._passing:
+            self._idle.set()
+
+    def _beside(self, name: str, work: Callable[[LogDir], Awaitable[None]], *, restarts: bool = True) -> None:
+        """Do the part of a pass that waits for disks, of each directory for itself: one that hangs holds up its own. A
+        directory in which the last run of the pass is not through is left out."""
+
+        async def once(dir: LogDir) -> None:
+            try:
+                await work(dir)
+            except AssertionError:
+                raise
+            except Exception as error:  # as in ``_every``
+                if not restarts:
+                    raise
+                self._node.survived(name, error)
+            finally:
+                self._busy.discard((name, dir))
+                self._end_pass()
+
+        for dir in self.log_dirs.online:
+            if (name, dir) not in self._busy and not self._stopped:
+                self._busy.add((name, dir))
+                self._begin_pass()
+                self._world.tasks.spawn(once(dir), name)
 
     async def _retain(self) -> None:
         at_once = max(self._world.step // RETAINED, 1)
         now_ms = self._world.clock.wall_ms()
         await run_in_slices(self._world.tasks, self.log_dirs.retention_in_turns(now_ms, at_once))
-        due = await run_in_slices(self._world.tasks, self.log_dirs.passed_in_turns())
-        await together(map(self._write_checkpoint, due))
-        await run_in_slices(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once))
 
-    async def _flush(self) -> None:
+        async def remove(dir: LogDir) -> None:
+            for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.passed_in_turns(dir)):
+                await self._write_checkpoint(checkpoint)
+            await run_in_slices(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once, dir))
+            some, dir.taken = dir.taken, []
+            for taken in some:
+                await self._world.tasks.off_loop(taken.run, pools.removals(dir.path))
+                if not taken.end() and self.log_dirs.uses(taken.log):
+                    dir.taken.append(taken)
+                    with self.log_dirs.damaged.guard(taken.log, "the removal of segments"), dir.watch:
+                        raise taken.error
+
+        self._beside("retention", remove)
+
+    def _flush(self) -> None:
         if (buggify := self._world.buggify) is not None and buggify(LATE_FLUSH):
             return
-        while some := self.log_dirs.flushes_due(self._world.clock.wall_ms()):
-            due: dict[str, list[tuple[Log, Flush]]] = {}
-            for partition_log, flush in some:
-                due.setdefault(partition_log.dir.path, []).append((partition_log, flush))
-            await together(self._run_flushes(path, flushes) for path, flushes in due.items())
-            if self._stopped:
-                return
+        self._beside("flush", self._flush_directory, restarts=False)
+
+    async def _flush_directory(self, dir: LogDir) -> None:
+        for saves in index_saves.due([dir]):
+            await self._world.tasks.off_loop(saves.run, pools.log_directory(dir.path))
+            saves.end()
+        while not self._stopped and (due := self.log_dirs.flushes_due(self._world.clock.wall_ms(), dir)):
+            await self._run_flushes(dir.path, due)
 
     async def _run_flushes(self, path: str, flushes: list[tuple[Log, Flush]]) -> None:
         """Those of one directory, one after the other."""
@@ -322,37 +371,52 @@ class DataSide:
             except LogError as error:  # its directory is offline now; the flushes of others are ended all the same
                 self.replicas.failed(error)
 
-    async def _checkpoint(self) -> None:
+    def _checkpoint(self) -> None:
         if (buggify := self._world.buggify) is not None and buggify(LATE_CHECKPOINT):
             return
-        due = await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_turns())
-        await together(map(self._write_checkpoint, due))
+
+        async def write(dir: LogDir) -> None:
+            for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_turns(dir)):
+                await self._write_checkpoint(checkpoint)
+
+        self._beside("checkpoint", write)
 
     async def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
         self.log_dirs.end_checkpoint(checkpoint)
 
-    async def _delete(self) -> None:
+    def _delete(self) -> None:
+        self._beside("deletion", self._delete_in)
+
+    async def _delete_in(self, dir: LogDir) -> None:
         """Make the folders that went go for good, and remove those whose time has come."""
-        for sync in self.log_dirs.name_syncs_due():
-            await self._world.tasks.off_loop(sync.run, pools.log_directory(sync.dir.path))
+        for sync in self.log_dirs.name_syncs_due(dir):
+            await self._world.tasks.off_loop(sync.run, pools.log_directory(dir.path))
             sync.settle()
-        for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms()):
+        for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms(), dir):
             if self._stopped:  # what is left tells by its name what it is, also at the next start
                 return
-            await self._world.tasks.off_loop(deletion.run, pools.removals(deletion.dir.path))
+            await self._world.tasks.off_loop(deletion.run, pools.removals(dir.path))
             self.log_dirs.end_deletion(deletion)
 
-    async def _probe(self) -> None:
+    async def _probe(self, dir: LogDir) -> None:
         """Write a byte now and then, off the loop; how long it takes is the disk's pulse."""
-        while not self._stopped:
-            self._probe_sent_ms = self._world.clock.monotonic_ms()
-            for dir in self.log_dirs.online:
-                error = await self._world.tasks.off_loop(partial(self._touch, dir), pools.probe(dir.path))
-                if error is not None and error.errno in FATAL and dir.offline is None:
-                    dir.fail(error)
-            self._probe_sent_ms = None
+        while not self._stopped and dir.offline is None:
+            self._probes.sent(dir)
+            error = await self._world.tasks.off_loop(partial(self._touch, dir), pools.probe(dir.path))
+            if error is not None and error.errno in FATAL and dir.offline is None:
+                dir.fail(error)
+            self._probes.answered(dir)
             await sleep(self._world.tasks, PROBE_MS)
+
+    def _look_at_probes(self) -> None:
+        """A directory that hangs while others answer has failed, and stays so until a restart: its leaders move, and
+        this broker goes on (KIP-112). That of the metadata log is the node's end when it fails; while it hangs the node
+        is silent, and its leaders move as well."""
+        config = self._node.config
+        for dir in self._probes.look(self.log_dirs.online):
+            if dir.offline is None and (config.on_zookeeper or dir.path != _plain(config.metadata_dir)):
+                dir.fail(OSError(errno.ETIMEDOUT, "it does not answer", dir.path))
 
     @staticmethod
     def _touch(dir: LogDir) -> OSError | None:
@@ -364,9 +428,8 @@ class DataSide:
 
     def healthy(self) -> bool:
         """Whether no probe is overdue and a directory is left."""
-        sent_ms = self._probe_sent_ms
-        overdue = sent_ms is not None and self._world.clock.monotonic_ms() - sent_ms > OVERDUE_MS
-        return not overdue and bool(self.log_dirs.online)
+        online = self.log_dirs.online
+        return bool(online) and not self._probes.silent(online)
 
     def directory_ids(self) -> list[bytes]:
         return [dir.id for dir in self.log_dirs.online]
@@ -389,9 +452,15 @@ class DataSide:
         self.replicas.stop()
         await self.replicas.flushes.ended()
         await self.replicas.recovery_points.ended()
+        await self.replicas.folders.ended()
         await self._idle.wait()
 
     async def close(self, broker_epoch: int) -> None:
         """Flush what was acknowledged, and write the clean-shutdown marker last; called after ``refuse``."""
         if self.loaded:
             await self._world.tasks.off_loop(lambda: self.log_dirs.close(broker_epoch), pools.STOPPING)
+
+
+def _plain(path: str) -> str:
+    """A path as log directories have theirs: without a slash at its end."""
+    return path.rstrip("/") or "/"

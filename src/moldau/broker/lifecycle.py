@@ -20,10 +20,11 @@ from moldau.controller.feature_support import ADVICE, unsupported
 from moldau.controller.features import REGISTERED
 from moldau.image import Endpoint
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.model.ids import uuid_text
 from moldau.ports import Handle
 from moldau.ports.buggify import LATE_BEAT, UNHEARD_REGISTRATION
-from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 log = logging.getLogger("moldau.lifecycle")
@@ -138,7 +139,7 @@ class Lifecycle:
         while not self._left.is_set():
             answer = await self._beat()
             if answer is None:
-                wait_ms = min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS)
+                wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
             elif answer.error_code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
                 log.warning(
                     "the controller no longer knows this incarnation (%s); registering again",
@@ -201,9 +202,7 @@ class Lifecycle:
             offline_log_dirs=node.offline_dirs(),
         )
         try:
-            answer: BrokerHeartbeatResponse = await node.asking.once(
-                request, timeout_ms=node.config["broker.session.timeout.ms"] // 2
-            )
+            answer = await node.asking.once(request, timeout_ms=node.config["broker.session.timeout.ms"] // 2)
         except OSError as error:
             log.debug("no answer to a heartbeat: %s", error)
             return None
@@ -216,7 +215,7 @@ class Lifecycle:
         why = "no controller was found"
         while True:
             try:
-                answer: BrokerRegistrationResponse = await self._node.asking.once(self._request())
+                answer = await self._node.asking.once(self._request())
                 if (buggify := self._world.buggify) is not None and buggify(UNHEARD_REGISTRATION):
                     raise ConnectionError("the answer is lost")
                 if answer.error_code == Code.NONE:

@@ -99,7 +99,7 @@ class Node:
         """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
         self.plane: QuorumPlane | ZooKeeperPlane
         self._controller = ControllerService(self) if config.is_controller else None
-        self._zookeeper: ZooKeeperHost | None = None
+        self.zookeeper: ZooKeeperHost | None = None
         alone = config.is_controller and not config.on_zookeeper
         self.registering: ControllerRegistration | None = ControllerRegistration(self) if alone else None
         self.lifecycle: Lifecycle | ZooKeeperLifecycle | None = self._lifecycle() if config.is_broker else None
@@ -124,11 +124,11 @@ class Node:
         warn_of_settings(self.config)
         try:
             await self._open_pages()
+            self.metadata.watch(self.state_change_log.decided)  # before whoever tells brokers of it, and logs that
             await self._join()
             if self.config.is_broker:
                 self.data = DataSide(self)
                 self.data.claim()
-            self.metadata.watch(self.state_change_log.decided)
             # On ZooKeeper a controller may speak to us as soon as we listen: its brokers have their logs before.
             if not self.config.on_zookeeper:
                 await self._take_seat()
@@ -163,9 +163,9 @@ class Node:
         if self.config.on_zookeeper:
             from moldau.broker.zookeeper.joining import join
 
-            assert self._zookeeper is not None, "a broker in ZooKeeper mode has its host from the beginning"
-            self._zookeeper.plane, self.cluster_id = await join(self._zookeeper, listeners)
-            self.plane = self._zookeeper.plane
+            assert self.zookeeper is not None, "a broker in ZooKeeper mode has its host from the beginning"
+            self.zookeeper.plane, self.cluster_id = await join(self.zookeeper, listeners)
+            self.plane = self.zookeeper.plane
             return
         meta = read_meta(self.config.metadata_dir, self.world.disk)
         if meta.node_id != self.config.node_id:
@@ -187,8 +187,8 @@ class Node:
             return Lifecycle(self)
         from moldau.broker.zookeeper.host import ZooKeeperHost
 
-        self._zookeeper = ZooKeeperHost(self)
-        return self._zookeeper.lifecycle
+        self.zookeeper = ZooKeeperHost(self)
+        return self.zookeeper.lifecycle
 
     async def _take_seat(self) -> None:
         """Bind the listeners and take part in the control plane. In KRaft mode this is before logs are loaded: after a
@@ -399,7 +399,7 @@ class Node:
         self.unexpected(where, error)
         log.error("%s failed and goes on: %r", where, error, exc_info=error)
 
-    def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:  # Any: asyncio's
         """The loop's exception handler: a callback raised, or a future whose error nobody asked for."""
         error = context.get("exception")
         if isinstance(error, AssertionError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.metadata.cache import MetadataCache
+from moldau.controller.replies import Refused
 from moldau.image import Image
 from moldau.ports import World
 from moldau.wire.schema import Message
@@ -57,6 +58,9 @@ class Plane(Protocol):
         """Have topics deleted as soon as they are eligible (TD-1); False when this is not the active controller any
         more. In KRaft mode no deletion waits."""
 
+    def refused_deletion(self, topic_id: bytes) -> Refused | None:
+        """Why a topic that was marked cannot be deleted."""
+
 
 class QuorumRequests(Plane, Protocol):
     """The plane of KRaft mode."""
@@ -81,6 +85,10 @@ class ZooKeeperRequests(Plane, Protocol):
 
 class Deciding(Protocol):
     """The active controller, as handlers ask it."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it still is."""
 
     async def ask(self, ask: Any) -> Any:  # Any: each ask of `controller.asks` has a reply of its own kind
         """The reply, once its records are committed; ``Refused`` when the ask as a whole is refused."""
@@ -166,7 +174,7 @@ class ControllerServices(NodeServices):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumServices(ControllerServices):
-    """The same in KRaft mode."""
+    """What a handler of a controller may use in KRaft mode."""
 
     plane: QuorumRequests
 

@@ -80,9 +80,9 @@ class KnownZnodes:
             match op:
                 case Create(sequential=True):
                     pass  # notes are nobody's to delete but their reader's
-                case Create() if op.path.endswith("/state"):
+                case Create() if (partition := paths.of_state(op.path)) is not None:
                     self.add((op.path,))
-                    self._born(op.path)
+                    self._born(*partition)
                 case Create() | Set() if _is_entity(op.path):
                     self.saw(op.path, op.data)
                 case Create():
@@ -90,10 +90,9 @@ class KnownZnodes:
                 case Delete():
                     self.gone(op.path)
 
-    def _born(self, state: str) -> None:
-        topic, _, number = state.removeprefix(paths.TOPICS + "/").removesuffix("/state").split("/")
+    def _born(self, topic: str, number: int) -> None:
         waiting = self.unborn.get(topic, {})
-        waiting.pop(int(number), None)
+        waiting.pop(number, None)
         if not waiting:
             self.unborn.pop(topic, None)
 

@@ -217,6 +217,6 @@ class ReadMany:
                 continue
             data = bytes(buffer[offset : offset + max(number, 0)])
             offset += max(number, 0)
-            czxid, mzxid, _, _, version, _, _, owner, _, _, _ = _STAT.unpack_from(buffer, offset)
+            czxid, mzxid, _, _, version, _, _, owner, _, _, pzxid = _STAT.unpack_from(buffer, offset)
             offset += _STAT.size
-            found.append((data, Stat(czxid, mzxid, version, owner)))
+            found.append((data, Stat(czxid, mzxid, version, owner, pzxid)))

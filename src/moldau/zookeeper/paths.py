@@ -56,6 +56,7 @@ PERSISTENT = (
 DEFAULT_ENTITY = "<default>"
 
 _NODE_ID = re.compile(r"(0|[1-9][0-9]{0,9})\Z")
+_STATE = re.compile(rf"{TOPICS}/([^/]+)/partitions/([0-9]+)/state\Z")
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
 
 
@@ -89,6 +90,17 @@ def partition(topic: str, number: int) -> str:
 
 def state(topic: str, number: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{number}/state"
+
+
+def of_state(path: str) -> tuple[str, int] | None:
+    """Topic and number of the partition whose state a path is; None for any other path, such as that of a topic called
+    ``state``.
+
+    >>> of_state("/brokers/topics/orders/partitions/3/state")
+    ('orders', 3)
+    """
+    found = _STATE.match(path)
+    return None if found is None else (found[1], int(found[2]))
 
 
 def delete_topic(name: str) -> str:

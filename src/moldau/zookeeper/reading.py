@@ -94,8 +94,16 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
             return found
 
 
-def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Generator[None, None, Reading]:
-    """The same, with a pause after every ``step`` partitions."""
+def nobody_knows(name: str) -> bytes | None:
+    """No topic has been known by an id."""
+    return None
+
+
+def read_in_turns(
+    survey: Survey, new_id: Callable[[], bytes], step: int, known_id: Callable[[str], bytes | None] = nobody_knows
+) -> Generator[None, None, Reading]:
+    """The same, with a pause after every ``step`` partitions. ``known_id``: the id by which a topic was known that has
+    none now, because a tool from before topic ids wrote its znode."""
     known_znodes = KnownZnodes()
     known_znodes.add(survey.present)
     found: list[Message] = []
@@ -118,7 +126,8 @@ def read_in_turns(survey: Survey, new_id: Callable[[], bytes], step: int) -> Gen
     for name in sorted(survey.topics):
         topic = _topic(name, survey, known_znodes, names, bad)
         if topic.id is None:
-            topic = topic._replace(id=new_id())
+            known = known_id(name) if _has_state(survey, topic) else None
+            topic = topic._replace(id=known if known is not None and known not in names else new_id())
             repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
         assert topic.id is not None
         names[topic.id] = name
@@ -164,19 +173,37 @@ def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerReco
 def partition_record(
     topic_id: bytes, number: int, assignment: Assignment, state: StateZnode, stat: Stat
 ) -> records.PartitionRecord:
-    """A partition that has a state. Who left the replicas while a controller died has left the ISR too."""
+    """A partition that has a state. Who left the replicas while a controller died has left the ISR too, and leads no
+    more: another is elected."""
+    isr = [r for r in state.isr if r in assignment.replicas]
     return records.PartitionRecord(
         partition_id=number,
         topic_id=topic_id,
         replicas=list(assignment.replicas),
-        isr=[r for r in state.isr if r in assignment.replicas],
+        isr=isr,
         adding_replicas=list(assignment.adding),
         removing_replicas=list(assignment.removing),
-        leader=state.leader,
+        leader=state.leader if state.leader in isr else NO_LEADER,
         leader_recovery_state=state.recovery,
         leader_epoch=state.leader_epoch,
         partition_epoch=stat.version,
     )
+
+
+def judge(path: str, assignment: Assignment, state: StateZnode) -> None:
+    """BadZnode for a state that no controller writes, though each of its values could stand there. Taken, it would be
+    the ground of decisions: who leads on would be deposed, or an election held among brokers that hold nothing.
+
+    An ISR of nobody is one that Kafka before 1.1 wrote, where unclean election was allowed and the last had died.
+    """
+    if state.leader != NO_LEADER and state.leader not in state.isr:
+        raise BadZnode(path, f"leader {state.leader} is not among those in sync, {list(state.isr)!r:.100}")
+    if state.isr and not set(state.isr) & set(assignment.replicas):
+        raise BadZnode(
+            path, f"nobody in sync, of {list(state.isr)!r:.100}, is one of {list(assignment.replicas)!r:.100}"
+        )
+    if state.recovery and len(state.isr) > 1:
+        raise BadZnode(path, f"a leader that was elected unclean is in sync with {list(state.isr)!r:.100}")
 
 
 def born(
@@ -235,6 +262,12 @@ def _producer_ids(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]
     return [records.ProducerIdsRecord(broker_id=block.broker_id, broker_epoch=-1, next_producer_id=block.end + 1)]
 
 
+def _has_state(survey: Survey, topic: TopicZnode) -> bool:
+    """Whether a controller has decided of it: only then can it have had an id. A topic that a tool has made anew under
+    a name has none yet."""
+    return any((topic.name, number) in survey.states for number in topic.partitions)
+
+
 def _topic(
     name: str, survey: Survey, known_znodes: KnownZnodes, names: Mapping[bytes, str], bad: list[BadZnode]
 ) -> TopicZnode:
@@ -272,6 +305,7 @@ def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, no
             try:
                 survey.check(path)
                 known = parse_state(topic.name, number, data)
+                judge(path, topic.partitions[number], known)
             except BadZnode as error:
                 noted.bad.append(error)
                 noted.known_znodes.unread[path] = survey.written(path, stat)

@@ -425,7 +425,7 @@ def _seen(found: Any, *, children: bool) -> int | None:
 
 
 def _stat(stat: Any) -> Stat:
-    return Stat(stat.czxid, stat.mzxid, stat.version, stat.ephemeralOwner)
+    return Stat(stat.czxid, stat.mzxid, stat.version, stat.ephemeralOwner, stat.pzxid)
 
 
 def _result(op: Op, result: Any) -> str | Stat | None:

@@ -17,6 +17,8 @@ from moldau.zookeeper.reading import Survey
 from moldau.zookeeper.znodes import parse_topic
 
 Found = tuple[bytes, Stat]
+UNKNOWN = Stat(czxid=-1, mzxid=-1, version=0, ephemeral_owner=0)
+"""What is known of a znode about which an ACL says nothing."""
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -109,14 +111,19 @@ async def _many(zk: ZooKeeper, wanted: dict[Key, str], denied: list[str] | None 
     there: dict[Key, Found] = {}
     for (key, path), each in zip(wanted.items(), await get_each(zk, list(wanted.values())), strict=True):
         if isinstance(each, NoAuth):
-            stat = await zk.exists(path)  # no ACL denies that
-            if stat is None:
-                continue
             denied.append(path)
-            there[key] = b"", stat
+            there[key] = b"", await _stat(zk, path)
         elif each is not None:
             there[key] = each
     return there
+
+
+async def _stat(zk: ZooKeeper, path: str) -> Stat:
+    """The stat of a znode that is there and may not be read. Servers from 3.9 on deny that too (ZOOKEEPER-2590)."""
+    try:
+        return await zk.exists(path) or UNKNOWN
+    except NoAuth:
+        return UNKNOWN
 
 
 async def _names(zk: ZooKeeper, folder: str) -> list[str]:
@@ -144,9 +151,9 @@ async def _entities(zk: ZooKeeper) -> tuple[list[str], list[str]]:
 
 async def _below(zk: ZooKeeper, folder: str) -> list[str]:
     """A folder that may be there, and the folders in it, unless an ACL denies them."""
-    if await zk.exists(folder) is None:
-        return []
     try:
+        if await zk.exists(folder) is None:
+            return []
         return [folder, *(f"{folder}/{name}" for name in await _names(zk, folder))]
     except NoAuth:
         return [folder]

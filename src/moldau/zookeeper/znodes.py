@@ -258,6 +258,10 @@ def parse_topic(name: str, data: bytes | None) -> TopicZnode:
         if not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
             raise BadZnode(path, f"partition {number} has replicas {list(replicas)}: different brokers are expected")
         partitions[number] = Assignment(replicas, adding.get(number, ()), removing.get(number, ()))
+        for key, moving in (("adding_replicas", adding), ("removing_replicas", removing)):
+            some = moving.get(number, ())
+            if len(set(some)) != len(some) or not set(some) <= set(replicas):
+                raise BadZnode(path, f"{key} {number}: {list(some)!r:.100} are not some of {list(replicas)!r:.100}")
     id = _id(found, "topic_id")
     if id == NO_UUID:
         raise BadZnode(path, "topic_id is the one that means no topic")

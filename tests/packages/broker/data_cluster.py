@@ -116,6 +116,15 @@ class MiniBroker:
         self.listener = await self.world.net.listen("127.0.0.1", 0, self.socket_listener.accept)  # type: ignore[arg-type]
         self.port = self.listener.port
 
+    def apply(self, delta: Delta) -> None:
+        """Learn of a change of the image. Folders are made here, not by workers, if so wished: a test need not ask
+        again then, as a client does."""
+        self.replicas.apply(self.image, delta)
+        for dir in self.replicas.logs.dirs if self.cluster.folders_at_once else ():
+            dir.changes.run()
+            for making in self.replicas.logs.end_changes(dir):
+                self.replicas.folders.made(making)
+
     def handler_failed(self, header: object, error: BaseException) -> None:
         self.failures.append(error)
 
@@ -140,6 +149,7 @@ class DataCluster:
         self.image = Image()
         self.brokers: dict[int, MiniBroker] = {id: MiniBroker(self, id, folder, self.settings) for id in range(brokers)}
         self.live: dict[int, MiniBroker] = {}
+        self.folders_at_once = True
         self.refused: list[int] = []
         self.altered: list[AlterPartitionRequest.PartitionData] = []
         self.offset = 0
@@ -194,7 +204,7 @@ class DataCluster:
         for topic in self.image.topics.values():
             for number in topic.partitions:
                 whole.partitions[(topic.id, number)] = None
-        broker.replicas.apply(self.image, whole)
+        broker.apply(whole)
         return broker
 
     def kill(self, id: int) -> None:
@@ -215,7 +225,7 @@ class DataCluster:
             self.offset += 1
             self.image.apply(record, self.offset, delta)
         for broker in list(self.live.values()):
-            broker.replicas.apply(self.image, delta)
+            broker.apply(delta)
 
     def create(self, *replicas: int, topic: str = TOPIC, id: bytes = TOPIC_ID, partitions: int = 1) -> None:
         """A topic whose partitions are all led by the first of ``replicas``."""

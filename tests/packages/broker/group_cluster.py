@@ -61,7 +61,7 @@ class GroupCluster(DataCluster):
             self.offset += 1
             self.image.apply(record, self.offset, delta)
         for broker in list(self.live.values()):
-            broker.replicas.apply(self.image, delta)
+            broker.apply(delta)
             broker.coordinator.apply(self.image, delta)  # type: ignore[attr-defined]
 
     async def make_topics(self) -> None:

@@ -23,6 +23,7 @@ from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest
 from moldau.wire.messages.k37_create_partitions import CreatePartitionsRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
+from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.packages.broker.data_cluster import run, until
 
 FOREVER_MS = 3_600_000
@@ -65,14 +66,14 @@ class Seat:
         self.asking.controller_changed()
 
 
-def said(code: Code) -> Any:
-    return SimpleNamespace(error_code=code, fields=())
+def said(code: Code) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=code)
 
 
 def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
     async def scenario() -> None:
         seat = Seat(ConnectionRefusedError("dead"), said(Code.NOT_CONTROLLER), said(Code.NONE))
-        asked = asyncio.ensure_future(seat.asking.patiently(CreateTopicsRequest(), FOREVER_MS))
+        asked = asyncio.ensure_future(seat.asking.patiently(UpdateFeaturesRequest(), FOREVER_MS))
         await until(lambda: len(seat.timers.set) == 1, "it waits")
         seat.elects(3)
         await until(lambda: len(seat.answers) == 1 and len(seat.timers.set) == 1, "it has asked, and waits again")
@@ -88,7 +89,7 @@ def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
 def test_waiting_without_news_takes_longer_each_time_and_ends() -> None:
     async def scenario() -> None:
         seat = Seat(*[said(Code.NOT_CONTROLLER)] * 4)
-        asked = asyncio.ensure_future(seat.asking.patiently(CreateTopicsRequest(), FOREVER_MS))
+        asked = asyncio.ensure_future(seat.asking.patiently(UpdateFeaturesRequest(), FOREVER_MS))
         waits = []
         for _ in range(3):
             await until(lambda: len(seat.timers.set) == 1, "it waits")

@@ -154,6 +154,19 @@ def test_a_broker_that_the_voters_name_is_refused() -> None:
         config(controller_quorum_voters="1@localhost:1")
 
 
+def test_a_role_that_is_named_twice_counts_once() -> None:
+    assert config(process_roles="broker,broker")["process.roles"] == ("broker",)
+
+
+@pytest.mark.parametrize("text", ["", " ", ","])
+def test_folders_that_are_given_empty_are_not_taken_for_the_default(text: str) -> None:
+    """Data would go where nobody wrote, and be gone with /tmp."""
+    with pytest.raises(ConfigError, match=r"for configuration log\.dirs: a list of folders is expected"):
+        config(log_dirs=text)
+    with pytest.raises(ConfigError, match=r"for configuration log\.dirs: a list of folders is expected"):
+        config(log_dirs=text, log_dir="/data")
+
+
 def test_a_listener_that_advertised_listeners_leaves_out_is_told_nobody() -> None:
     found = config(
         listeners="PLAINTEXT://127.0.0.1:9092,HIDDEN://0.0.0.0:9094",

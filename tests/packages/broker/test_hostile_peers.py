@@ -113,6 +113,8 @@ class Scene:
                 starting.result()
         finally:
             starting.cancel()
+            for bound in self.node.bound.values():
+                bound.close()
             for socket_listener in self.node.listeners:
                 socket_listener.close()
             self.node.peers.close()

@@ -52,7 +52,9 @@ def test_a_follower_that_was_cut_waits_for_its_checkpoint_and_others_do_not(tmp_
     run(work)
 
 
-def test_a_follower_that_was_cut_and_leads_at_once_has_its_checkpoint_written_first(tmp_path: Path) -> None:
+def test_a_follower_that_was_cut_and_leads_at_once_takes_nothing_before_its_checkpoint_is_written(
+    tmp_path: Path,
+) -> None:
     async def work() -> None:
         disk = HeldDisk("write_atomic")
         cluster = DataCluster(tmp_path, 2)
@@ -60,9 +62,17 @@ def test_a_follower_that_was_cut_and_leads_at_once_has_its_checkpoint_written_fi
         async with cluster:
             await diverged(cluster)
             replica = cluster.brokers[1].replica()
+            disk.hold(f"broker-1/{RECOVERY_POINTS}")
             replica.log.truncate_to(1)
             cluster.elect(1, (1,))
-            assert cluster.brokers[1].replicas.append(replica, bytearray(batch()), 1).code is Code.NONE
+            cluster.elect(1, (1,), 1)
+            await until(lambda: disk.held, "the checkpoint is written")
+            append = cluster.brokers[1].replicas.append
+            assert append(replica, bytearray(batch()), 1).code is Code.KAFKA_STORAGE_ERROR
+            assert (await cluster.produce(1, batch(), 1, 1)).error_code == Code.NONE, "of another partition"
+            disk.release()
+            await until(lambda: append(replica, bytearray(batch()), 1).code is Code.NONE, "it takes batches")
+            assert not disk.on_loop
             found = parse_offsets((tmp_path / "broker-1" / RECOVERY_POINTS).read_bytes(), "")
             assert found[P] == 0, "the batch that held offset 1 went whole"
 

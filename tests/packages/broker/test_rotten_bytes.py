@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.model import Code
 from moldau.storage.checked_reads import REPEATED_MAX
 from tests.packages.broker.data_cluster import TOPIC_ID, DataCluster, batch, run, until
@@ -32,5 +35,31 @@ def test_a_batch_that_rotted_is_asked_for_again_and_the_partition_goes_offline_h
             found = await until(lambda: cluster.brokers[1].replica().machine.role.name == "LEADER")
             assert found
             assert bytes((await cluster.fetch(1, 0)).records) == sound
+
+    run(scene)
+
+
+def test_damage_that_every_fetch_meets_again_is_named_once_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each waiting consumer wrote two lines a second, and no figure told of it."""
+
+    async def scene() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            assert (await cluster.produce(0, batch())).error_code == Code.NONE
+            await cluster.fetch(0, 0)
+            broker, told = cluster.brokers[0], list[str]()
+            broker.replicas.logs.damaged.on_found = told.append
+            rot(Path(broker.replica().log.active.path()))
+
+            codes = [(await cluster.fetch(0, 0)).error_code for _ in range(2 * REPEATED_MAX)]
+
+            assert codes.count(Code.CORRUPT_MESSAGE) > 1
+            assert not [one for one in caplog.messages if "is corrupt at byte" in one]
+            assert len(told) == 1
+            assert "is corrupt at byte" in told[0]
+            skipped = next(one for one in damage_figures(broker.replicas.logs) if "skipped" in one.name)
+            assert [value for _, _, value in skipped.samples] == [1]
 
     run(scene)

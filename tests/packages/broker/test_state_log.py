@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from moldau.broker.metadata import state_change_log as state_change_log
-from moldau.broker.metadata.state_change_log import AT_ONCE, TEXT, TWIN, StateChangeLog
-from moldau.client.admin import NewTopic, create_topics
+from moldau.broker.metadata.state_change_log import AT_ONCE, TEXT, TRACE, TWIN, StateChangeLog
+from moldau.client.admin import NewTopic, create_topics, delete_topics
+from moldau.clusterdata.state_changes.eras import parse
 from moldau.controller.asks import BrokerRefused, DeleteTopics
 from moldau.controller.state_change import StateChange
 from moldau.image import Delta, Image
@@ -61,7 +62,7 @@ def heard() -> Iterator[dict[str, Lines]]:
 def node(turns: list[Callable[[], Any]]) -> Any:
     world = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5), tasks=SimpleNamespace(call_soon=turns.append))
     return SimpleNamespace(
-        config=SimpleNamespace(node_id=3, is_controller=True),
+        config=SimpleNamespace(node_id=3, is_controller=True, on_zookeeper=False),
         controller=SimpleNamespace(active=True, epoch=7),
         world=world,
     )
@@ -109,7 +110,7 @@ def test_a_step_that_must_not_be_stops_the_node_in_whatever_turn_it_is_found(
     here = node(turns)
     here.failed = lambda task, error: failures.append((task, error))
 
-    def impossible(*_: Any) -> Iterator[StateChange]:
+    def impossible(*_: Any, **__: Any) -> Iterator[StateChange]:
         yield from [StateChange("fine", {})] * (AT_ONCE + 1)
         raise AssertionError("from nowhere to nowhere")
 
@@ -122,7 +123,7 @@ def test_a_step_that_must_not_be_stops_the_node_in_whatever_turn_it_is_found(
 
 
 def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Iterator[StateChange]:
+    def never(*_: Any, **__: Any) -> Iterator[StateChange]:
         raise AssertionError("worked for nothing")
 
     monkeypatch.setattr(state_change_log, "state_changes", never)
@@ -228,6 +229,45 @@ def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
             told = [json.loads(line) for line in heard["twin"].lines]
             of_replicas = {(one["node"], one["role"]) for one in told if one["event"] == "replica"}
             assert {(leader, "leader"), (follower, "follower")} <= of_replicas
+
+    run(scenario)
+
+
+def test_a_controller_on_zookeeper_traces_what_becomes_of_each_replica(heard: dict[str, Lines], tmp_path: Path) -> None:
+    """RS-1: from the first state to the last, each step once, and before the requests that it makes."""
+    TEXT.setLevel(TRACE)
+
+    def told(replica: int) -> list[str]:
+        said = f" Changed state of replica {replica} for partition t-0 from "
+        return [line.partition(said)[2] for line in heard["text"].lines if said in line]
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            client = nodes.client()
+            await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
+            await until(nodes.agree, "both brokers know the topic")
+            made = ["NonExistentReplica to NewReplica", "NewReplica to OnlineReplica"]
+            await until(lambda: all(told(id) == made for id in nodes.nodes), "both replicas are online")
+            lines = heard["text"].lines
+            online = next(n for n, line in enumerate(lines) if "NewReplica to OnlineReplica" in line)
+            assert "Changed partition t-0 from NewPartition" in "\n".join(lines[:online])
+            assert "Sending LeaderAndIsr request" in "\n".join(lines[online:])
+            await delete_topics(client, ["t"])
+            client.close()
+            gone = [
+                "OnlineReplica to OfflineReplica",
+                "OfflineReplica to ReplicaDeletionStarted",
+                "ReplicaDeletionStarted to ReplicaDeletionSuccessful",
+                "ReplicaDeletionSuccessful to NonExistentReplica",
+            ]
+            await until(lambda: all(told(id) == [*made, *gone] for id in nodes.nodes), "both replicas are deleted")
+            twins = [json.loads(line) for line in heard["twin"].lines]
+            last = [one for one in twins if one["event"] == "replica state" and one["to"] == "NonExistentReplica"]
+            assert {(one["replica"], one["topic"], one["controllerEpoch"]) for one in last} == {
+                (1, "t", 1),
+                (2, "t", 1),
+            }
+            assert all(parse(f"[2026-01-01 00:00:00,000] TRACE {line}".encode()) for line in heard["text"].lines)
 
     run(scenario)
 

@@ -49,7 +49,7 @@ def test_a_reader_of_what_is_decided_stops_at_an_open_transaction_and_is_told_of
     async def scenario() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            broker = await cluster.boot(0)
+            broker = cluster.live[0]
             data(broker, 7)
             marker(broker, 7, ABORT)
             data(broker, 8)
@@ -73,7 +73,7 @@ def test_who_waits_for_what_is_decided_is_answered_when_the_transaction_ends(tmp
     async def scenario() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            broker = await cluster.boot(0)
+            broker = cluster.live[0]
             data(broker, 9)
             await replicated(cluster, 2)
             line = await cluster.connect_another(0)
@@ -94,7 +94,7 @@ def test_offsets_of_what_is_decided_are_listed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
-            broker = await cluster.boot(0)
+            broker = cluster.live[0]
             await replicated(cluster, 1)
             data(broker, 9)
             await replicated(cluster, 3)

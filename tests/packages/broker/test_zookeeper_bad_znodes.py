@@ -283,6 +283,9 @@ def test_a_decision_that_may_not_be_written_deposes_the_controller_and_no_other_
             client.close()
             await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
             await topic(nodes, "open")
+            mark = "/admin/delete_topics/locked"
+            await until(lambda: mark not in nodes.server.znodes, "no controller gives up its role for it any more")
+            assert "/brokers/topics/locked" in nodes.server.znodes
             nodes.server.acls.clear()
 
     run(scenario)

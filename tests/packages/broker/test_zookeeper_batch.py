@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.zookeeper import batch, translation
-from moldau.controller.asks import BrokerRefused
+from moldau.controller.asks import AlterPartitionReassignments, BrokerRefused, Move
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.simulator.machines.controller_desk import Desk
@@ -255,14 +255,87 @@ def test_deleting_a_topic_deletes_it_where_replicas_are_by_stop_replica_only() -
     delta = Delta()
     truth.apply(records.RemoveTopicRecord(topic_id=b"t".ljust(16, b"-")), delta=delta)
     told = batch.requests(truth, delta, SENDER)
-    assert [type(message) for message in told[1]] == [UpdateMetadataRequest, StopReplicaRequest]
+    assert [type(message) for message in told[1]] == [UpdateMetadataRequest, StopReplicaRequest, StopReplicaRequest]
+    assert [_deletes(message) for message in told[1][1:]] == [False, True], (
+        "a replica goes offline before it is deleted"
+    )
     assert [type(message) for message in told[3]] == [UpdateMetadataRequest]
     ears[1].hear(told[1][0], truth)
     assert ears[1].image.topic("t") is not None
     ears[1].hear(told[1][1], truth)
+    assert ears[1].image.topic("t") is not None
+    assert translation.stops(ears[1].image, 1, told[1][1]) == [(b"t".ljust(16, b"-"), 0)]
+    ears[1].hear(told[1][2], truth)
     ears[3].hear(told[3][0], truth)
     assert not ears[1].image.names
     assert not ears[3].image.names
+
+
+def _deletes(stop: StopReplicaRequest) -> bool:
+    (deletes,) = {state.delete_partition for topic in stop.topic_states for state in topic.partition_states}
+    return deletes
+
+
+class Sent(Desk):
+    """A desk that keeps what each broker is told of the last decision."""
+
+    told: dict[int, list[Any]]
+
+    def commit(self, records: Any, ask: Any = None) -> Any:
+        ready = super().commit(records, ask)
+        self.told = batch.requests(self.image, self.delta, SENDER)
+        return ready
+
+    def stops(self, id: int) -> list[tuple[bool, list[int]]]:
+        """Per StopReplica to a broker: whether it deletes, and the partitions."""
+        sent = [message for message in self.told[id] if isinstance(message, StopReplicaRequest)]
+        return [(_deletes(m), [s.partition_index for t in m.topic_states for s in t.partition_states]) for m in sent]
+
+
+def test_a_broker_that_wants_to_stop_is_told_to_stop_what_it_follows() -> None:
+    """CS-1, as KafkaController.doControlledShutdown: what others have a replica of, and lead by now."""
+    desk = Sent(3, elr=False, classic=True)
+    desk.create("t", (0, 1), (1, 0), (2, 0), (1, 2))
+    desk.create("single", (0,))
+    desk.beat(0, want_shut_down=True)
+    assert desk.stops(0) == [(False, [0, 1, 2])], "0, in which it was made a follower just now, as well"
+    assert isinstance(desk.told[0][-2], LeaderAndIsrRequest), "its new part in what it led is told before"
+    assert desk.stops(1) == desk.stops(2) == []
+    desk.beat(0, want_shut_down=True)
+    assert not desk.told.get(0), "once"
+
+
+def test_a_replica_that_moves_away_stops_before_it_is_deleted() -> None:
+    desk = Sent(3, elr=False, classic=True, epoch_for_each_change=True)
+    desk.create("t", (0, 1))
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(1, 2)),)))
+    assert desk.stops(0) == []
+    desk.set_isr("t", 0, 0, 1, 2)
+    assert desk.stops(0) == [(False, [0]), (True, [0])]
+
+
+@pytest.mark.parametrize("epoch", [4, 5, -1, -2])
+def test_a_replica_that_stopped_begins_anew_with_the_part_that_it_had(epoch: int) -> None:
+    """Kafka's brokers forget a replica that stopped: the next LeaderAndIsr makes it, whatever its epoch."""
+    image = image_with(*topic())
+    state = StopReplicaRequest.StopReplicaPartitionState(leader_epoch=epoch)
+    named = StopReplicaRequest.StopReplicaTopicState(topic_name="t", partition_states=[state])
+    stopped = translation.stops(image, 1, StopReplicaRequest(topic_states=[named]))
+    assert stopped == ([] if epoch == 4 else [(b"t".ljust(16, b"-"), 0)])
+    (before,) = image.topics[b"t".ljust(16, b"-")].partitions.values()
+    role = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+        leader=before.leader,
+        leader_epoch=before.leader_epoch,
+        isr=list(before.isr),
+        partition_epoch=before.partition_epoch,
+        replicas=list(before.replicas),
+        leader_recovery_state=before.recovery,
+    )
+    roles = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+        topic_name="t", topic_id=before.topic_id, partition_states=[role]
+    )
+    found, _ = translation.leader_and_isr(image, 1, LeaderAndIsrRequest(topic_states=[roles]), stopped)
+    assert len(found) == len(stopped)
 
 
 def test_a_stop_under_an_older_leader_epoch_deletes_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,11 @@ from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channel
 from moldau.client.admin import NewTopic, create_topics
 from moldau.cluster.nodes import free_ports
+from moldau.image import image_hash
 from moldau.model import Code
 from moldau.ports.zookeeper import Delete
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.zookeeper_nodes import Nodes
@@ -52,21 +55,77 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
     run(scenario)
 
 
-def test_a_broker_that_was_told_of_no_brokers_knows_them_again_with_the_next_change(tmp_path: Path) -> None:
-    """Any client that names the present controller's epoch is believed; what it said must not stay for ever."""
+def test_what_no_controller_says_is_not_believed(tmp_path: Path) -> None:
+    """Any client may name the present controller's epoch: one UpdateMetadata without brokers took them all away, until
+    the controller spoke again."""
 
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 3) as nodes:
+            client = nodes.client()
+            await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=3)])
+            client.close()
+            await until(nodes.agree, "all brokers know t")
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            assert node.plane is not None
+            ears, own, image = node.plane.receiving, node.lifecycle.epoch, node.metadata.image  # type: ignore[union-attr]
+            known = image_hash(image)
+            epoch = ears.controller_epoch
+            everybody = batch.live_brokers(image)
+            others = [shown for shown in everybody if shown.id != node.config.node_id]
+            elsewhere = UpdateMetadataRequest.UpdateMetadataBroker(
+                id=node.config.node_id,
+                endpoints=[
+                    UpdateMetadataRequest.UpdateMetadataEndpoint(host="elsewhere", port=1, listener="PLAINTEXT")
+                ],
+            )
+            for live, named, quorum, expected in (
+                ([], own, False, Code.INVALID_REQUEST),
+                (others, own, False, Code.INVALID_REQUEST),
+                ([*others, elsewhere], own, False, Code.INVALID_REQUEST),
+                (everybody[:1], -1, False, Code.STALE_BROKER_EPOCH),
+                (everybody[:1], own + 1, False, Code.STALE_BROKER_EPOCH),
+                (everybody[:1], 2**63 - 1, False, Code.STALE_BROKER_EPOCH),
+                (everybody[:1], own, True, Code.STALE_BROKER_EPOCH),
+            ):
+                for newer in (0, 1):  # what is refused deposes nobody either
+                    code = expected
+                    forged = {
+                        "controller_id": nodes.controller.config.node_id,
+                        "controller_epoch": epoch + newer,
+                        "broker_epoch": named,
+                        "is_k_raft_controller": quorum,
+                    }
+                    if newer and named == -1:
+                        code = Code.STALE_CONTROLLER_EPOCH  # one who never names it, as Kafka's before 2.2: looked up
+                    request = UpdateMetadataRequest(live_brokers=live, **forged)
+                    assert await ears.update_metadata(request) is code
+                    if code is not Code.INVALID_REQUEST:
+                        assert (await ears.leader_and_isr(LeaderAndIsrRequest(**forged)))[0] is code
+                        stop = StopReplicaRequest(**forged, topic_states=[])
+                        assert (await ears.stop_replica(stop))[0] is code
+            assert ears.controller_epoch == epoch
+            assert image_hash(image) == known
+            await until(nodes.agree, "both brokers know each other")
+
+    run(scenario)
+
+
+def test_a_controller_that_heard_of_a_registration_first_is_believed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
-            forged = UpdateMetadataRequest(controller_id=nodes.controller.config.node_id, controller_epoch=1)
-            assert await node.plane.receiving.update_metadata(forged) is Code.NONE
-            assert not list(node.metadata.image.live_brokers())
-            client = nodes.client()
-            await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
-            client.close()
-            await until(nodes.agree, "both brokers know t and each other")
-            await until(lambda: len(list(node.metadata.image.live_brokers())) == 2, "both live")
+            znode = nodes.server.znodes[f"/brokers/ids/{node.config.node_id}"]
+            assert node.lifecycle is not None
+            node.lifecycle.epoch -= 1  # its answer is on the way
+            told = UpdateMetadataRequest(
+                controller_id=nodes.controller.config.node_id,
+                controller_epoch=node.plane.receiving.controller_epoch,
+                broker_epoch=znode.born,
+                live_brokers=batch.live_brokers(node.metadata.image),
+            )
+            assert await node.plane.receiving.update_metadata(told) is Code.NONE
+            node.lifecycle.epoch += 1
 
     run(scenario)
 
@@ -100,5 +159,49 @@ def test_a_broker_that_registers_before_it_listens_is_not_taken_for_dead(
             assert not controller.metadata.image.brokers[9].fenced
             nodes.server.apply(0, [Delete(path="/brokers/ids/9")])
             await until(lambda: controller.metadata.image.brokers[9].fenced, "its registration has ended")
+
+    run(scenario)
+
+
+def test_a_broker_that_registered_again_is_known_by_its_new_epoch_under_a_controller_that_says_no_types(
+    tmp_path: Path,
+) -> None:
+    """Kafka's controller names it as live before and after: with its old epoch it joined no ISR that ours led."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 3) as nodes:
+            node, other = [n for n in nodes.nodes.values() if n is not nodes.controller]
+            assert node.plane is not None
+            receiving, id = node.plane.receiving, other.config.node_id
+            real, looked_up = node.plane.zk.exists, []
+
+            async def exists(path: str, *more: Any) -> Any:
+                looked_up.append(path)
+                return await real(path, *more)
+
+            async def unheard(request: object, correlation_id: int = 0) -> Code:
+                return Code.NONE
+
+            hear = receiving.update_metadata
+            receiving.update_metadata = unheard  # type: ignore[assignment]  # of the real controller, which says types
+            node.plane.zk.exists = exists  # type: ignore[method-assign]
+            told = UpdateMetadataRequest(
+                controller_id=nodes.controller.config.node_id,
+                controller_epoch=receiving.controller_epoch,
+                broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
+                live_brokers=batch.live_brokers(node.metadata.image),
+            )
+            assert await hear(told) is Code.NONE
+            first = node.metadata.image.brokers[id].epoch
+            looked_up.clear()
+            assert await hear(told) is Code.NONE
+            assert looked_up == ["/brokers/ids"], "nobody came or went: one look is enough"
+            path = f"/brokers/ids/{id}"
+            nodes.server.apply(0, [Delete(path=path)])
+            await until(lambda: path in nodes.server.znodes, "the other broker has registered again")
+            born = nodes.server.znodes[path].born
+            assert born > first
+            assert await hear(told) is Code.NONE
+            assert node.metadata.image.brokers[id].epoch == born
 
     run(scenario)

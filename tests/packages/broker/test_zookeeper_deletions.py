@@ -24,6 +24,17 @@ async def delete(nodes: Nodes, *, timeout_ms: int) -> Outcome:
     return outcomes["t"]
 
 
+def folders(at: Path, id: int) -> list[str]:
+    """The folders of topic t's replicas on a broker, but those that wait for the end of a deletion."""
+    found = (path.name for path in (at / f"node-{id}").glob("t-*"))
+    return sorted(name for name in found if not name.endswith(("-delete", "-stray")))
+
+
+def strays(at: Path) -> list[Path]:
+    """Folders of replicas that nobody told their brokers to delete."""
+    return list(at.rglob("*-stray"))
+
+
 async def stop_one_that_is_not_active(nodes: Nodes) -> int:
     """The id of a broker that was stopped and is not alive any more."""
     id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
@@ -40,11 +51,17 @@ def test_a_deletion_waits_for_a_broker_that_is_down_and_is_done_when_it_is_back(
             outcome = await delete(nodes, timeout_ms=200)
             assert outcome.code is Code.REQUEST_TIMED_OUT
             assert MARK in nodes.server.znodes
+            me, (other,) = nodes.controller.config.node_id, nodes.nodes.keys() - {nodes.controller.config.node_id}
+            await until(lambda: not folders(tmp_path, other), "who is alive has deleted its replicas")
+            assert folders(tmp_path, id) == folders(tmp_path, me) != []
+            assert "t" not in nodes.nodes[other].metadata.image.names, "it shows the topic to nobody"
             assert "t" in nodes.controller.metadata.image.names
             await nodes.boot(id)
             await until(lambda: MARK not in nodes.server.znodes, "the mark is gone")
             assert "t" not in nodes.controller.metadata.image.names
             await until(nodes.agree, "all brokers forgot it")
+            await until(lambda: not any(folders(tmp_path, one) for one in nodes.nodes), "all replicas are deleted")
+            assert not strays(tmp_path), "who was away was told to delete it"
 
     run(scenario)
 
@@ -77,6 +94,30 @@ def test_a_tool_s_deletion_that_waits_is_done_by_the_next_controller(tmp_path: P
             await nodes.boot(id)
             await until(lambda: MARK not in nodes.server.znodes, "the mark is gone")
             assert "t" not in nodes.controller.metadata.image.names
+
+    run(scenario)
+
+
+def test_a_deletion_that_a_controller_began_is_ended_by_the_next_for_all_replicas(tmp_path: Path) -> None:
+    """TD-2: the topic's znodes go last, so that the next controller knows what is left to be deleted."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            id = await stop_one_that_is_not_active(nodes)
+            me = nodes.controller.config.node_id
+            (other,) = nodes.nodes.keys() - {me}
+            nodes.write(MARK, b"")
+            await until(lambda: not folders(tmp_path, other), "who is alive has deleted its replicas")
+            (epoch,) = nodes.controllers
+            nodes.server.apply(0, [Delete(path="/controller")])
+            await until(lambda: nodes.controllers == [epoch + 1], "another life of the role")
+            assert "/brokers/topics/t" in nodes.server.znodes
+            await nodes.boot(id)
+            await until(lambda: MARK not in nodes.server.znodes, "the mark is gone")
+            assert "/brokers/topics/t" not in nodes.server.znodes
+            await until(lambda: not any(folders(tmp_path, one) for one in nodes.nodes), "all replicas are deleted")
+            assert not strays(tmp_path), "who was away was told to delete it"
 
     run(scenario)
 

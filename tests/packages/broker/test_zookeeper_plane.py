@@ -12,6 +12,7 @@ import pytest
 
 from moldau.broker.lifecycle import RegistrationRefused, Stage
 from moldau.broker.node import Node
+from moldau.broker.zookeeper import batch
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, ConnectionLoss, Create, Delete, Op, Set
@@ -421,6 +422,7 @@ def test_an_epoch_far_ahead_is_heeded_when_zookeeper_knows_of_the_election(tmp_p
                 controller_id=9,
                 controller_epoch=200_000,
                 broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
+                live_brokers=batch.live_brokers(node.metadata.image),
             )
             assert await node.plane.receiving.update_metadata(newer) is Code.NONE  # type: ignore[union-attr]
 
@@ -555,5 +557,21 @@ def test_a_controller_that_becomes_active_leads_whatever_can_be_led(tmp_path: Pa
             await until(lambda: nodes.controllers == [2], "another look")
             await until(lambda: nodes.json(path)["leader"] == old.config.node_id, "it is led")
             await until(lambda: len(nodes.json(path)["isr"]) == 3 and nodes.agree(), "in sync")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["state", "partitions", "topics", "changes", "clients", "ids", "users", "brokers"])
+def test_a_topic_may_be_called_as_a_part_of_a_path_is(tmp_path: Path, name: str) -> None:
+    """One called ``state`` could not be made: the znode of its settings was taken for a partition's state."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            await topic(nodes, name, partitions=2, factor=1, retention_ms="70000")
+            client = nodes.client()
+            gone = await delete_topics(client, [name])
+            client.close()
+            assert gone[name].code == 0
+            await until(lambda: name not in nodes.controller.metadata.image.names, "the topic is gone")
 
     run(scenario)

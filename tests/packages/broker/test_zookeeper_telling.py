@@ -95,14 +95,14 @@ class Turns:
 
     def __init__(self, node: Node) -> None:
         self.opened = self.removed = 0
-        self._now = {"_open": 0, "_remove": 0}
+        self._now = {"_open": 0, "retire": 0}
         self._loop = asyncio.get_running_loop()
         self._count(node.replicas, "_open")
-        self._count(node.replicas, "_remove")
+        self._count(node.replicas, "retire")
         self._tick()
 
     def _tick(self) -> None:
-        self.opened, self.removed = max(self.opened, self._now["_open"]), max(self.removed, self._now["_remove"])
+        self.opened, self.removed = max(self.opened, self._now["_open"]), max(self.removed, self._now["retire"])
         self._now = dict.fromkeys(self._now, 0)
         self._next = self._loop.call_soon(self._tick)
 

@@ -18,6 +18,8 @@ from moldau.broker.config.node_config import load
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.node import Node
+from moldau.model.value import replace
+from moldau.ports import Disk
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom, real_world
 from tests.packages.broker.data_cluster import until
@@ -28,7 +30,7 @@ CLUSTER_ID = "bW9sZGF1LW5vZGUtdGVzdA"
 class WholeNode:
     """``failures``: (api key, version, error) of each handler that raised; ``ended``: why the node wanted to go."""
 
-    def __init__(self, folder: Path, more: Mapping[str, object], *, standalone: bool) -> None:
+    def __init__(self, folder: Path, more: Mapping[str, object], *, standalone: bool, disk: Disk | None = None) -> None:
         self.failures: list[tuple[int, int, BaseException]] = []
         self.ended: list[object] = []
         port, controller_port = _free_port(), _free_port()
@@ -52,6 +54,8 @@ class WholeNode:
         voters = formatting.standalone(config, random) if standalone else None
         formatting.format_storage(config, CLUSTER_ID, RealDisk(), random, voters=voters)
         world = real_world(asyncio.get_running_loop(), self._failed)
+        if disk is not None:
+            world = replace(world, disk=disk)
         self.node = Node(config, world, self.ended.append)
         self._handler_failed = self.node.handler_failed
         self.node.handler_failed = self._note  # type: ignore[method-assign]
@@ -127,9 +131,12 @@ def _free_port() -> int:
 
 
 @asynccontextmanager
-async def whole_node(folder: Path, *, standalone: bool = False, **more: object) -> AsyncIterator[WholeNode]:
+async def whole_node(
+    folder: Path, *, standalone: bool = False, disk: Disk | None = None, **more: object
+) -> AsyncIterator[WholeNode]:
     """A node that serves, stopped at the end."""
-    one = WholeNode(folder, {key.replace("_", "."): value for key, value in more.items()}, standalone=standalone)
+    settings = {key.replace("_", "."): value for key, value in more.items()}
+    one = WholeNode(folder, settings, standalone=standalone, disk=disk)
     await one.node.start()
     await until(lambda: one.node.admitted, "a node that serves")
     try:

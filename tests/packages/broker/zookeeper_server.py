@@ -83,6 +83,11 @@ class Session(SimZooKeeper):
         self._server.allow(path, "r")
         return await super().get(path, watch)
 
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        if path in self._server.znodes:  # ZooKeeper 3.9 asks for the right to read here too (ZOOKEEPER-2590)
+            self._server.allow(path, "r")
+        return await super().exists(path, watch)
+
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         self._server.allow(path, "r")
         return await super().children(path, watch)

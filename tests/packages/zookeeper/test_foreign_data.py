@@ -182,6 +182,50 @@ def test_a_state_that_cannot_be_read_costs_its_partition_and_keeps_its_replicas(
     assert set(reading.known_znodes.unread) == {paths.topic("t"), paths.state("good", 1)}
 
 
+NUMBERS = st.integers(-2, 4)
+SOME_NUMBERS = st.lists(NUMBERS, max_size=3)
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True), SOME_NUMBERS, SOME_NUMBERS, NUMBERS, SOME_NUMBERS,
+    st.integers(0, 1),
+)  # fmt: skip
+@example([4], [], [], -1, [99], 0)  # seed 319 of damaged-znodes
+def test_values_that_may_stand_there_make_a_partition_that_a_controller_could_have_made(
+    replicas: list[int], adding: list[int], removing: list[int], leader: int, isr: list[int], recovery: int
+) -> None:
+    """Or none: each number could stand there, and only all of them together could not (law C2)."""
+    topic = {
+        "version": 3, "partitions": {"0": replicas}, "adding_replicas": {"0": adding},
+        "removing_replicas": {"0": removing},
+    }  # fmt: skip
+    state = {
+        "version": 1, "leader": leader, "leader_epoch": 1, "controller_epoch": 1, "isr": isr,
+        "leader_recovery_state": recovery,
+    }  # fmt: skip
+    reading = surveyed(b"{}", json.dumps(topic).encode(), json.dumps(state).encode(), b"{}", b"")
+    image = image_from(reading.records)
+    read_ones = [p for topic in image.topics.values() for p in topic.partitions.values()]
+    for p in read_ones:
+        for group in (p.isr, p.adding, p.removing):
+            assert set(group) <= set(p.replicas)
+            assert len(set(group)) == len(group)
+        assert p.leader in (-1, *p.isr)
+        assert not p.recovery or len(p.isr) <= 1
+        assert p.isr or not isr, "an ISR of nobody is no damage only where it stands so (Kafka before 1.1)"
+    left_out = {one.path for one in reading.bad} & set(reading.known_znodes.unread)
+    assert len(read_ones) + len(left_out & {paths.topic("t"), paths.state("t", 0), paths.state("good", 1)}) >= 3
+
+
+def test_who_left_the_replicas_leads_no_more() -> None:
+    reading = surveyed(
+        b"{}", b'{"version":1,"partitions":{"0":[2,3]}}',
+        b'{"version":1,"leader":1,"leader_epoch":4,"controller_epoch":1,"isr":[1,2]}', b"{}", b"",
+    )  # fmt: skip
+    partition = image_from(reading.records).topics[image_from(reading.records).names["t"]].partitions[0]
+    assert (partition.leader, partition.isr, partition.leader_epoch) == (-1, (2,), 4)
+
+
 def test_no_producer_id_is_given_out_while_nobody_knows_which_is_next() -> None:
     reading = surveyed(b"{}", b"{}", b"", b"{}", b"nonsense")
     assert image_from(reading.records).next_producer_id == 2**63 - 1

@@ -123,7 +123,7 @@ def test_many_reads_are_one_request_and_one_answer() -> None:
         + struct.pack(">ibi", 4, 0, -1) + struct.pack(">i", 3) + "/ä".encode() + b"\0"
         + struct.pack(">ibi", -1, 1, -1)
     )  # fmt: skip
-    stat = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 2, 0, 0, 9, 1, 0, 6)
+    stat = struct.pack(">qqqqiiiqiiq", 5, 6, 0, 0, 2, 0, 0, 9, 1, 0, 7)
     answer = (
         b"...." + struct.pack(">ibi", 4, 0, 0) + struct.pack(">i", 1) + b"x" + stat
         + struct.pack(">ibi", -1, 0, -101) + struct.pack(">i", -101)
@@ -131,6 +131,6 @@ def test_many_reads_are_one_request_and_one_answer() -> None:
         + struct.pack(">ibi", -1, 1, -1)
     )  # fmt: skip
     first, second, third = ReadMany.deserialize(answer, 4)
-    assert first == (b"x", Stat(czxid=5, mzxid=6, version=2, ephemeral_owner=9))
+    assert first == (b"x", Stat(czxid=5, mzxid=6, version=2, ephemeral_owner=9, pzxid=7))
     assert isinstance(second, exceptions.NoNodeError)
-    assert third == (b"", Stat(5, 6, 2, 9))
+    assert third == (b"", Stat(5, 6, 2, 9, 7))

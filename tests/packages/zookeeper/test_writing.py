@@ -84,20 +84,22 @@ brokers = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)
 
 @st.composite
 def change_of(draw: st.DrawFn, partition: Partition) -> records.PartitionChangeRecord:
+    """A change after which law C2 holds: what breaks it is no controller's, and is read as damage."""
     record = records.PartitionChangeRecord(topic_id=partition.topic_id, partition_id=partition.id)
     replicas = draw(st.none() | brokers)
     record.replicas = replicas
     now = replicas or list(partition.replicas)
-    record.isr = draw(st.none() | st.lists(st.sampled_from(now), unique=True))
+    record.isr = draw(st.none() | st.lists(st.sampled_from(now), min_size=1, unique=True))
     if record.isr is None and not set(partition.isr) <= set(now):
-        record.isr = [r for r in partition.isr if r in now]
-    if draw(st.booleans()):
-        record.leader = draw(st.sampled_from([-1, *now]))
+        record.isr = [r for r in partition.isr if r in now] or now[:1]
+    isr = list(partition.isr) if record.isr is None else record.isr
+    if partition.leader not in (-1, *isr) or draw(st.booleans()):
+        record.leader = draw(st.sampled_from([-1, *isr]))
     if replicas is not None or draw(st.booleans()):
         record.adding_replicas = draw(st.lists(st.sampled_from(now), unique=True))
-        record.removing_replicas = draw(st.lists(st.integers(0, 5), unique=True))
-    if draw(st.booleans()):
-        record.leader_recovery_state = draw(st.sampled_from([0, 1]))
+        record.removing_replicas = draw(st.lists(st.sampled_from(now), unique=True))
+    if draw(st.booleans()) or (partition.recovery and len(isr) > 1):
+        record.leader_recovery_state = draw(st.sampled_from([0, 1])) if len(isr) == 1 else 0
     if draw(st.booleans()):
         record.directories = [bytes(15) + bytes([draw(st.integers(3, 9))])] * len(now)
     return record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from moldau.broker.api.refusing import refused_as_a_whole
 from moldau.broker.network.peers import PassedOn
@@ -13,7 +12,7 @@ from moldau.broker.services import BrokerServices, NodeServices
 from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.wire.apis import APIS
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 log = logging.getLogger("moldau.forwarding")
 
@@ -23,9 +22,7 @@ MUTATING = frozenset({19, 20, 37})
 PATIENCE_MS = 30_000
 
 
-async def forward(
-    node: BrokerServices, request: Message, context: RequestContext
-) -> Any:  # Any: the response of the request, as of `Line.ask`
+async def forward(node: BrokerServices, request: Request[ResponseT], context: RequestContext) -> ResponseT:
     """The controller's answer, as it is; REQUEST_TIMED_OUT, as Kafka's brokers say, when none answered in time.
 
     What a node has passed on is passed on no further: on the ZooKeeper plane, where controllers are brokers, it would

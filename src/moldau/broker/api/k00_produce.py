@@ -175,11 +175,11 @@ class _Produce:
         leads, examinations = replica, self._replicas.examinations
         outcome: Outcome | None = examinations.at_a_glance(leads, records, header, part.records_at)
         if outcome is None:
-            outcome = examinations.examine(leads, records, lambda out: self._later(data, slot, leads, out))
+            outcome = examinations.examine(leads, records, lambda out: self._examined(data, slot, leads, out))
         if outcome is None:
             self._expect(slot)
             return
-        code = self._done(data, slot, leads, outcome)
+        code = self._append_examined(data, slot, leads, outcome)
         if code is None:
             self._expect(slot)
         elif code is not Code.NONE:
@@ -220,19 +220,20 @@ class _Produce:
                 self._promise.expect(self._rest)
         return self._promise
 
-    def _later(self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome) -> None:
+    def _examined(self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome) -> None:
         """The batch was examined; who waits may have been told already that its time is up."""
         promise = self._promise
         if promise is not None and promise.done:
             slot = Slot(index=slot.index)
-        code = self._done(data, slot, replica, outcome)
+        code = self._append_examined(data, slot, replica, outcome)
         if promise is not None and code is not None:
             promise.settle(slot, code)
 
-    def _done(
+    def _append_examined(
         self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome
     ) -> Code | None:
-        """Append what was admitted and fill the slot; the partition's code, or None when followers will tell it."""
+        """Append a batch that was examined and fill the slot; the partition's code, or None when followers will tell
+        it."""
         appended: Appended | None = None
         if isinstance(outcome, Refused):
             appended = outcome.appended(replica.log.log_start_offset)

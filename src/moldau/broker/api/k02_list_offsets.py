@@ -105,7 +105,7 @@ class _Reader(NamedTuple):
         return None if replica.machine.latest() is None else self.readable(replica)
 
     def readable(self, replica: Replica) -> int:
-        """The same, where the watermark is taken as it is."""
+        """The end of what it may read, by the high watermark as it is known now, also to a new leader."""
         if self.follower:
             return replica.log.log_end_offset
         high: int = replica.machine.high_watermark

@@ -38,6 +38,7 @@ async def control(
     led = [
         Remaining(topic_name=image.topics[p.topic_id].name, partition_index=p.id)
         for p in image.partitions_led_by(request.broker_id)
+        if len(p.replicas) > 1 or not node.config.on_zookeeper  # the only replica's leader is nobody's to take over
     ]
     # Nothing is led there any more, and some broker has not heard who leads instead: not yet.
     return ControlledShutdownResponse(error_code=Code.NONE if led else Code.REQUEST_TIMED_OUT, remaining_partitions=led)

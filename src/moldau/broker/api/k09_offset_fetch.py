@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator, Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import TypeVar
 
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.groups import weight
 from moldau.groups.facts import FetchOffsets, FetchReply
+from moldau.groups.records import StoredOffset
 from moldau.image import Image
 from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -30,7 +31,8 @@ ShownTopics = OffsetFetchResponse.OffsetFetchResponseTopics
 ShownTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 ShownPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
-Found = tuple[Code, dict[str, list[Any]]]
+P = TypeVar("P", ShownPartition, OldPartition)
+Found = tuple[Code, dict[str, list[P]]]
 """Code of the whole group, and what to show of each topic by name."""
 
 
@@ -49,7 +51,9 @@ def _groups(
     answer = OffsetFetchResponse()
     for group in {group.group_id: group for group in reversed(request.groups)}.values():
         wanted = None if group.topics is None else _wanted(image, group, by_id)
-        code, found = yield from _fetched(node, group.group_id, wanted, request.require_stable, pace)
+        code, found = yield from _fetched(
+            node, group.group_id, wanted, request.require_stable, pace, kind=ShownPartition
+        )
         shown = ShownGroup(group_id=group.group_id, error_code=code)
         answer.groups.append(shown)
         for name, partitions in found.items():
@@ -105,10 +109,10 @@ def _fetched(
     stable: bool,
     pace: Pace,
     *,
-    kind: Any = ShownPartition,
-) -> Generator[None, None, Found]:
+    kind: type[P],
+) -> Generator[None, None, Found[P]]:
     """Some partitions in each turn; those that are there first, where all are wanted."""
-    shown: dict[str, list[Any]] = {}
+    shown: dict[str, list[P]] = {}
     reply: FetchReply = _ask(node, FetchOffsets(group_id, None if wanted is None else (), stable, pace.step))
     rest = iter(reply.rest if wanted is None else wanted)
     while reply.code is Code.NONE:
@@ -136,7 +140,7 @@ def _unknown(topic: OffsetFetchRequest.OffsetFetchRequestTopics) -> ShownTopics:
     return ShownTopics(topic_id=topic.topic_id, partitions=partitions)
 
 
-def _partition(index: int, stored: Any, code: Code, kind: Any) -> Any:
+def _partition(index: int, stored: StoredOffset | None, code: Code, kind: type[P]) -> P:
     if stored is None:
         return kind(partition_index=index, committed_offset=-1, metadata="", error_code=code)
     return kind(

@@ -30,7 +30,7 @@ Result = CreateTopicsResponse.CreatableTopicResult
 
 async def handle(node: BrokerServices, request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     """Pass on; answer when this broker knows the new topics too."""
-    answer: CreateTopicsResponse = await forward(node, request, context)
+    answer = await forward(node, request, context)
     if not request.validate_only:
         names = [topic.name for topic in answer.topics if topic.error_code == Code.NONE]
         await wait_until_applied(node, lambda image: all(name in image.names for name in names))

@@ -35,7 +35,7 @@ async def handle(node: BrokerServices, request: DeleteTopicsRequest, context: Co
     names = [topic.name for topic in request.topics] or request.topic_names
     known = node.metadata.image.names
     ids = {name: None if name is None else known.get(name) for name in names}
-    answer: DeleteTopicsResponse = await forward(node, request, context)
+    answer = await forward(node, request, context)
     gone = {
         r.topic_id if r.topic_id != NO_UUID else ids.get(r.name) for r in answer.responses if r.error_code == Code.NONE
     }
@@ -74,7 +74,9 @@ async def control(
     marked = await _wait_for_deletion(node, request.timeout_ms, reply.topics)
     for item in reply.topics:
         code, message = item.problem
-        if code is Code.REQUEST_TIMED_OUT and item.topic_id not in node.metadata.image.topics:
+        if code is Code.REQUEST_TIMED_OUT and (why := node.plane.refused_deletion(item.topic_id)) is not None:
+            code, message = why.code, why.message
+        elif code is Code.REQUEST_TIMED_OUT and marked and item.topic_id not in node.metadata.image.topics:
             code, message = FINE
         elif code is Code.REQUEST_TIMED_OUT and not marked:
             code, message = Code.NOT_CONTROLLER, None
@@ -85,8 +87,8 @@ async def control(
 async def _wait_for_deletion(node: ControllerServices, timeout_ms: int, results: Iterable[DeleteResult]) -> bool:
     """Mark the topics whose deletion must wait (TD-1), and return when they are gone, or after ``timeout_ms``.
 
-    They stay marked after that, as in Kafka's ZooKeeper mode. False when they could not be marked, as another
-    controller has been elected. None waits in KRaft mode.
+    They stay marked after that, as in Kafka's ZooKeeper mode. False when another controller has been elected: they may
+    not be marked, and what this broker shows to clients does not tell whether they are gone. None waits in KRaft mode.
     """
     waiting = {each.topic_id: each.name for each in results if each.problem.code is Code.REQUEST_TIMED_OUT}
     if not waiting:
@@ -95,8 +97,12 @@ async def _wait_for_deletion(node: ControllerServices, timeout_ms: int, results:
         return False
     # Before the broker that passed the request on gives it up, and with it the reason that is told here.
     deadline_ms = node.world.clock.monotonic_ms() + min(timeout_ms - timeout_ms // 10, LONGEST_WAIT_MS)
-    while node.world.clock.monotonic_ms() < deadline_ms and any(id in node.metadata.image.topics for id in waiting):
+    while node.world.clock.monotonic_ms() < deadline_ms and any(
+        id in node.metadata.image.topics and node.plane.refused_deletion(id) is None for id in waiting
+    ):
         await sleep(node.world.tasks, LOOK_MS)
+        if not node.controller.active:
+            return False
     return True
 
 

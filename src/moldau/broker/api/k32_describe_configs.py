@@ -161,7 +161,7 @@ def _resource(node: NodeServices, type: int, name: str) -> Described | tuple[Cod
 
 
 def _smaller_resource(node: NodeServices, type: int, name: str) -> Described | tuple[Code, str | None]:
-    """The same of what is neither a topic nor a broker."""
+    """Describe a resource that is neither a topic nor a broker, or say why not."""
     image: Image = node.metadata.image
     if type == Resource.BROKER_LOGGER:
         wrong = named_this_node(node.config.node_id, name)

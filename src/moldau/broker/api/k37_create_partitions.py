@@ -22,7 +22,7 @@ Result = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 async def handle(node: BrokerServices, request: CreatePartitionsRequest, context: Context) -> CreatePartitionsResponse:
     """Pass on; answer when this broker knows the new partitions too."""
-    answer: CreatePartitionsResponse = await forward(node, request, context)
+    answer = await forward(node, request, context)
     done = {result.name for result in answer.results if result.error_code == Code.NONE}
     counts = {topic.name: topic.count for topic in request.topics if topic.name in done}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Hashable
-from typing import Any
+from typing import cast
 
 from moldau.broker.api.functions import Unbound, control_of
 from moldau.broker.network.requests import Outcome, RequestContext
@@ -17,20 +17,20 @@ from moldau.broker.services import ControllerServices, NodeServices
 from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.wire.apis import APIS
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 log = logging.getLogger("moldau.forwarding")
 
 
 async def refused_as_a_whole(
-    node: NodeServices, request: Message, context: RequestContext, refused: Refused
-) -> Any:  # Any: the response of the request, as of `Line.ask`
+    node: NodeServices, request: Request[ResponseT], context: RequestContext, refused: Refused
+) -> ResponseT:
     """What a controller answers that refuses the request as a whole."""
     response = APIS[request.api_key].response
     fields = {field.name for field in response.fields}
     if "error_code" in fields:
         said = {"error_message": refused.message} if "error_message" in fields else {}
-        return response(error_code=int(refused.code), **said)
+        return cast("ResponseT", response(error_code=int(refused.code), **said))
     refusing = ControllerServices(  # without quotas: what is refused as a whole costs nobody anything
         config=node.config,
         world=node.world,
@@ -40,7 +40,7 @@ async def refused_as_a_whole(
         controller=_Refusing(refused),
     )
     answer = control_of(request.api_key)(refusing, request, context)
-    return await answer if inspect.isawaitable(answer) else answer
+    return cast("ResponseT", await answer if inspect.isawaitable(answer) else answer)
 
 
 class _Refusing:
@@ -48,6 +48,11 @@ class _Refusing:
 
     def __init__(self, refused: Refused) -> None:
         self._refused = refused
+
+    @property
+    def active(self) -> bool:
+        """It decides nothing."""
+        return False
 
     async def ask(self, ask: object) -> Refused:
         return self._refused
@@ -91,7 +96,5 @@ async def _broken(
     name = APIS[request.api_key].name
     log.error("%s of %s failed: %r", name, context.peer_host, error, exc_info=error)
     message = "The controller could not answer: its log says why."
-    answer: Message | None = await refused_as_a_whole(
-        node, request, context, Refused(Code.UNKNOWN_SERVER_ERROR, message)
-    )
-    return answer
+    refused = Refused(Code.UNKNOWN_SERVER_ERROR, message)
+    return await refused_as_a_whole(node, cast("Request[Message]", request), context, refused)

@@ -45,7 +45,7 @@ class NodeConfig:
     def __init__(self, given: Mapping[str, str], host_name: Callable[[], str] = socket.getfqdn) -> None:
         """``host_name`` tells the canonical name of this host, asked where an address must be told without one."""
         self.given = dict(given)
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}  # Any: keys have values of several types
         self.unknown = unknown(given)
         """Given keys that no broker knows, and below those that change nothing here: the start names both."""
         self.without_effect = without_effect(given)
@@ -71,7 +71,8 @@ class NodeConfig:
         self.listeners: tuple[Listener, ...] = parse_listeners("listeners", self["listeners"], protocols)
         self.advertised: tuple[Listener, ...] = self._advertised(protocols, host_name)
         self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
-        named: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        # Of one that is given and empty the default would be taken otherwise, which its author did not write.
+        named: tuple[str, ...] = self["log.dir"] if self["log.dirs"] is None else self["log.dirs"]
         self.log_dirs: tuple[str, ...] = tuple({name.rstrip("/") or name: name for name in named}.values())
         if not self.log_dirs or not all(self.log_dirs):
             raise ConfigError(
@@ -80,7 +81,7 @@ class NodeConfig:
         self.metadata_dir: str = self["metadata.log.dir"] or self.log_dirs[0]
         self._check()
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Any:  # Any: keys have values of several types
         if name in self.values:
             return self.values[name]
         return (BROKER_KEYS.get(name) or ONLY_DYNAMIC[name]).default

@@ -7,14 +7,14 @@ Source: KIP-631 (formatting), KIP-778 (bootstrap records), KIP-853 (standalone a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.model import uuid_bytes, uuid_text
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import MetaProperties, format_meta, parse_meta
+from moldau.storage.errors import BrokenFile
 from moldau.storage.names import META, METADATA_TOPIC
-from moldau.wire.batch import build
+from moldau.wire.batch import Entry, build
 from moldau.wire.records.control import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
 from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord
@@ -59,6 +59,8 @@ def format_storage(
             f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore this directory and"
             " format the others."
         )
+    for folder in taken:
+        _refuse_another(folder, config, disk, cluster_id)
     fresh = [folder for folder in folders if folder not in taken]
     for folder in fresh:
         disk.make_dirs(folder)
@@ -76,6 +78,17 @@ def format_storage(
             ]
             disk.write_atomic(f"{config.metadata_dir}/{METADATA_FOLDER}/{FIRST_SNAPSHOT}", _checkpoint([], control))
     return fresh
+
+
+def _refuse_another(folder: str, config: NodeConfig, disk: Disk, cluster_id: str) -> None:
+    """Refuse to leave alone what is another cluster's or another node's: no node would start on such a mixture."""
+    try:
+        meta = read_meta(folder, disk)
+    except BrokenFile as error:
+        raise FormatRefused(str(error)) from None
+    for name, given, read in (("cluster.id", cluster_id, meta.cluster_id), ("node.id", config.node_id, meta.node_id)):
+        if given != read:
+            raise FormatRefused(f"Invalid {name} in: {folder}/{META}. Expected {given}, but read {read}")
 
 
 def directory_id(config: NodeConfig, folder: str, voters: VotersRecord | None, random: Random) -> bytes:
@@ -152,7 +165,8 @@ def read_meta(folder: str, disk: Disk) -> MetaProperties:
     if not disk.exists(path):
         raise FormatRefused(
             f"No readable meta.properties in {folder}: format it first, with"
-            " `moldau storage format -t CLUSTER_ID -c server.properties` (`moldau storage random-uuid` makes an id)"
+            " `moldau storage format -t CLUSTER_ID -c server.properties` (`moldau storage random-uuid` makes an id;"
+            " without controller.quorum.voters a first controller takes --standalone, and others what `--help` tells)"
         )
     return parse_meta(disk.read(path), path)
 
@@ -170,7 +184,7 @@ def _bootstrap_records() -> list[Message]:
 def _checkpoint(records: list[Message], control: list[tuple[int, bytes]]) -> bytes:
     """A snapshot file: a header with control records, records, a footer (KIP-630)."""
     head = _control([(SNAPSHOT_HEADER, SnapshotHeaderRecord().encode(0)), *control])
-    body: list[Any] = [(0, None, pack_metadata(record, 0), []) for record in records]
+    body: list[Entry] = [(0, None, pack_metadata(record, 0), []) for record in records]
     foot = _control([(SNAPSHOT_FOOTER, SnapshotFooterRecord().encode(0))])
     out = bytearray()
     offset = 0
@@ -181,7 +195,7 @@ def _checkpoint(records: list[Message], control: list[tuple[int, bytes]]) -> byt
     return bytes(out)
 
 
-def _control(records: list[tuple[int, bytes]]) -> list[tuple[int, bytes | None, bytes | None, list[Any]]]:
+def _control(records: list[tuple[int, bytes]]) -> list[Entry]:
     return [(0, type.to_bytes(4, "big"), value, []) for type, value in records]  # key: int16 version 0, int16 type
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.network.peers import PassedOn, Peers
@@ -16,9 +16,10 @@ from moldau.broker.network.requests import CONTROLLER, Outcome
 from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.client.lines import RequestTimedOut
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.ports import World
 from moldau.ports.buggify import UNREACHED_CONTROLLER
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 if TYPE_CHECKING:
     import asyncio
@@ -87,7 +88,7 @@ class ControllerChannel:
         self._local = local
         self._retrying: dict[int, Callable[[], object]] = {}
         self._unanswered = 0
-        self._given_up: dict[Hashable, asyncio.Future[Any]] = {}
+        self._given_up: dict[Hashable, asyncio.Future[Any]] = {}  # Any: responses of any class, not looked at
         """What a client asked last and no longer waits for."""
         self.unheard = RateLimitedLog(node.world.clock)
         """For the line that no controller answered."""
@@ -97,7 +98,7 @@ class ControllerChannel:
         for ask_again in self._retrying.values():
             ask_again()
 
-    async def once(self, message: Message, timeout_ms: int | None = None) -> Any:
+    async def once(self, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
         """Ask whoever is the active controller now; ConnectionError when none is known or it cannot be reached.
 
         A connection on which no answer came within ``timeout_ms`` is closed.
@@ -106,12 +107,12 @@ class ControllerChannel:
 
     async def _ask(
         self,
-        message: Message,
+        message: Request[ResponseT],
         timeout_ms: int | None,
         client: PassedOn | None = None,
         *,
         passed_on: bool = False,
-    ) -> Any:  # Any: the response of the request, as of `Line.ask`
+    ) -> ResponseT:
         node = self._node
         leader, _ = node.plane.leader
         if leader is None:
@@ -120,7 +121,7 @@ class ControllerChannel:
             raise ConnectionError("the controller is not reached")
         if leader == node.config.node_id and self._local is not None:
             answer = self._local(message, LocalContext(message, client))
-            return await answer if inspect.isawaitable(answer) else answer
+            return cast("ResponseT", await answer if inspect.isawaitable(answer) else answer)
         address = node.plane.voters().get(leader)
         if address is None:
             raise ConnectionError(f"controller {leader} has no known address")
@@ -129,15 +130,20 @@ class ControllerChannel:
         return await node.peers.ask(*address, message, timeout_ms)
 
     async def patiently(
-        self, message: Message, timeout_ms: int = 30_000, who: Hashable = None, client: PassedOn | None = None
-    ) -> Any:  # Any: the response of the request, as of `Line.ask`
+        self,
+        message: Request[ResponseT],
+        timeout_ms: int = 30_000,
+        who: Hashable = None,
+        client: PassedOn | None = None,
+    ) -> ResponseT:
         """Ask until an active controller answers or time is up; then the last answer, or ConnectionError. ``who`` is
         the client's connection; ``client`` is given where it matters to the controller who asks."""
         node, clock = self._node, self._node.world.clock
         deadline_ms = clock.monotonic_ms() + timeout_ms
         wait_ms: float = RETRY_MS
         while True:
-            answer, error = None, None
+            answer: ResponseT | None = None
+            error: OSError | None = None
             try:
                 answer = await self._within(message, max(deadline_ms - clock.monotonic_ms(), 1), who, client)
                 if not is_elsewhere(answer):
@@ -150,11 +156,11 @@ class ControllerChannel:
                 raise error or ConnectionError("no active controller answered in time")
             known = node.plane.leader
             await self._wait(wait_ms)
-            wait_ms = min(wait_ms * 2, RETRY_MAX_MS) if node.plane.leader == known else RETRY_MS
+            wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS) if node.plane.leader == known else RETRY_MS
 
     async def _within(
-        self, message: Message, wait_ms: int, who: Hashable, client: PassedOn | None
-    ) -> Any:  # Any: as `_ask`
+        self, message: Request[ResponseT], wait_ms: int, who: Hashable, client: PassedOn | None
+    ) -> ResponseT:
         """The answer, if it comes in time. What was asked is never called off: it may be half decided, and the
         connection it went over is not ours alone. So who gave up once waits for that answer before it is passed on
         again: the impatient would have more requests at the controller than the patient."""
@@ -191,7 +197,7 @@ class ControllerChannel:
                 self._given_up[who] = asked
         raise RequestTimedOut(f"the controller did not answer within {wait_ms} ms")
 
-    async def _in_time(self, asked: asyncio.Future[Any], wait_ms: int) -> bool:
+    async def _in_time(self, asked: asyncio.Future[ResponseT], wait_ms: int) -> bool:
         """Whether it is done within that time; it goes on in any case."""
         import asyncio
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 from moldau.broker.loop import sleep
 from moldau.image import Endpoint
-from moldau.ports import World
+from moldau.ports import Receiver, World
 
 LOOKS = 20
 LOOK_MS = 25
@@ -25,11 +25,18 @@ class ConnectionProbes(Protocol):
     async def refuses(self, host: str, port: int) -> bool: ...
 
 
+class HasPeer(Protocol):
+    """A connection; ``peer`` is the address that it came from, as the socket tells it, None before it is made."""
+
+    @property
+    def peer(self) -> tuple[str | int, ...] | None: ...
+
+
 class Listening(Protocol):
     """A listener's connections; ``peer`` is where one came from."""
 
     @property
-    def connections(self) -> Iterable[Any]: ...
+    def connections(self) -> Iterable[HasPeer]: ...
 
 
 async def is_refused(peers: ConnectionProbes, endpoints: Sequence[Endpoint], inter_broker: str) -> bool:
@@ -47,7 +54,7 @@ async def is_refused(peers: ConnectionProbes, endpoints: Sequence[Endpoint], int
 
 async def reaches_us(world: World, listeners: Sequence[Listening], host: str, port: int) -> bool:
     """Whether a connection to an address arrives at this very process, at one of its listeners."""
-    probe: Any = asyncio.BufferedProtocol()
+    probe = cast(Receiver, asyncio.BufferedProtocol())  # it hears of nothing
     try:
         transport = await world.net.connect(host, port, probe)
     except OSError:

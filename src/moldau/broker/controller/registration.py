@@ -17,6 +17,7 @@ from moldau.broker.host import Host
 from moldau.controller.features import REGISTERED
 from moldau.image.registration import Controller, Endpoint
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.ports import Handle
 from moldau.wire.messages.k70_controller_registration import ControllerRegistrationRequest
 
@@ -79,7 +80,7 @@ class ControllerRegistration:
                 wait_ms = 0
                 continue
             if not await self._ask():
-                wait_ms = min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS)
+                wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
                 await self._pause(wait_ms)
             elif not self.done:
                 await self._pause(RETRY_MAX_MS)  # told, and not yet seen

@@ -106,6 +106,7 @@ class ControllerService:
                 znode_bytes=ZNODE_MAX if config["zookeeper.connect"] else None,
                 epoch_for_each_change=bool(config["zookeeper.connect"]),
                 deletions_wait=config.on_zookeeper,
+                classic=config.on_zookeeper,
                 partitions_at_once=self._world.step,
             )
         )

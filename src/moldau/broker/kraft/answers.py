@@ -6,28 +6,30 @@ before the machine hears of them (KAFKA-14104): what is torn or damaged is as go
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from moldau.broker.kraft.batches import voters_in
-from moldau.broker.kraft.requests import EPOCH_MAX, TOPIC_ID
+from moldau.broker.kraft.requests import (
+    EPOCH_MAX,
+    TOPIC_ID,
+    HasPartitions,
+    P_co,
+    QuorumResponse,
+    only_partition,
+)
 from moldau.model import Code
 from moldau.quorum import VotersAt
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
     Answer,
-    Ask,
     BatchSpan,
     BeginAnswer,
-    BeginAsk,
     ChangeAnswer,
     EndAnswer,
-    EndAsk,
     FetchAnswer,
-    FetchAsk,
     SnapshotAnswer,
-    SnapshotAsk,
     VoteAnswer,
-    VoteAsk,
 )
 from moldau.storage.names import METADATA_TOPIC
 from moldau.wire.batch import check, headers
@@ -40,7 +42,7 @@ from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest, FetchS
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
-from moldau.wire.schema import Message
+from moldau.wire.schema import Buffer, Message
 
 RESPONSES: dict[type[Message], type[Message]] = {
     FetchRequest: FetchResponse,
@@ -54,6 +56,11 @@ RESPONSES: dict[type[Message], type[Message]] = {
     UpdateRaftVoterRequest: UpdateRaftVoterResponse,
 }
 Address = tuple[str, int] | None
+E = TypeVar("E")
+
+
+class _HasEpoch(Protocol):
+    leader_epoch: int
 
 
 class Unusable(Exception):
@@ -73,7 +80,7 @@ def refusal(request: Message, code: Code) -> Message:
     return RESPONSES[type(request)](error_code=int(code))
 
 
-def to_response(answer: Answer, address: Address) -> Any:
+def to_response(answer: Answer, address: Address) -> QuorumResponse | ChangeAnswer:
     """The message for an answer; ``address`` is its leader's. That to a change of the voters is left as it is."""
     match answer:
         case ChangeAnswer():
@@ -83,11 +90,11 @@ def to_response(answer: Answer, address: Address) -> Any:
                 error_code=int(code), leader_id=_id(leader), leader_epoch=epoch, vote_granted=granted
             )
             topic = VoteResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
-            return VoteResponse(topics=[topic], node_endpoints=_where(VoteResponse, leader, address))
-        case BeginAnswer(code, epoch, leader):
-            return _epoch_response(BeginQuorumEpochResponse, answer, address)
-        case EndAnswer(code, epoch, leader):
-            return _epoch_response(EndQuorumEpochResponse, answer, address)
+            return VoteResponse(topics=[topic], node_endpoints=_where(VoteResponse.NodeEndpoint, leader, address))
+        case BeginAnswer():
+            return _begin_response(answer, address)
+        case EndAnswer():
+            return _end_response(answer, address)
         case FetchAnswer():
             return _fetch_response(answer, address)
         case SnapshotAnswer():
@@ -98,18 +105,26 @@ def _id(leader: int | None) -> int:
     return -1 if leader is None else leader
 
 
-def _where(response: Any, leader: int | None, address: Address) -> list[Any]:
+def _where(endpoint: Callable[..., E], leader: int | None, address: Address) -> list[E]:
+    """The leader with where it listens, as the one ``NodeEndpoint`` of a response; none when that is not known."""
     if leader is None or address is None:
         return []
     host, port = address
-    return [response.NodeEndpoint(node_id=leader, host=host, port=port)]
+    return [endpoint(node_id=leader, host=host, port=port)]
 
 
-def _epoch_response(kind: Any, answer: BeginAnswer | EndAnswer, address: Address) -> Message:
+def _begin_response(answer: BeginAnswer, address: Address) -> BeginQuorumEpochResponse:
+    kind = BeginQuorumEpochResponse
     partition = kind.PartitionData(error_code=int(answer.code), leader_id=_id(answer.leader), leader_epoch=answer.epoch)
     topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    response: Message = kind(topics=[topic], node_endpoints=_where(kind, answer.leader, address))
-    return response
+    return kind(topics=[topic], node_endpoints=_where(kind.NodeEndpoint, answer.leader, address))
+
+
+def _end_response(answer: EndAnswer, address: Address) -> EndQuorumEpochResponse:
+    kind = EndQuorumEpochResponse
+    partition = kind.PartitionData(error_code=int(answer.code), leader_id=_id(answer.leader), leader_epoch=answer.epoch)
+    topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    return kind(topics=[topic], node_endpoints=_where(kind.NodeEndpoint, answer.leader, address))
 
 
 def _fetch_response(answer: FetchAnswer, address: Address) -> FetchResponse:
@@ -128,7 +143,7 @@ def _fetch_response(answer: FetchAnswer, address: Address) -> FetchResponse:
     if answer.snapshot is not None:
         partition.snapshot_id = FetchResponse.SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch)
     topic = FetchResponse.FetchableTopicResponse(topic=METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-    return FetchResponse(responses=[topic], node_endpoints=_where(FetchResponse, answer.leader, address))
+    return FetchResponse(responses=[topic], node_endpoints=_where(FetchResponse.NodeEndpoint, answer.leader, address))
 
 
 def _snapshot_response(answer: SnapshotAnswer, address: Address) -> FetchSnapshotResponse:
@@ -141,44 +156,56 @@ def _snapshot_response(answer: SnapshotAnswer, address: Address) -> FetchSnapsho
         unaligned_records=b"" if answer.data is None else answer.data,
     )
     topic = FetchSnapshotResponse.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])
-    where = _where(FetchSnapshotResponse, answer.leader, address)
+    where = _where(FetchSnapshotResponse.NodeEndpoint, answer.leader, address)
     return FetchSnapshotResponse(topics=[topic], node_endpoints=where)
 
 
-def to_answer(ask: Ask, response: Any) -> Answer:
-    """What a response says to an ask; Unusable when it says nothing."""
+def to_answer(response: QuorumResponse) -> Answer:
+    """What a response says; Unusable when it says nothing."""
     if response.error_code:
         kind = Stranger if response.error_code == Code.INCONSISTENT_CLUSTER_ID else Unusable
         raise kind(f"refused with {Code(response.error_code).name}")
-    topics = response.responses if isinstance(ask, FetchAsk) else response.topics
-    if len(topics) != 1 or len(topics[0].partitions) != 1:
+    match response:
+        case VoteResponse():
+            vote = _only(response.topics)
+            return VoteAnswer(Code(vote.error_code), _epoch(vote), _leader(vote.leader_id), vote.vote_granted)
+        case BeginQuorumEpochResponse():
+            begin = _only(response.topics)
+            return BeginAnswer(Code(begin.error_code), _epoch(begin), _leader(begin.leader_id))
+        case EndQuorumEpochResponse():
+            end = _only(response.topics)
+            return EndAnswer(Code(end.error_code), _epoch(end), _leader(end.leader_id))
+        case FetchResponse():
+            return _fetch_answer(_only(response.responses))
+        case FetchSnapshotResponse():
+            piece = _only(response.topics)
+            known = piece.current_leader
+            point = OffsetAndEpoch(piece.snapshot_id.end_offset, piece.snapshot_id.epoch)
+            data = bytes(piece.unaligned_records or b"")
+            where = (piece.size, piece.position, len(data), data)
+            return SnapshotAnswer(Code(piece.error_code), _epoch(known), _leader(known.leader_id), point, *where)
+
+
+def _only(topics: Sequence[HasPartitions[P_co]]) -> P_co:
+    """The one partition that was asked about; Unusable when there is none, or others besides."""
+    partition = only_partition(topics)
+    if partition is None:
         raise Unusable("it answers for other partitions than were asked for")
-    part = topics[0].partitions[0]
-    code = Code(part.error_code)
-    known = part.current_leader if isinstance(ask, FetchAsk | SnapshotAsk) else part
+    return partition
+
+
+def _epoch(known: _HasEpoch) -> int:
+    """The epoch that it speaks of; Unusable when elections cannot have come so far."""
     if known.leader_epoch > EPOCH_MAX:
         raise Unusable(f"it speaks of epoch {known.leader_epoch}, which cannot be")
-    match ask:
-        case VoteAsk():
-            return VoteAnswer(code, part.leader_epoch, _leader(part.leader_id), part.vote_granted)
-        case BeginAsk():
-            return BeginAnswer(code, part.leader_epoch, _leader(part.leader_id))
-        case EndAsk():
-            return EndAnswer(code, part.leader_epoch, _leader(part.leader_id))
-        case FetchAsk():
-            return _fetch_answer(code, part)
-        case SnapshotAsk():
-            point = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
-            data = bytes(part.unaligned_records or b"")
-            where = (part.size, part.position, len(data), data)
-            return SnapshotAnswer(code, known.leader_epoch, _leader(known.leader_id), point, *where)
+    return known.leader_epoch
 
 
 def _leader(id: int) -> int | None:
     return None if id < 0 else id
 
 
-def _fetch_answer(code: Code, part: Any) -> FetchAnswer:
+def _fetch_answer(part: FetchResponse.PartitionData) -> FetchAnswer:
     known = part.current_leader
     diverging = snapshot = None
     if part.diverging_epoch.end_offset >= 0:
@@ -187,11 +214,11 @@ def _fetch_answer(code: Code, part: Any) -> FetchAnswer:
         snapshot = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
     spans, data, voters = _whole_batches(part.records)
     leader, marks = _leader(known.leader_id), (part.high_watermark, part.log_start_offset)
-    return FetchAnswer(code, known.leader_epoch, leader, *marks, diverging, snapshot, spans, data, voters)
+    return FetchAnswer(Code(part.error_code), _epoch(known), leader, *marks, diverging, snapshot, spans, data, voters)
 
 
 def _whole_batches(
-    records: bytes | memoryview | None,
+    records: Buffer | None,
 ) -> tuple[tuple[BatchSpan, ...], bytes | None, tuple[VotersAt, ...]]:
     if not records:
         return (), None, ()

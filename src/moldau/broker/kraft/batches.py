@@ -7,7 +7,6 @@ footer, voters) are the quorum's own and never reach a listener.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from moldau.controller.feature_support import UnsupportedLevel, newer_than_supported
 from moldau.image.prepared import Prepared
@@ -15,7 +14,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.quorum import Endpoint, ReplicaKey, Voter, VotersAt, VoterSet
 from moldau.quorum.effects import AppendVoters
-from moldau.wire.batch import BatchHeader, ControlType, build, check, control_key, control_type, headers, records
+from moldau.wire.batch import BatchHeader, ControlType, Entry, build, check, control_key, control_type, headers, records
 from moldau.wire.records.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -25,7 +24,7 @@ from moldau.wire.records.control import (
 )
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord
-from moldau.wire.schema import Message
+from moldau.wire.schema import Buffer, Message
 
 RECORDS_PER_BATCH = 500
 """In snapshots; the log has one batch per proposal, because a proposal is atomic."""
@@ -56,7 +55,7 @@ def leader_change(
     message: LeaderChangeMessage, offset: int, epoch: int, wall_ms: int, voters: VoterSet | None = None
 ) -> bytes:
     """The control batch that opens an epoch. Version 0: voters by id. With the voter set that it copies, if any."""
-    entries: list[Any] = [(wall_ms, control_key(ControlType.LEADER_CHANGE), message.encode(0), ())]
+    entries: list[Entry] = [(wall_ms, control_key(ControlType.LEADER_CHANGE), message.encode(0), ())]
     if voters is not None:
         entries += _voters(voters, wall_ms, upgrades=True)
     return build(entries, base_offset=offset, leader_epoch=epoch, control=True)
@@ -68,8 +67,8 @@ def voter_change(effect: AppendVoters, wall_ms: int) -> bytes:
     return build(entries, base_offset=effect.offset - effect.upgrades, leader_epoch=effect.epoch, control=True)
 
 
-def _voters(voters: VoterSet, wall_ms: int, *, upgrades: bool) -> list[Any]:
-    entries: list[Any] = []
+def _voters(voters: VoterSet, wall_ms: int, *, upgrades: bool) -> list[Entry]:
+    entries: list[Entry] = []
     if upgrades:
         version = KRaftVersionRecord(k_raft_version=1).encode(0)
         entries.append((wall_ms, control_key(ControlType.KRAFT_VERSION), version, ()))
@@ -147,7 +146,7 @@ def snapshot(contents: Iterable[Message], epoch: int, wall_ms: int, voters: Vote
         yield _control(ControlType.KRAFT_VERSION, version, 1, epoch, wall_ms)
         yield _control(ControlType.KRAFT_VOTERS, to_record(voters).encode(0), 2, epoch, wall_ms)
         offset = 3
-    entries: list[Any] = []
+    entries: list[Entry] = []
     for record in contents:
         entries.append((wall_ms, None, pack_metadata(record), ()))
         if len(entries) == RECORDS_PER_BATCH:
@@ -165,7 +164,7 @@ def _control(type: int, value: bytes, offset: int, epoch: int, wall_ms: int) -> 
     return build([entry], base_offset=offset, leader_epoch=epoch, control=True)
 
 
-def voters_in(data: Any) -> list[VotersAt]:
+def voters_in(data: Buffer) -> list[VotersAt]:
     """The voter sets among the control records of whole batches, of a log or of a snapshot (KIP-853)."""
     found = []
     for position, header in headers(data):

@@ -233,7 +233,7 @@ class Driver:
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
             for node in response.node_endpoints:
                 self._told[node.node_id] = (node.host, node.port)
-            event = on.Answered(peer, ask, self.executor.with_voters(to_answer(ask, response)))
+            event = on.Answered(peer, ask, self.executor.with_voters(to_answer(response)))
             self._strangers.discard(peer)
         except ConnectionRefusedError:
             event = on.Refused(peer, ask)

@@ -11,13 +11,13 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
 from moldau.broker.kraft.delivery import READ_BYTES, Delivery
 from moldau.broker.kraft.files import QuorumFiles
-from moldau.broker.kraft.requests import TOPIC_ID
+from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
 from moldau.broker.kraft.retention import first_kept
 from moldau.broker.kraft.settings import SeatSettings
 from moldau.model import Code, TopicPartition
@@ -28,7 +28,7 @@ from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unatta
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
-from moldau.quorum.messages import Answer, Ask, SnapshotAnswer
+from moldau.quorum.messages import Answer, Ask, ChangeAnswer, SnapshotAnswer
 from moldau.storage import Log, LogConfig, open_alone
 from moldau.storage.errors import LostRecords
 from moldau.storage.names import METADATA_TOPIC
@@ -39,6 +39,8 @@ from moldau.wire.schema import Message
 logger = logging.getLogger("moldau.quorum")
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
+Token = tuple[asyncio.Future[QuorumResponse | ChangeAnswer], int]
+"""Where the answer to a request goes, and how many bytes it may have."""
 SHORT_PIECE_BYTES = 50
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 """What keeps a snapshot from being written and says nothing against the disk."""
@@ -221,14 +223,14 @@ class EffectExecutor:
             case _:
                 raise AssertionError(f"nobody does {effect}")
 
-    def _answer(self, token: Any, answer: Any) -> None:
-        future: asyncio.Future[Any] = token[0]
+    def _answer(self, token: Token, answer: Answer) -> None:
+        future = token[0]
         if not future.done():
             future.set_result(to_response(answer, self._driver.address(answer.leader)))
 
-    def give_up(self, token: Any, error: Exception) -> None:
+    def give_up(self, token: Token, error: Exception) -> None:
         """No answer can be made: whoever asked hears of it by the end of its connection."""
-        future: asyncio.Future[Any] = token[0]
+        future = token[0]
         if not future.done():
             future.set_exception(error)
 
@@ -247,7 +249,7 @@ class EffectExecutor:
 
     # ---- snapshots
 
-    def _serve_snapshot(self, token: Any, answer: Any) -> None:
+    def _serve_snapshot(self, token: Token, answer: SnapshotAnswer) -> None:
         size = self.files.snapshot_size(answer.snapshot)
         if answer.position >= size:
             self._answer(token, answer._replace(code=Code.POSITION_OUT_OF_RANGE, size=size))

@@ -17,11 +17,13 @@ from moldau.broker.host import WithClusterId
 from moldau.broker.loop import sleep
 from moldau.broker.node_parts import WithChannel
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.ports import Handle, World
 from moldau.quorum import Endpoint, Quorum, ReplicaKey
-from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
-from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
-from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
+from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from moldau.wire.schema import Request
 
 log = logging.getLogger("moldau.quorum")
 
@@ -51,6 +53,7 @@ class Seated(Protocol):
 
 
 Wish = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
+WishAnswer = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
 
 
 class Membership:
@@ -81,7 +84,7 @@ class Membership:
                     return
                 await self._ask(wish)
                 await sleep(self._node.world.tasks, wait_ms)
-                wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
+                wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
         finally:
             self._task = None
 
@@ -122,7 +125,8 @@ class Membership:
 
     async def _ask(self, wish: Wish) -> None:
         try:
-            answer = await self._node.asking.once(wish, PATIENCE_MS)
+            request: Request[WishAnswer] = wish
+            answer = await self._node.asking.once(request, PATIENCE_MS)
         except OSError as error:
             log.debug("the leader was not asked to change the voters: %s", error)
             return

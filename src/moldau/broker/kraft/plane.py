@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from moldau.broker.host import Host, WithPeers
 from moldau.broker.kraft.answers import refusal
 from moldau.broker.kraft.describing import describe
 from moldau.broker.kraft.driver import Driver
 from moldau.broker.kraft.membership import Entered, Membership
-from moldau.broker.kraft.requests import NotForUs, to_ask
+from moldau.broker.kraft.requests import NotForUs, QuorumResponse, to_ask
 from moldau.broker.kraft.retention import Retention
 from moldau.broker.kraft.settings import SeatSettings
 from moldau.image import registration, snapshot_records
@@ -25,13 +25,13 @@ from moldau.model import NO_UUID, Code
 from moldau.ports import PlaneEvents
 from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
 from moldau.quorum import events as on
-from moldau.quorum.messages import AddVoterAsk, BeginAsk, ChangeAnswer, UpdateVoterAsk, UpgradeVotersAsk
+from moldau.quorum.messages import AddVoterAsk, Ask, BeginAsk, ChangeAnswer, ChangeAsk, UpdateVoterAsk, UpgradeVotersAsk
 from moldau.storage.checkpoints import MetaProperties
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 log = logging.getLogger("moldau.quorum")
 
@@ -145,7 +145,7 @@ class QuorumPlane:
 
     # ---- the way to the other voters
 
-    async def ask(self, node_id: int, request: Message, timeout_ms: int) -> Any:
+    async def ask(self, node_id: int, request: Request[ResponseT], timeout_ms: int) -> ResponseT:
         """Ask a controller; ConnectionRefusedError when nobody listens there, OSError when it cannot be reached."""
         address = None if self._driver is None else self._driver.address(node_id)
         if address is None:
@@ -190,6 +190,9 @@ class QuorumPlane:
         """Never called with a topic: no deletion waits in KRaft mode."""
         return not topics
 
+    def refused_deletion(self, topic_id: bytes) -> None:
+        """None: no deletion waits in KRaft mode."""
+
     def readers(self) -> dict[int, int]:
         """If we lead: node -> offset of the last committed record that it holds and was told is committed."""
         role = None if self._driver is None else self._driver.quorum.role
@@ -209,7 +212,9 @@ class QuorumPlane:
 
     # ---- requests of other nodes
 
-    def handle(self, request: Message, api_version: int) -> Any:
+    def handle(
+        self, request: Message, api_version: int
+    ) -> Message | ChangeAnswer | asyncio.Future[QuorumResponse | ChangeAnswer]:
         """The response, or a future of it: Vote, Begin- and EndQuorumEpoch, Fetch, FetchSnapshot, DescribeQuorum."""
         driver = self._driver
         if driver is None:
@@ -227,7 +232,7 @@ class QuorumPlane:
             name = self._config.controller_listener_names[0]
             told = next((one for one in request.leader_endpoints if one.name == name), request.leader_endpoints[0])
             driver.announced(ask.leader, told.host, told.port)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[QuorumResponse | ChangeAnswer] = asyncio.get_running_loop().create_future()
         wanted = 0
         if isinstance(request, FetchRequest):
             wanted = min(request.max_bytes, request.topics[0].partitions[0].partition_max_bytes, FETCH_BYTES_MAX)
@@ -263,7 +268,7 @@ class QuorumPlane:
         own = Voter(self._me, tuple(self._own_endpoints()))
         return await self._change(driver, UpgradeVotersAsk(timeout_ms, own))
 
-    async def _change(self, driver: Driver, ask: Any) -> ChangeAnswer:
+    async def _change(self, driver: Driver, ask: Ask | ChangeAsk) -> ChangeAnswer:
         future: asyncio.Future[ChangeAnswer] = asyncio.get_running_loop().create_future()
         driver.feed(on.Asked((future, 0), ask))
         return await future

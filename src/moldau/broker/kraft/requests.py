@@ -7,7 +7,8 @@ KIP-630, KIP-853, KIP-996, KIP-1166. The answers are in ``answers.py``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from moldau.model import Code
 from moldau.quorum import Endpoint, ReplicaKey, Voter
@@ -25,15 +26,15 @@ from moldau.quorum.messages import (
     VoteAsk,
 )
 from moldau.storage.names import METADATA_TOPIC
-from moldau.wire.messages.k01_fetch import FetchRequest
-from moldau.wire.messages.k52_vote import VoteRequest
-from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
-from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest
-from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from moldau.wire.messages.k52_vote import VoteRequest, VoteResponse
+from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request
 
 TOPIC_ID = bytes(15) + b"\x01"
 """The fixed id of the metadata topic (KIP-516)."""
@@ -45,6 +46,11 @@ EPOCH_MAX = 0x7FFFFFFF - (1 << 20)
 ENDPOINT_BYTES_MAX = 1 << 16
 """What names and hosts of one voter's endpoints may take together: they stand in a record that every voter reads."""
 Endpoints = list[tuple[str, str, int]]
+P_co = TypeVar("P_co", covariant=True)
+QuorumResponse = (
+    VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse | FetchSnapshotResponse
+)
+"""What replicas of the metadata log answer each other."""
 
 
 class NotForUs(Exception):
@@ -55,7 +61,7 @@ class NotForUs(Exception):
         self.code = code
 
 
-def to_request(ask: Ask, cluster_id: str, endpoints: Endpoints, max_bytes: int) -> Message:
+def to_request(ask: Ask, cluster_id: str, endpoints: Endpoints, max_bytes: int) -> Request[QuorumResponse]:
     """The message for an ask; ``endpoints`` are our own (a leader tells them)."""
     match ask:
         case VoteAsk():
@@ -177,7 +183,8 @@ def _check_sender(epoch: int, id: int) -> None:
 def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
     match request:
         case VoteRequest():
-            vote = _only(request, "topic_name", "partition_index")
+            vote = _only(request.topics)
+            _check_place(request.topics[0].topic_name, vote.partition_index)
             voter = ReplicaKey(request.voter_id, bytes(vote.voter_directory_id)) if request.voter_id >= 0 else me
             return VoteAsk(
                 vote.candidate_epoch,
@@ -187,11 +194,13 @@ def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
                 vote.pre_vote,
             )
         case BeginQuorumEpochRequest():
-            begin = _only(request, "topic_name", "partition_index")
+            begin = _only(request.topics)
+            _check_place(request.topics[0].topic_name, begin.partition_index)
             voter = ReplicaKey(request.voter_id, bytes(begin.voter_directory_id)) if request.voter_id >= 0 else me
             return BeginAsk(begin.leader_epoch, begin.leader_id, voter)
         case EndQuorumEpochRequest():
-            end = _only(request, "topic_name", "partition_index")
+            end = _only(request.topics)
+            _check_place(request.topics[0].topic_name, end.partition_index)
             successors = tuple(
                 ReplicaKey(one.candidate_id, bytes(one.candidate_directory_id)) for one in end.preferred_candidates
             )
@@ -209,7 +218,8 @@ def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
             versions = (speaks.min_supported_version, speaks.max_supported_version)
             return UpdateVoterAsk(request.current_leader_epoch, _voter(request)._replace(kraft_versions=versions))
         case FetchSnapshotRequest():
-            wanted = _only(request, "name", "partition")
+            wanted = _only(request.topics)
+            _check_place(request.topics[0].name, wanted.partition)
             point = OffsetAndEpoch(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
             replica = ReplicaKey(request.replica_id, bytes(wanted.replica_directory_id))
             return SnapshotAsk(0, replica, wanted.current_leader_epoch, point, wanted.position)
@@ -223,8 +233,10 @@ def _voter(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> Voter:
 
 
 def _fetch_ask(request: FetchRequest, version: int) -> FetchAsk:
-    name = "topic_id" if version >= 13 else "topic"
-    wanted = _only(request, name, "partition")
+    wanted = _only(request.topics)
+    topic = request.topics[0]
+    by_id = METADATA_TOPIC if topic.topic_id == TOPIC_ID else ""
+    _check_place(by_id if version >= 13 else topic.topic, wanted.partition)
     id = request.replica_state.replica_id if version >= 15 else request.replica_id
     known = wanted.high_watermark if version >= 18 and wanted.high_watermark != UNKNOWN_OFFSET else -1
     return FetchAsk(
@@ -237,12 +249,26 @@ def _fetch_ask(request: FetchRequest, version: int) -> FetchAsk:
     )
 
 
-def _only(request: Any, name: str, index: str) -> Any:
-    """The one partition of the one topic that this log is."""
-    topics = request.topics
-    if len(topics) != 1 or len(topics[0].partitions) != 1:
+class HasPartitions(Protocol[P_co]):
+    """A topic in a request or response of the quorum."""
+
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+def only_partition(topics: Sequence[HasPartitions[P_co]]) -> P_co | None:
+    """The partition of a request or response that names exactly one; None when it names others."""
+    return topics[0].partitions[0] if len(topics) == 1 and len(topics[0].partitions) == 1 else None
+
+
+def _only(topics: Sequence[HasPartitions[P_co]]) -> P_co:
+    partition = only_partition(topics)
+    if partition is None:
         raise NotForUs(Code.INVALID_REQUEST)
-    topic = getattr(topics[0], name)
-    if topic != (TOPIC_ID if name == "topic_id" else METADATA_TOPIC) or getattr(topics[0].partitions[0], index) != 0:
+    return partition
+
+
+def _check_place(topic: str, index: int) -> None:
+    """Refuse a request that is not about the one partition of the metadata topic."""
+    if topic != METADATA_TOPIC or index != 0:
         raise NotForUs(Code.INVALID_REQUEST)
-    return topics[0].partitions[0]

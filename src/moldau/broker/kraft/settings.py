@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from moldau.broker.kraft.retention import Retention
 from moldau.model.value import value
 from moldau.ports import PlaneEvents, World
 from moldau.quorum import Endpoint, ReplicaKey, Timing, VoterSet
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 
 class Peers(Protocol):
     """The way to other voters."""
 
-    def ask(self, node_id: int, request: Message, timeout_ms: int) -> Awaitable[Any]:
+    def ask(self, node_id: int, request: Request[ResponseT], timeout_ms: int) -> Awaitable[ResponseT]:
         """The response; ConnectionRefusedError when the peer's process is gone, OSError when there is no answer."""
 
 

@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
-from moldau.controller.state_change import Author, state_changes
+from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.image import NO_LEADER, Delta, Image, Partition
 from moldau.model import uuid_text
 from moldau.model.named import NamedTuple
@@ -125,14 +125,25 @@ class StateChangeLog:
         controller = self._node.controller
         if not controller.active or not (_is_kept(TEXT) or _is_kept(TWIN)):
             return
-        changes = state_changes(delta, image, Author(self._me, controller.epoch))
+        classic = self._node.config.on_zookeeper
+        changes = state_changes(delta, image, Author(self._me, controller.epoch), classic=classic)
         self._write(_Entry(logging.INFO, change.text, change.facts) for change in changes)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether lines of level TRACE are kept: replicas' steps, and the partitions of requests."""
+        return TEXT.isEnabledFor(TRACE)
+
+    def stepped(self, changes: Iterator[StateChange]) -> None:
+        """Steps of replicas, at TRACE as Kafka's controller writes them; not put into words when nobody keeps them."""
+        if self.is_traced:
+            self._write(_Entry(TRACE, change.text, change.facts) for change in changes)
 
     def say(self, lines: Callable[..., Iterator[Line]], *about: object) -> None:
         """Write lines that have no twin, after those that wait. They are made by ``lines(*about, traced=...)`` a few in
         a turn, or not at all when nobody keeps them; ``traced`` is whether lines of level TRACE are kept."""
         if _is_kept(TEXT):
-            made = lines(*about, traced=TEXT.isEnabledFor(TRACE))
+            made = lines(*about, traced=self.is_traced)
             self._write(_Entry(level, text) for level, text in made)
 
     def _write(self, entries: Iterator[_Entry]) -> None:
@@ -157,7 +168,7 @@ class StateChangeLog:
             self._node.world.tasks.call_soon(self._write_more)
 
     def _write_more(self) -> None:
-        """The same in a later turn, where nobody else would hear of a step that must not be (law X7)."""
+        """Write more in a later step of the loop. An error stops the node: nobody else would hear of it (law X7)."""
         try:
             self._write_some()
         except Exception as error:
@@ -252,7 +263,7 @@ def _ids(brokers: Sequence[int]) -> str:
 
 
 def _facts(role: str, changed: Changed, offset: int, high: int) -> dict[str, object]:
-    """The same as a JSON line has it."""
+    """A replica's change as fields of a JSON line."""
     topic, before, after = changed
     return {
         "event": "replica", "role": role, "topic": topic, "topicId": uuid_text(after.topic_id), "partition": after.id,

@@ -7,8 +7,9 @@ changes the image; the replicas ask when they carry the change out. Empty on the
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from moldau.image import Image
 from moldau.image.delta import PartitionDelta
 from moldau.image.partition import Key
 from moldau.model import TopicPartition
@@ -24,7 +25,17 @@ class Undecided:
 
     def __init__(self) -> None:
         self.kept: frozenset[Key] = frozenset()
+        self.awaited: Mapping[TopicPartition, bytes] = {}
+        """Replicas of this broker, as it starts, and their topics' ids: the assignment stands, and nobody has decided
+        who leads. Their logs stay."""
         self._vanished: set[TopicPartition] = set()
+
+    def topic_of_replica(self, image: Image, broker_id: int, partition: TopicPartition) -> bytes | None:
+        """The topic id of a partition that has a replica on the broker, or is to have one; None of another."""
+        assigned = image.partition(image.names.get(partition.topic, b""), partition.partition)
+        if assigned is None:
+            return self.awaited.get(partition)
+        return assigned.topic_id if broker_id in assigned.replicas else None
 
     def vanish(self, partitions: Iterable[TopicPartition], *, only: bool = False) -> None:
         """These are about to go, and nobody has decided it. ``only``: no others."""

@@ -27,7 +27,7 @@ def damage_figures(logs: LogDirs) -> Iterator[Family]:
     for (reason, directory), number in sorted(counts.items()):
         unused.add(number, reason=reason, logDirectory=directory)
     yield unused
-    skipped = Family("moldau_log_skipped_count", "Logs in use that retention, a flush or another pass leaves out.")
+    skipped = Family("moldau_log_skipped_count", "Logs in use that a fetch, retention or another pass leaves out.")
     there = Counter(_directory(logs, partition) for partition in logs.damaged.reasons)
     for directory, number in sorted(there.items()):
         skipped.add(number, logDirectory=directory)

@@ -23,11 +23,13 @@ from moldau.broker.node_parts import WithChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.loading import read_all
+from moldau.broker.zookeeper.restoring import in_transactions
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.ports import Handle
 from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
@@ -204,7 +206,8 @@ class Migration:
         reading = await self._read()
         if reading.repairs:
             log.info("%d topic(s) from before topic ids get one", len(reading.repairs))
-            await self.zk.multi([self._fence(), *reading.repairs])
+            for some in in_transactions([op] for op in reading.repairs):
+                await self.zk.multi([self._fence(), *some])
         found = tuple(r for r in reading.records if not isinstance(r, RegisterBrokerRecord | FeatureLevelRecord))
         log.info("%d records are copied from ZooKeeper", len(found))
         reply = await self._node.controller.ask(asks.AdoptCluster(records=found))
@@ -303,7 +306,7 @@ class Migration:
             except ZooKeeperError as error:
                 log.warning("no new session with ZooKeeper yet: %s", error)
             await sleep(self._tasks, wait_ms)
-            wait_ms = min(2 * wait_ms, RETRY_MAX_MS)
+            wait_ms = longer_ms(wait_ms, PAUSE_MS, RETRY_MAX_MS)
 
     # ---- what the node asks
 

@@ -52,7 +52,7 @@ class Charge:
         self._spent_ns += self._clock.monotonic_ns() - self._began_ns
 
     def timed(self, result: Any) -> Any:  # Any: whatever handlers return
-        """The same work; the loop's time that it takes is counted too."""
+        """What a handler returned, wrapped so that the loop's time that the rest of it takes is counted too."""
         if isinstance(result, Generator):
             return self._timed_slices(result)
         return self._timed_coroutine(result) if inspect.iscoroutine(result) else result

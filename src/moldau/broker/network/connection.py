@@ -9,12 +9,11 @@ refused before memory is taken. What each request does is ``moldau/broker/api``;
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Generator
 from types import GeneratorType
-from typing import Any
+from typing import Any, TypeVar
 
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
@@ -34,7 +33,7 @@ from moldau.broker.network.serving import (
 )
 from moldau.broker.network.waits import Waits
 from moldau.ports.buggify import CLOSED_CONNECTION
-from moldau.wire.codec import Malformed
+from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
 from moldau.wire.schema import Message
 
@@ -47,6 +46,8 @@ FLUSH_BYTES = 1 << 18
 TURN_BYTES = 1 << 22
 """After so many bytes of answers the others have their turn."""
 _SIZE = struct.Struct(">i")
+
+T = TypeVar("T")
 
 
 class Connection(Regulated):
@@ -65,7 +66,7 @@ class Connection(Regulated):
         """Something came since ``IdleSweep`` last looked."""
         self.waiting = Waits()
         self._ready_bytes = 0  # of answers that wait for an earlier one
-        self._out: list[Any] = []
+        self._out: list[Buffer] = []
         self._out_bytes = self._out_memory = 0
         self._stalled_bytes = 0  # in memory, not taken by the peer
         self._busy = False  # inside buffer_updated: it flushes at its end
@@ -198,20 +199,18 @@ class Connection(Regulated):
         kept = decode_kept(self._receiving, frame, start, header, most)
         self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True))
 
-    def _begin(self, work: Generator[None, None, Any], header: RequestHeader, then: Callable[[Any], object]) -> None:
+    def _begin(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
         """Work on a request in slices, the first one now; ``then`` is given what comes of it. Nothing else of this
         connection is handled meanwhile."""
         self._work = work
         self.listener.memory.begin()
-        self._step(header, then)
+        self._step(work, header, then)
 
-    def _step(self, header: RequestHeader, then: Callable[[Any], object]) -> None:
-        work = self._work
-        assert work is not None, "a step is due only while there is work"
+    def _step(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
         try:
             if self._transport is not None:
                 next(work)
-                self.listener.world.tasks.call_soon(lambda: self._step(header, then))
+                self.listener.world.tasks.call_soon(lambda: self._step(work, header, then))
                 return
             work.close()
         except StopIteration as end:
@@ -230,7 +229,7 @@ class Connection(Regulated):
         self._work = None
         self.listener.memory.end()
 
-    def _go_on_with(self, then: Callable[[Any], object], found: Any) -> None:
+    def _go_on_with(self, then: Callable[[T], object], found: T) -> None:
         try:
             then(found)
         except Malformed as error:
@@ -296,7 +295,7 @@ class Connection(Regulated):
     # ---- answers
 
     def _await(self, result: Awaitable[Message | None], slot: Slot, header: RequestHeader) -> None:
-        future: Any = asyncio.ensure_future(result) if inspect.iscoroutine(result) else result
+        future = asyncio.ensure_future(result)
         future.add_done_callback(lambda done: self._answered(done, slot, header))
 
     def _answered(self, done: asyncio.Future[Message | None], slot: Slot, header: RequestHeader) -> None:
@@ -354,7 +353,7 @@ class Connection(Regulated):
             self._account()
         self._advance()
 
-    def _encode_slowly(self, slot: Slot, work: Generator[None, None, Any], header: RequestHeader) -> None:
+    def _encode_slowly(self, slot: Slot, work: Generator[None, None, list[Buffer]], header: RequestHeader) -> None:
         """Encode on, a slice in each turn of the loop."""
         if self._transport is None:
             return
@@ -382,7 +381,7 @@ class Connection(Regulated):
         if not self._reading:
             self._regulate()
 
-    def _put_out(self, frame: list[Any]) -> None:
+    def _put_out(self, frame: list[Buffer]) -> None:
         self._out += frame
         size = len(frame[0]) if len(frame) == 1 else sum(map(len, frame))
         self._out_bytes += size

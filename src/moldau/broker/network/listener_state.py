@@ -36,6 +36,9 @@ class ListenedConnection(Hashable, Protocol):
     heard: bool
 
     @property
+    def peer(self) -> tuple[str | int, ...] | None: ...
+
+    @property
     def waits(self) -> bool: ...
 
     def expire(self, idle_ms: int) -> None: ...

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import cast
 
 from moldau.client.connection import Connection, ConnectionOptions, connect
 from moldau.client.lines import Line, UnsupportedApi
 from moldau.model.named import NamedTuple
-from moldau.ports import World
+from moldau.ports import Receiver, World
 from moldau.wire.codec import Malformed
-from moldau.wire.schema import Message
+from moldau.wire.schema import Request, ResponseT
 
 FETCH_KEYS = frozenset({1, 59})
 OWN, FETCH = 0, 1
@@ -35,7 +35,7 @@ class PassedOn(NamedTuple):
     highest: int
 
 
-def ask_over(line: Line, message: Message, timeout_ms: int | None = None) -> Awaitable[Any]:
+def ask_over(line: Line, message: Request[ResponseT], timeout_ms: int | None = None) -> Awaitable[ResponseT]:
     """Send a request over a line, now; NotSpoken at once. Another release is no bug of ours: it must stop nobody."""
     try:
         return line.ask(message, timeout_ms=timeout_ms)
@@ -62,12 +62,12 @@ class Link:
         self._connection: Connection | None = None
         self._making: asyncio.Future[Connection] | None = None
 
-    async def ask(self, message: Message, timeout_ms: int | None = None) -> Any:
+    async def ask(self, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
         """Send and wait; OSError when it cannot be had, NotSpoken among them."""
         return await ask_over(await self._open(), message, timeout_ms)
 
-    async def pass_on(self, message: Message, timeout_ms: int | None, who: PassedOn) -> Any:  # Any: as of `Line.ask`
-        """The same, for a client."""
+    async def pass_on(self, message: Request[ResponseT], timeout_ms: int | None, who: PassedOn) -> ResponseT:
+        """Send a client's request in its name, and wait; OSError when an answer cannot be had."""
         connection = await self._open()
         try:
             version = connection.version_for(type(message), who.highest)
@@ -118,14 +118,20 @@ class Peers:
         self._options = options
         self._links: dict[tuple[str, int, int], Link] = {}
 
-    async def ask(self, host: str, port: int, message: Message, timeout_ms: int | None = None) -> Any:
+    async def ask(self, host: str, port: int, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
         """Ask the node at an address; OSError when it cannot be reached, ConnectionRefusedError when nobody listens."""
         lane = FETCH if message.api_key in FETCH_KEYS else OWN
         return await self._link(host, port, lane).ask(message, timeout_ms)
 
     async def pass_on(
-        self, host: str, port: int, message: Message, timeout_ms: int | None = None, *, who: PassedOn | None = None
-    ) -> Any:  # Any: the response of the request, as of `Line.ask`
+        self,
+        host: str,
+        port: int,
+        message: Request[ResponseT],
+        timeout_ms: int | None = None,
+        *,
+        who: PassedOn | None = None,
+    ) -> ResponseT:
         """Ask as ``ask`` does, for a client, over the link on which the fewest requests wait."""
         links = (self._link(host, port, lane) for lane in PASSED_ON)
         link = min(links, key=lambda link: link.in_flight)
@@ -144,7 +150,7 @@ class Peers:
 
     async def accepts(self, host: str, port: int) -> bool | None:
         """Whether the address takes a fresh connection, False when it refuses; None when nothing can be learnt."""
-        probe: Any = asyncio.BufferedProtocol()
+        probe = cast(Receiver, asyncio.BufferedProtocol())  # it hears of nothing
         try:
             transport = await self._world.net.connect(host, port, probe)
         except ConnectionRefusedError:

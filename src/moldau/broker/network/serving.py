@@ -6,7 +6,7 @@ Answers that may be long are encoded in slices; what fits into the first one is 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol, cast
 
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.freeing import let_go, long_arrays
@@ -18,6 +18,7 @@ from moldau.ports import Tasks
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
 from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k01_fetch import FetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
 
@@ -26,7 +27,7 @@ SLICES_FROM_BYTES = 1 << 14
 ITEMS_MAX = 1 << 18
 """The most items of arrays in one request: ten times the partitions of a large cluster's busiest broker."""
 ITEMS_MAX_OF_CONTROLLERS = 1 << 20
-"""The same of what controllers and brokers tell each other: it names every replica of a cluster."""
+"""The most items in a request between controller and brokers, which names every replica of a cluster."""
 _OF_CONTROLLERS = frozenset({4, 5, 6})
 PRODUCE, FETCH = 0, 1
 _IN_MEMORY = frozenset({bytes, bytearray, memoryview})
@@ -153,14 +154,14 @@ def versions_shown(answers: Mapping[int, ServedApi]) -> list[ApiVersionsResponse
     ]
 
 
-def _is_short(response: Any) -> bool:
+def _is_short(response: Message) -> bool:
     """Whether a fetch's answer holds few partitions."""
-    topics = response.responses
+    topics = cast(FetchResponse, response).responses
     if not topics or (len(topics) == 1 and len(topics[0].partitions) <= FEW):
         return True
     return len(topics) <= FEW and sum(len(topic.partitions) for topic in topics) <= FEW
 
 
-def memory_of(frame: Sequence[Any]) -> int:
+def memory_of(frame: Sequence[Buffer]) -> int:
     """Bytes that are in memory: parts of files are not."""
     return sum([len(part) for part in frame if type(part) in _IN_MEMORY])

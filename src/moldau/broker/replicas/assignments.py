@@ -13,9 +13,12 @@ import logging
 from collections.abc import Iterable
 
 from moldau.broker.replicas.deps import ReplicaManagerDeps
-from moldau.broker.replicas.replica import Key
+from moldau.broker.replicas.replica import Key, Replica
+from moldau.image import Image
+from moldau.image.partition import LOST, Partition
 from moldau.model import Code
-from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from moldau.model.backoff import longer_ms
+from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
 log = logging.getLogger("moldau.replicas")
 
@@ -50,6 +53,21 @@ class AssignmentsManager:
             self._talking = True
             self._deps.world.tasks.spawn(self._talk(), "replica directories")
 
+    def place(self, assigned: Partition, image: Image, replica: Replica | None, *, waits: bool) -> None:
+        """Have the controller know in which directory a replica of this broker lies; a log that cannot be had is in
+        none (KIP-858). ``waits``: it could not be had, and is tried again: until it is there nothing new is told, or
+        each try would be told, and each word of it would be a reason to try again."""
+        me = self._deps.me
+        registered = image.brokers.get(me)
+        if registered is None or not registered.log_dirs:
+            return
+        known = assigned.directory(me)
+        if replica is None:
+            if registered.has_online_dir(known):
+                self.compare(assigned.key, known, LOST)
+        elif not waits:
+            self.compare(assigned.key, known, replica.log.dir.id)
+
     def forget(self, key: Key) -> None:
         """The replica is gone from here."""
         self._untold.pop(key, None)
@@ -64,7 +82,7 @@ class AssignmentsManager:
             if wait_ms:
                 await self._pause(wait_ms)
             told = dict(list(self._untold.items())[:AT_ONCE_MAX])
-            wait_ms = 0 if await self._tell(told) else min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS)
+            wait_ms = 0 if await self._tell(told) else longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
         self._talking = False
 
     async def _pause(self, wait_ms: int) -> None:
@@ -75,7 +93,7 @@ class AssignmentsManager:
     async def _tell(self, told: dict[Key, bytes]) -> bool:
         """One request; whether it was answered. What is refused is gone from the cluster, or from here."""
         try:
-            answer: AssignReplicasToDirsResponse = await self._deps.ask_controller(self._request(told.items()))
+            answer = await self._deps.ask_controller(self._request(told.items()))
         except OSError as error:
             log.debug("the controller is not told of directories: %s", error)
             return False

@@ -13,7 +13,7 @@ from moldau.image import Image
 from moldau.model.value import value
 from moldau.ports import World
 from moldau.storage import LogDirs
-from moldau.wire.schema import Message
+from moldau.wire.schema import Request, ResponseT
 
 
 class ReplicaSettings(Protocol):
@@ -22,9 +22,15 @@ class ReplicaSettings(Protocol):
     @property
     def inter_broker_listener(self) -> str: ...
 
-    def __getitem__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str) -> Any: ...  # Any: keys have values of several types
 
     def static_topic_config(self) -> Mapping[str, str]: ...
+
+
+class AskController(Protocol):
+    """Sends a request to the active controller, once."""
+
+    def __call__(self, message: Request[ResponseT], /) -> Awaitable[ResponseT]: ...
 
 
 @value(kw_only=True)
@@ -41,7 +47,7 @@ class ReplicaManagerDeps:
     world: World
     config: ReplicaSettings
     logs: LogDirs
-    ask_controller: Callable[[Message], Awaitable[Any]]
+    ask_controller: AskController
     connect: Callable[[str, int], Awaitable[Line]]
     broker_epoch: Callable[[], int]
     refused: Callable[[int], object] = lambda broker_id: None

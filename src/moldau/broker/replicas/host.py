@@ -40,7 +40,7 @@ class ReplicaHost(Protocol):
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether a log's flush or recovery point is under way, which its next fetch waits for."""
+        """Whether a log's flush, recovery point or folder is under way, which its next fetch waits for."""
 
     def find(self, topic: str, number: int) -> Replica | Code: ...
 

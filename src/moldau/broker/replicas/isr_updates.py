@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from moldau.broker.loop import yield_to_loop
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.model import Code
+from moldau.model.backoff import longer_ms
 from moldau.ports.buggify import LATE_ISR, UNHEARD_ISR
 from moldau.replication.effects import AlterIsr, Effects
 from moldau.replication.facts import IsrAnswer
-from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest
 
 if TYPE_CHECKING:
     from moldau.broker.replicas.replica import Replica
@@ -67,7 +68,7 @@ class IsrUpdates:
                 answer = answers.get(key) or IsrAnswer(effect.serial, Code.NETWORK_EXCEPTION)
                 again |= answer.code in _AGAIN
                 self._act(replica, replica.machine.isr_answered(answer, now_ms))
-            wait_ms = min(max(2 * wait_ms, RETRY_MS), RETRY_MAX_MS) if again else 0
+            wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS) if again else 0
             if self._asks and not wait_ms:  # a controller in this very process may have answered without a pause
                 await yield_to_loop(self._deps.world.tasks)
         self._talking = False
@@ -79,7 +80,7 @@ class IsrUpdates:
 
     async def _send(self, asks: Asks) -> dict[tuple[bytes, int], IsrAnswer]:
         try:
-            response: AlterPartitionResponse = await self._deps.ask_controller(self._request(asks))
+            response = await self._deps.ask_controller(self._request(asks))
             if (buggify := self._deps.world.buggify) is not None and buggify(UNHEARD_ISR):
                 raise ConnectionError("the answer is lost")
         except OSError:

@@ -15,14 +15,34 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.replica import Replica
+from moldau.model import Code
 from moldau.replication.roles import Role
-from moldau.storage.errors import CorruptLog, LogError, OffsetOutOfRange, UnusableFile
+from moldau.storage.errors import CorruptLog, DirOffline, LogError, OffsetOutOfRange, UnusableFile
 from moldau.storage.strays import put_out_of_use
 
 if TYPE_CHECKING:
     from moldau.storage.log import Log
 
 logger = logging.getLogger("moldau.replicas")
+
+
+def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:
+    """Why a leader takes no batch now, NONE when it does; ``internal`` batches are coordinators' own.
+
+    A log whose folder is not there yet takes nothing: clients ask again, as of who has not heard that it leads.
+
+    A log that was cut takes nothing before its files are. A follower waits for that; of who leads by then clients ask
+    again a moment later, instead of holding up the node's other partitions for as long as this one's disk takes.
+    """
+    code, log = replica.machine.admit(acks), replica.log
+    if code is Code.NONE and log.cuts and log.awaits_folder:
+        # Coordinators would take that for the end of their leadership.
+        return Code.KAFKA_STORAGE_ERROR if internal else Code.NOT_LEADER_OR_FOLLOWER
+    if code is Code.NONE and (log.cuts or log.restart_point > log.recovery_point) and log.awaits_cut:
+        assert log.dir.on_checkpoint_wanted is not None
+        log.dir.on_checkpoint_wanted(log)
+        code = Code.KAFKA_STORAGE_ERROR
+    return code
 
 
 def append_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
@@ -33,6 +53,16 @@ def append_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> N
         replicas.failed(error)
         return
     _go_offline(replicas, replica, error)
+
+
+def not_made(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
+    """The folder of a new log cannot be made, and nobody uses the log any more: the replica is offline, and the next
+    change of its partition tries again."""
+    if isinstance(error, DirOffline):
+        replicas.failed(error)
+        return
+    logger.error("%s cannot be opened: %s", replica.partition, error)
+    _out_of_reach(replicas, replica)
 
 
 def flush_failed(replicas: ReplicaHost, log: Log, error: UnusableFile) -> None:
@@ -56,18 +86,25 @@ def read_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> Non
     left = len(machine.isr) - 1
     if isinstance(error, OffsetOutOfRange):  # a mistake of who asked, who is told
         return
-    replicas.failed(error)
     leads = machine.role is Role.LEADER and replicas.by_key.get(replica.key) is replica
     if isinstance(error, CorruptLog) and leads and left >= max(1, machine.effective_min_isr):
         _go_offline(replicas, replica, error)
+    elif isinstance(error, DirOffline):
+        replicas.failed(error)
+    elif replicas.by_key.get(replica.key) is replica:  # whoever waits there asks again and again: it is told once
+        replicas.logs.damaged.note(replica.partition, "a fetch", error)
 
 
 def _go_offline(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
     partition = replica.partition
     logger.error("%s is offline here until this broker is started again: %s", partition, error)
-    del replicas.by_key[replica.key], replicas.by_partition[partition]
-    replicas.unreachable[replica.key] = partition
     put_out_of_use(replicas.logs, partition)
+    _out_of_reach(replicas, replica)
+
+
+def _out_of_reach(replicas: ReplicaHost, replica: Replica) -> None:
+    del replicas.by_key[replica.key], replicas.by_partition[replica.partition]
+    replicas.unreachable[replica.key] = replica.partition
     replicas.act(replica, replica.machine.fail())
     replica.changed()
     replicas.place(replica.key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from errno import ENOSPC
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,18 +25,19 @@ from moldau.broker.replicas.deps import BrokersSeen, ReplicaManagerDeps
 from moldau.broker.replicas.examinations import Examinations
 from moldau.broker.replicas.fetch.cold_reads import ColdReads
 from moldau.broker.replicas.fetch.sessions import FetchSessionCache
+from moldau.broker.replicas.folder_work import FolderWork
 from moldau.broker.replicas.follow.fetcher_manager import FetcherManager
 from moldau.broker.replicas.isr_updates import IsrUpdates
-from moldau.broker.replicas.lost import append_failed
+from moldau.broker.replicas.lost import admit, append_failed
 from moldau.broker.replicas.producer_ids import ProducerIds
 from moldau.broker.replicas.recovery_points import RecoveryPoints
 from moldau.broker.replicas.replica import Key, Replica
+from moldau.broker.replicas.stopped import StoppedReplicas
 from moldau.broker.replicas.throttles import Throttles
 from moldau.broker.replicas.topic_log_configs import TopicConfigs
 from moldau.broker.replicas.transactions import Transactions
 from moldau.image import Delta, Image, PartitionDelta
 from moldau.image import Partition as Assigned
-from moldau.image.partition import LOST
 from moldau.model import Code, TopicPartition
 from moldau.ports import Handle
 from moldau.ports.buggify import EARLY_ROLL
@@ -70,8 +72,8 @@ class ReplicaManager:
 
     def __init__(self, deps: ReplicaManagerDeps) -> None:
         self.deps = deps
-        self.me = deps.me
-        self.logs = deps.logs
+        self.me, self.logs = deps.me, deps.logs
+        self.machine = Partition
         self.purgatory = DelayedOperationPurgatory(deps.world)
         self.examinations = Examinations(deps.world)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
@@ -79,7 +81,7 @@ class ReplicaManager:
         self.by_partition: dict[TopicPartition, Replica] = {}
         self.unreachable: dict[Key, TopicPartition] = {}
         """Assigned here, but their log could not be opened or created: a directory is offline."""
-        self.undecided = Undecided()
+        self.undecided, self.stopped = Undecided(), StoppedReplicas(self)
         self.led: list[Callable[[Replica, int], object]] = []
         self.left: list[Callable[[Replica], object]] = []
         self.traffic = TopicTraffic()
@@ -95,7 +97,7 @@ class ReplicaManager:
         self.throttles = Throttles(deps.me, deps.world.clock, deps.world.tasks)
         self.fetchers = FetcherManager(self)
         self.flushes = AwaitedFlushes(self)
-        self.recovery_points = RecoveryPoints(self)
+        self.recovery_points, self.folders = RecoveryPoints(self), FolderWork(self)
         slots = deps.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
         self.producer_ids = ProducerIds(deps)
@@ -103,7 +105,7 @@ class ReplicaManager:
         self.alter_log_dirs = AlterReplicaLogDirs(self)
         self._started = self._stopped = False
         self._sweep: Handle | None = None
-        self._by_kind: dict[type, Callable[[Replica, Any], None]] = {
+        self._by_kind: dict[type, Callable[[Replica, Any], None]] = {  # Any: each takes the effects of its own class
             effect_kinds.AssignEpoch: lambda r, e: r.log.assign_epoch(e.epoch, e.start_offset),
             effect_kinds.Truncate: self._truncate,
             effect_kinds.Restart: self._restart,
@@ -123,8 +125,8 @@ class ReplicaManager:
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether a log's flush or recovery point is under way, which its next fetch waits for."""
-        return bool(self.flushes or self.recovery_points)
+        """Whether a log's flush, recovery point or folder is under way, which its next fetch waits for."""
+        return bool(self.flushes or self.recovery_points or self.folders)
 
     def config_of(self, partition: TopicPartition) -> LogConfig:
         """What a log runs under; before the image is known, by the static settings."""
@@ -143,7 +145,7 @@ class ReplicaManager:
         return self._absent((known.id, number))
 
     def find_by_id(self, topic_id: bytes, number: int) -> Replica | Code:
-        """The same by topic id."""
+        """The replica of a partition by its topic's id, or why there is none here."""
         replica = self.by_key.get((topic_id, number))
         if replica is not None:
             return Code.NOT_LEADER_OR_FOLLOWER if self._stopped else replica
@@ -189,7 +191,7 @@ class ReplicaManager:
         for change in changes:
             if self._stopped:
                 return
-            if change.after is not None and self.me in change.after.replicas:
+            if change.after is not None and self.me in change.after.replicas and change.key not in self.stopped:
                 spent = 1 if change.key in self.by_key else 1 + much // LOADED if first else much
                 # At the start every partition looks new, and its log may be in a directory that is offline.
                 is_new = not first and (change.before is None or self.me not in change.before.replicas)
@@ -199,19 +201,19 @@ class ReplicaManager:
         if delta.brokers:
             yield from self._brokers_changed(set(delta.brokers))
 
+    def has(self, key: Key) -> bool:
+        """Whether a replica is here, stopped or not."""
+        return key in self.by_key or key in self.stopped
+
     def _start(self) -> Generator[None, None, None]:
         self._started = True
         at_once, now_ms = STRAYS_AT_ONCE * self.deps.world.step, self._clock.wall_ms()
-        for sentence in (yield from sort_out(self.logs, self.image.topics, self._assigned_here, now_ms, at_once)):
+        topics = self.image.topics.keys() | self.undecided.awaited.values()
+        assigned = partial(self.undecided.topic_of_replica, self.image, self.me)
+        for sentence in (yield from sort_out(self.logs, topics, assigned, now_ms, at_once)):
             log.warning("%s", sentence)
         self.alter_log_dirs.wake()
         self._schedule_sweep()
-
-    def _assigned_here(self, partition: TopicPartition) -> bytes | None:
-        """The topic id of a partition that has a replica on this broker."""
-        topic = self.image.topic(partition.topic)
-        assigned = None if topic is None else topic.partitions.get(partition.partition)
-        return None if assigned is None or self.me not in assigned.replicas else assigned.topic_id
 
     def _reconfigure(self, resources: set[tuple[int, str]]) -> None:
         self.throttles.changed(self.image, resources)
@@ -226,7 +228,7 @@ class ReplicaManager:
         replica = self.by_key.get(key)
         if replica is None:
             replica = self._open(TopicPartition(topic, assigned.id), assigned, is_new)
-        self._place(assigned, replica)
+        self.assignments.place(assigned, self.image, replica, waits=key in self.unreachable)
         if replica is None:
             return
         said = Assignment(
@@ -243,22 +245,11 @@ class ReplicaManager:
         if code is Code.NONE:
             self.act(replica, effects)
 
-    def _place(self, assigned: Assigned, replica: Replica | None) -> None:
-        """Have the controller know in which directory a replica lies; a log that cannot be had is in none (KIP-858)."""
-        registered = self.image.brokers.get(self.me)
-        if registered is None or not registered.log_dirs:
-            return
-        known = assigned.directory(self.me)
-        if replica is not None:
-            self.assignments.compare(assigned.key, known, replica.log.dir.id)
-        elif registered.has_online_dir(known):
-            self.assignments.compare(assigned.key, known, LOST)
-
     def place(self, key: Key) -> None:
         """The log of the replica lies in another directory now, or in none."""
         assigned = self.image.partition(*key)
         if assigned is not None:
-            self._place(assigned, self.by_key.get(key))
+            self.assignments.place(assigned, self.image, self.by_key.get(key), waits=key in self.unreachable)
 
     def _open(self, partition: TopicPartition, assigned: Assigned, is_new: bool) -> Replica | None:
         """A replica around the partition's log, which is created if there is none yet; None when no disk has room."""
@@ -283,9 +274,10 @@ class ReplicaManager:
                 log.error("%s cannot be opened: %s", partition, error)
             self.unreachable[key] = partition
             return None
-        self.unreachable.pop(key, None)
+        if not found.awaits_folder:
+            self.unreachable.pop(key, None)
         limits = self._configs.limits(self.image, partition.topic)
-        machine = Partition(self.me, found, self.brokers, limits, found.high_watermark)
+        machine = self.machine(self.me, found, self.brokers, limits, found.high_watermark)
         found.high_watermark = machine.high_watermark
         replica = Replica(partition, key, found, machine, self.traffic.of(partition.topic))
         self.by_key[key] = self.by_partition[partition] = replica
@@ -299,8 +291,8 @@ class ReplicaManager:
         much = max(pace.step // REMOVED_AT_ONCE, 1)
         for change in changes:
             if change.after is None or self.me not in change.after.replicas:
-                spent = much if change.key in self.by_key else 1
-                removed = self._remove(change.key, deleted=change.after is None)
+                spent = much if change.key in self.by_key or change.key in self.stopped else 1
+                removed = self.retire(change.key, deleted=change.after is None)
                 if removed is not None:
                     self._delete(removed)
                 if pace.spent(spent):
@@ -308,21 +300,20 @@ class ReplicaManager:
                     if self._stopped:
                         return
 
-    def _remove(self, key: Key, *, deleted: bool) -> TopicPartition | None:
-        """The partition whose log the caller deletes at once; None if no replica was here."""
+    def retire(self, key: Key, *, deleted: bool = False) -> TopicPartition | None:
+        """The partition of a replica that ends here, with a log for the caller to keep or delete; None without one."""
         self.unreachable.pop(key, None)
         self.assignments.forget(key)
         replica = self.by_key.pop(key, None)
         if replica is None:
-            return None
-        partition = replica.partition
-        self.by_partition.pop(partition, None)
+            return self.stopped.take(key)
+        self.by_partition.pop(replica.partition, None)
         if deleted:
-            self._configs.forget(partition.topic)
-            self.traffic.forget(partition.topic)
+            self._configs.forget(replica.partition.topic)
+            self.traffic.forget(replica.partition.topic)
         self.act(replica, replica.machine.remove())
         replica.changed()
-        return partition
+        return replica.partition
 
     def _delete(self, partition: TopicPartition) -> None:
         try:
@@ -423,18 +414,19 @@ class ReplicaManager:
     def is_offline(self, key: Key) -> bool:
         """Whether a replica cannot be had here, for its directory has failed."""
         replica = self.by_key.get(key)
-        return key in self.unreachable if replica is None else replica.log.dir.offline is not None
+        return key in self.unreachable or (replica is not None and replica.log.dir.offline is not None)
 
     def offline_keys(self) -> list[Key]:
         """All such replicas."""
-        return [*self.unreachable, *(key for key, one in self.by_key.items() if one.log.dir.offline is not None)]
+        failed = (key for key, one in self.by_key.items() if one.log.dir.offline is not None)
+        return list(dict.fromkeys((*self.unreachable, *failed)))
 
     # ---- appends
 
     def append(self, replica: Replica, records: Given, acks: int, *, internal: bool = False) -> Appended:
         """Append a client's batches as leader; ``internal`` for coordinators' own. Refusals are codes."""
         machine = replica.machine
-        code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else machine.admit(acks)
+        code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else admit(replica, acks, internal=internal)
         if code is not Code.NONE:
             return Appended(code)
         try:
@@ -490,10 +482,8 @@ class ReplicaManager:
             self._sweep.cancel()
         self._isr.close()
         self.assignments.close()
-        self.alter_log_dirs.stop()
-        self.flushes.stop()
-        self.recovery_points.stop()
-        self.fetchers.stop()
+        for part in (self.alter_log_dirs, self.flushes, self.recovery_points, self.folders, self.fetchers):
+            part.stop()
         self.examinations.stop()
         self.transactions.stop()
         self.purgatory.close()

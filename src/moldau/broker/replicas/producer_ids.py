@@ -11,7 +11,7 @@ import logging
 
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.model import Code
-from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 
 log = logging.getLogger("moldau.producer-ids")
 
@@ -51,7 +51,7 @@ class ProducerIds:
         while True:
             request = AllocateProducerIdsRequest(broker_id=self._deps.me, broker_epoch=self._deps.broker_epoch())
             try:
-                answer: AllocateProducerIdsResponse = await self._deps.ask_controller(request)
+                answer = await self._deps.ask_controller(request)
                 start, count = answer.producer_id_start, answer.producer_id_len
                 if answer.error_code == Code.NONE and start >= 0 and 0 < count <= ID_MAX - start:
                     break

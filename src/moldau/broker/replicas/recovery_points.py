@@ -1,9 +1,10 @@
-"""Recovery points that were cut: written to the checkpoint file off the loop, once for all logs that wait for it.
+"""Logs that were cut: their files are cut, and the recovery point checkpoint is written, off the loop.
 
-A log that was cut below the recovery point on file takes nothing before the file says so: a restart would trust bytes
-that replaced the ones it knew. The file holds a line for every log of the directory and is synced twice. So a follower
-does not ask for what comes next meanwhile (``Log.awaits_checkpoint``), and other partitions go on. Who appends all the
-same, because it leads now, has the file written in the append. Read next: ``moldau.storage.offset_files``.
+A log that was cut takes nothing before its files are: nobody may write where something is still to be removed. Nor
+before the checkpoint says no more of it than is left: a restart would trust bytes that replaced the ones it knew. That
+file holds a line for every log of the directory and is synced twice, so that it is written once for all that wait. A
+follower does not ask for what comes next meanwhile (``Log.awaits_cut``), and other partitions go on. Who leads by then
+refuses what it is given (``lost.admit``). Read next: ``moldau.storage.cuts``.
 """
 
 from __future__ import annotations
@@ -11,13 +12,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from moldau.broker.loop import run_in_slices
+from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.replicas.host import ReplicaHost
+from moldau.broker.replicas.lost import append_failed
 from moldau.ports import pools
+from moldau.storage.truncation import Cutting, settle
 
 if TYPE_CHECKING:
     from moldau.storage import Log
     from moldau.storage.folder import LogDir
+
+RETRY_MS = 1_000
+"""Before what failed without ending its directory (no free file descriptor, say) is tried again."""
 
 
 class RecoveryPoints:
@@ -39,7 +45,7 @@ class RecoveryPoints:
         return len(self._waiting)
 
     def want(self, log: Log) -> None:
-        """The log was cut below what the file says of it."""
+        """The log was cut."""
         if self._stopped:
             return
         waiting = self._waiting.get(log.dir)
@@ -60,16 +66,35 @@ class RecoveryPoints:
     async def _write(self, dir: LogDir, waiting: dict[Log, None]) -> None:
         try:
             while waiting and dir.offline is None and not self._stopped:
-                checkpoint = await run_in_slices(self._tasks, self._logs.recovery_points_in_turns(dir))
-                await self._tasks.off_loop(checkpoint.run, pools.flushes(dir.path))
-                self._logs.end_checkpoint(checkpoint)
-                for log in [log for log in waiting if not (log.awaits_checkpoint and self._logs.uses(log))]:
+                failed = [log for log in list(waiting) if log.cuts and not await self._cut(log)]
+                if any(log.restart_point > log.recovery_point for log in waiting):
+                    checkpoint = await run_in_slices(self._tasks, self._logs.recovery_points_in_turns(dir))
+                    await self._tasks.off_loop(checkpoint.run, pools.flushes(dir.path))
+                    self._logs.end_checkpoint(checkpoint)
+                for log in [log for log in waiting if not (log.awaits_cut and self._logs.uses(log))]:
                     del waiting[log]
                     self._go_on(log)
+                if failed and waiting and dir.offline is None:
+                    await sleep(self._tasks, RETRY_MS)
         finally:
             del self._waiting[dir]
             if not self._waiting:
                 self._idle.set()
+
+    async def _cut(self, log: Log) -> bool:
+        """Cut the files of a log; False when that failed, and the log's replica has been told."""
+        cutting = Cutting(log)
+        await self._tasks.off_loop(cutting.run, pools.flushes(log.dir.path))
+        settle(log)
+        if cutting.error is None or not self._logs.uses(log):
+            return True
+        error = log.dir.judge(cutting.error)
+        replica = self._replicas.by_partition.get(log.partition)
+        if replica is not None and replica.log is log:
+            append_failed(self._replicas, replica, error)
+        else:
+            self._replicas.failed(error)
+        return False
 
     def _go_on(self, log: Log) -> None:
         """Have the log's replica fetch on."""

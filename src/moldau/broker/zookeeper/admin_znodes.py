@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
+from moldau.broker.loop import yield_to_loop
+from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.controller import asks
 from moldau.controller.replies import DeleteResult, Refused
@@ -27,7 +29,7 @@ from moldau.zookeeper.notes import (
 )
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import Found, get_each
-from moldau.zookeeper.znodes import parse_state
+from moldau.zookeeper.znodes import TopicZnode, parse_state, topic_json
 
 log = logging.getLogger("moldau.controller")
 
@@ -44,6 +46,12 @@ class AdminZnodes:
         self._asked: Moves = {}
         self._waiting: frozenset[str] = frozenset()
         """Topics whose deletion waits until nothing of them moves and all their replicas are online."""
+        self.refused: dict[bytes, Refused] = {}
+        """Topics whose deletion may not be written: an ACL is in the way. Their marks are taken away by whoever of us
+        is controller a second time, or every controller would give up its role for them."""
+        self._going: bytes | None = None
+        """The topic whose removal is asked for."""
+        self._marks: dict[bytes, int] = {}
         self.looks: dict[str, Callable[[], Awaitable[object]]] = {
             "deletions": self._deletions,
             "moves": self._moves,
@@ -57,6 +65,7 @@ class AdminZnodes:
         """The controller role is over: whoever has it next asks again."""
         self._asked = {}
         self._waiting = frozenset()
+        self._going = None
 
     def _changed(self, image: Image, delta: Delta) -> None:
         if self._waiting and (delta.brokers or delta.partitions):
@@ -74,15 +83,47 @@ class AdminZnodes:
         wanted = await self._marked(names)
         if wanted:
             log.info("topics %s are to be deleted", list(wanted))
+            ready = self._plane.channels.deleted()
+            for id in [id for id in wanted.values() if id in ready]:  # each by itself: one may not be written
+                if not await self._delete_topic(id):
+                    return
             reply = await self._node.controller.ask(asks.DeleteTopics(topics=tuple(wanted.values())))
             if isinstance(reply, Refused):
                 return
             self._note_waiting(reply.topics)
+            await self._delete_replicas(reply.topics)
         else:
             self._note_waiting(())
         for name in names:
             if name not in self._waiting and not self._plane.channels.is_deleting(name):
                 await self.remove(paths.delete_topic(name))
+
+    async def _delete_topic(self, topic_id: bytes) -> bool:
+        """Delete a topic whose replicas are deleted; False when this node is controller no more."""
+        self._going = topic_id
+        ask = asks.DeleteTopics(topics=(topic_id,), deleted=frozenset({topic_id}))
+        reply = await self._node.controller.ask(ask)
+        self._going = None
+        return not isinstance(reply, Refused)
+
+    def denied(self, why: str, code: Code) -> None:
+        """A write was denied, and with it the controller role and this look end: remember if it was a deletion."""
+        topic = None if self._going is None else self._node.metadata.image.topics.get(self._going)
+        if topic is not None and f"{paths.topic(topic.name)}/" in why:
+            self.refused[topic.id] = Refused(code, why)
+
+    async def _delete_replicas(self, results: Iterable[DeleteResult]) -> None:
+        """Have the replicas of topics deleted that may go now, and stop those of this broker: it deletes them with the
+        topics."""
+        begun = self._plane.channels.delete([each.topic_id for each in results if each.may_begin])
+        image = self._node.metadata.image
+        keys = [p.key for id in begun for p in image.topics[id].partitions.values()]
+        for at, key in enumerate(keys, 1):
+            self._node.replicas.stopped.stop(key)
+            if not at % REMOVED_AT_ONCE:
+                await yield_to_loop(self._node.world.tasks)
+                if self._plane.writer.guard is None:
+                    return  # whoever is controller now gives them their parts
 
     async def _marked(self, names: Iterable[str]) -> dict[str, bytes]:
         """Name -> id of the topics that are to be deleted.
@@ -99,6 +140,10 @@ class AdminZnodes:
             if self._node.metadata.image.names.get(name) != id:
                 self._mark("deletions")  # it was made anew meanwhile: which topic was read is not known
             elif mark is not None and not _is_older(mark, topic):
+                if id in self.refused and self._marks.get(id) == _made_by(mark):
+                    log.error("topic %s is not deleted: %s", name, self.refused.pop(id).message)
+                    continue
+                self._marks[id] = _made_by(mark)
                 wanted[name] = id
         return wanted
 
@@ -111,7 +156,8 @@ class AdminZnodes:
             if each.problem.code is Code.REQUEST_TIMED_OUT:
                 waiting[each.name] = each.topic_id
                 if each.name not in self._waiting:
-                    log.warning("%s", each.problem.message)
+                    log.log(logging.WARNING if each.waits else logging.INFO, "%s", each.problem.message)
+                    self._mark("deletions")  # once more, now that no move of it begins any more
             elif each.problem.code is not Code.NONE:
                 log.warning("topic %s is not deleted: %s", each.name, each.problem.message)
         self._waiting = frozenset(waiting)
@@ -120,6 +166,7 @@ class AdminZnodes:
     async def mark_for_deletion(self, names: Iterable[str]) -> None:
         """Leave a znode for each topic, as a tool does, for deletions that an API request asked for and that wait."""
         for name in names:
+            self.refused.pop(self._node.metadata.image.names.get(name, b""), None)
             with suppress(NodeExists):
                 await self._write(Create(path=paths.delete_topic(name), data=b""))
         self._mark("deletions")
@@ -127,6 +174,10 @@ class AdminZnodes:
     async def remove(self, path: str, version: int = -1) -> None:
         """Take a request or a note away that has been heeded."""
         await self._write(Delete(path=path, version=version))
+
+    async def restore(self, topic: TopicZnode, version: int) -> None:
+        """Write a topic's assignment as it should be over what another hand has written, unless that wrote again."""
+        await self._write(Set(path=paths.topic(topic.name), data=topic_json(topic), version=version))
 
     async def _write(self, op: Op) -> None:
         """Only as the controller that we think we are: a request that we know nothing of is the next one's (law Z1)."""
@@ -253,6 +304,11 @@ class AdminZnodes:
                 parse_state(*tp, state[0])
                 found.append(tp)
         return found
+
+
+def _made_by(found: Found | NoAuth) -> int:
+    """The transaction that made a znode; -1 for one that may not be read."""
+    return found[1].czxid if isinstance(found, tuple) else -1
 
 
 def _is_older(mark: Found | NoAuth, topic: Found | NoAuth | None) -> bool:

@@ -8,12 +8,12 @@ Source: protocol guide; KIP-380 (broker epochs), KIP-516 (topic ids), KIP-704 (r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from moldau.image import Broker, Delta, Image, Partition
 from moldau.image.delta import PartitionDelta
-from moldau.image.partition import LOST
+from moldau.image.partition import LOST, Key
 from moldau.model.value import value
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -32,13 +32,15 @@ class Sender:
     """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other.
 
     ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866). Requests say then
-    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers.
+    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers. ``untyped``: requests
+    say no type, as those of Apache Kafka's controllers in ZooKeeper mode.
     """
 
     controller_id: int
     controller_epoch: int
     listener: str
     to_migrating: bool = False
+    untyped: bool = False
 
 
 def reachable(image: Image, sender: Sender) -> list[Broker]:
@@ -63,12 +65,33 @@ def came(image: Image, delta: Delta) -> set[int]:
     return found
 
 
-def requests(image: Image, delta: Delta, sender: Sender) -> dict[int, list[Message]]:
-    """Broker id -> what it must be told of a committed batch, in order; nothing for who need not be told."""
-    changes = delta.partition_changes(image)
+def begin_shutdown(image: Image, delta: Delta) -> set[int]:
+    """Brokers that want to stop, and did not before (CS-1)."""
+    found = set()
+    for id, before in delta.brokers.items():
+        after = image.brokers.get(id)
+        if before is not None and after is not None and after.in_controlled_shutdown and not after.fenced:
+            found |= set() if before.in_controlled_shutdown else {id}
+    return found
+
+
+def _halts(image: Image, broker_id: int) -> list[tuple[str, int, int]]:
+    """What a broker that wants to stop need not follow any longer: it is in no ISR, and others are there."""
+    return [
+        (image.topics[p.topic_id].name, p.id, p.leader_epoch)
+        for p in image.partitions_on_broker(broker_id)
+        if p.leader != broker_id and len(p.replicas) > 1
+    ]
+
+
+def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[bytes] = ()) -> dict[int, list[Message]]:
+    """Broker id -> what it must be told of a committed batch, in order; nothing for who need not be told.
+    ``deleting``: topics whose replicas were told to go already, and that are nobody's to lead or follow any more."""
+    changes = [change for change in delta.changes(image) if change.key[0] not in deleting]
     if not changes and not delta.brokers:
         return {}
     new = came(image, delta)
+    halting = set() if sender.to_migrating else begin_shutdown(image, delta)
     shown = _shown(image, (c.after for c in changes if c.after is not None), sender) + _deleted(changes)
     live = live_brokers(image)
     told: dict[int, list[Message]] = {}
@@ -81,26 +104,48 @@ def requests(image: Image, delta: Delta, sender: Sender) -> dict[int, list[Messa
         changed = [c for c in changes if c.after is not None and broker.id in c.after.replicas]
         if changed:
             messages.append(_leader_and_isr(image, broker, changed, sender))
-        stops = [c for c in changes if c.before is not None and _leaves(c, broker.id)]
-        if stops:
-            messages.append(_stop_replica(broker, stops, sender))
+        gone = [c for c in changes if c.before is not None and _leaves(c, broker.id)]
+        stops = [(c.topic, c.key[1], DURING_DELETE if c.after is None else c.after.leader_epoch) for c in gone]
+        messages += deletion(broker, stops, sender)
+        halts = _halts(image, broker.id) if broker.id in halting else []
+        if halts:
+            messages.append(stop_replica(broker, halts, sender, delete=False))
         told[broker.id] = messages
     return told
 
 
-def full(image: Image, broker: Broker, sender: Sender) -> list[Message]:
-    """Everything: the whole cluster, then every replica of this broker."""
+def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Sender) -> list[Message]:
+    """That a broker deletes replicas: they go offline first, and are deleted then, as Kafka's do (RA-1, TD-2)."""
+    return [stop_replica(broker, stops, sender, delete=delete) for delete in (False, True)] if stops else []
+
+
+def farewell(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: Sender) -> list[Message]:
+    """That topics are being deleted: no broker shows them to clients any more."""
+    states = _deleted(
+        [
+            PartitionDelta(t.name, p.key, p, None)
+            for t in map(image.topics.get, topic_ids)
+            if t is not None
+            for p in t.partitions.values()
+        ]
+    )
+    return [_update_metadata(broker, states, live_brokers(image), sender)] if states else []
+
+
+def full(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] = ()) -> list[Message]:
+    """Everything: the whole cluster, then every replica of this broker, but those that it ``deleted`` already."""
     all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
     metadata = _update_metadata(broker, _shown(image, all_of_it, sender), live_brokers(image), sender)
-    metadata.type = FULL
-    all_roles = roles(image, broker, sender)
-    all_roles.type = FULL
+    metadata.type = UNKNOWN if sender.untyped else FULL
+    all_roles = roles(image, broker, sender, deleted)
+    all_roles.type = metadata.type
     return [metadata, all_roles]
 
 
-def roles(image: Image, broker: Broker, sender: Sender) -> LeaderAndIsrRequest:
-    """What a broker leads and follows, all of it."""
-    here = [PartitionDelta(image.topics[p.topic_id].name, p.key, p, p) for p in image.partitions_on_broker(broker.id)]
+def roles(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] = ()) -> LeaderAndIsrRequest:
+    """What a broker leads and follows, all of it, but what it ``deleted`` of topics that go."""
+    mine = [p for p in image.partitions_on_broker(broker.id) if p.key not in deleted]
+    here = [PartitionDelta(image.topics[p.topic_id].name, p.key, p, p) for p in mine]
     return _leader_and_isr(image, broker, sorted(here, key=lambda c: (c.topic, c.key)), sender)
 
 
@@ -180,7 +225,7 @@ def _update_metadata(broker: Broker, shown: list[Any], live: list[Any], sender: 
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
-        type=INCREMENTAL,
+        type=UNKNOWN if sender.untyped else INCREMENTAL,
         is_k_raft_controller=sender.to_migrating,
         topic_states=shown,
         live_brokers=live,
@@ -194,7 +239,7 @@ def _leader_and_isr(
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
-        type=INCREMENTAL,
+        type=UNKNOWN if sender.untyped else INCREMENTAL,
         is_k_raft_controller=sender.to_migrating,
     )
     topics: dict[bytes, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
@@ -240,15 +285,16 @@ def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[Any]:
     return found
 
 
-def _stop_replica(broker: Broker, stops: Sequence[PartitionDelta], sender: Sender) -> StopReplicaRequest:
+def stop_replica(
+    broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Sender, *, delete: bool
+) -> StopReplicaRequest:
+    """That a broker stops replicas, each (topic, partition, leader epoch), and deletes them if so."""
     topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}
-    for c in stops:
-        topic = topics.setdefault(c.topic, StopReplicaRequest.StopReplicaTopicState(topic_name=c.topic))
+    for name, number, leader_epoch in stops:
+        topic = topics.setdefault(name, StopReplicaRequest.StopReplicaTopicState(topic_name=name))
         topic.partition_states.append(
             StopReplicaRequest.StopReplicaPartitionState(
-                partition_index=c.key[1],
-                leader_epoch=DURING_DELETE if c.after is None else c.after.leader_epoch,
-                delete_partition=True,
+                partition_index=number, leader_epoch=leader_epoch, delete_partition=delete
             )
         )
     return StopReplicaRequest(

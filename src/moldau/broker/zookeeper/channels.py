@@ -12,8 +12,8 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, cast
 
 from moldau.broker.host import Host
 from moldau.broker.loop import sleep
@@ -21,7 +21,10 @@ from moldau.broker.network.peers import Link
 from moldau.broker.node_parts import WithChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
+from moldau.broker.zookeeper.undeleted import Undeleted
+from moldau.controller.replica_states import ReplicaStates, ReplicaStep, replica_changes
 from moldau.controller.state_change import Author
+from moldau.controller.states import ReplicaState
 from moldau.image import Broker, Delta, Image
 from moldau.image.partition import Key
 from moldau.model import Code
@@ -29,11 +32,11 @@ from moldau.ports.buggify import UNHEARD_ANSWER
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request
 
 log = logging.getLogger("moldau.controller")
 
-Heard = Callable[[Broker, Message, Any], object]
+Heard = Callable[[Broker, Message, Any], object]  # Any: the response of one of three requests
 
 RETRY_MS = 20
 RETRY_MAX_MS = 1_000
@@ -119,7 +122,9 @@ class Channel:
         """The answer; None when the message must be repeated. One that no request can carry is answered by nobody, nor
         ever will be: it is passed over, since what follows it can still be told."""
         try:
-            answer = await self._link.ask(message, self._node.config["controller.socket.timeout.ms"])
+            request = cast("Request[Message]", message)
+            wait_ms = self._node.config["controller.socket.timeout.ms"]
+            answer: Any = await self._link.ask(request, wait_ms)  # Any: as in Heard
         except OSError as error:
             if isinstance(error.__cause__, Malformed):
                 return self._unsent(message, error)
@@ -147,6 +152,9 @@ class Channels:
         self._to_migrating = to_migrating
         self._sender: batch.Sender | None = None
         self._open: dict[int, Channel] = {}
+        self.untyped = False
+        self.states = ReplicaStates(node.config.node_id)
+        self.undeleted = Undeleted(self.states)
         self.settled: list[Callable[[], object]] = []
         """Called whenever a StopReplica was answered, or cannot be any more."""
         self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
@@ -163,9 +171,11 @@ class Channels:
             controller_epoch=controller_epoch,
             listener=self._node.config.inter_broker_listener,
             to_migrating=self._to_migrating,
+            untyped=self.untyped,
         )
         image = self._node.metadata.image
         told = {broker.id: batch.full(image, broker, self._sender) for broker in batch.reachable(image, self._sender)}
+        self._log_steps(self.states.start(image))
         self._log(self._sender, told)
         for id, messages in told.items():
             self._channel(image.brokers[id]).say(messages, offset)
@@ -173,6 +183,8 @@ class Channels:
     def close(self) -> None:
         """Be controller no longer: what is queued is not said any more."""
         self._sender = None
+        self.undeleted.clear()
+        self.states.clear()
         for channel in self._open.values():
             channel.close()
         self._open.clear()
@@ -189,16 +201,75 @@ class Channels:
                 channel.close()
                 del self._open[id]
                 self._settle()  # who is gone answers nothing any more: what waited for its word waits no longer
-        told = batch.requests(image, delta, sender)
+        told = batch.requests(image, delta, sender, self.states.deleting)
+        self.undeleted.asked(image, delta, sender)
+        steps = self.states.follow(image, delta, all=self._node.state_change_log.is_traced)
         for id, broker in live.items():
             if id not in self._open:
-                told[id] = batch.full(image, broker, sender)
+                stops, restarted = self.undeleted.again(image, broker, sender)
+                told[id] = [*self._everything(image, broker, sender), *stops, *self._deletions(image, broker, steps)]
+                steps += restarted
+        self._log_steps(steps)
         self._log(sender, told)
         for id, broker in live.items():
             self._channel(broker, came=True).say(told.get(id, []), offset)
 
     def _log(self, sender: batch.Sender, told: dict[int, list[Message]]) -> None:
         self._node.state_change_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
+
+    def _everything(self, image: Image, broker: Broker, sender: batch.Sender) -> list[Message]:
+        return batch.full(
+            image, broker, sender, set(self.states.on_broker(broker.id, ReplicaState.DELETION_SUCCESSFUL))
+        )
+
+    def _deletions(self, image: Image, broker: Broker, steps: list[ReplicaStep]) -> list[Message]:
+        """What a broker that registered is told of topics that are being deleted."""
+        assert self._sender is not None
+        keys = self.states.on_broker(broker.id, ReplicaState.DELETION_INELIGIBLE)
+        there = [key for key in keys if key[0] in image.topics]
+        for key in there:
+            steps += self.states.again(broker.id, key)
+        return self._tell_to_delete(image, broker, [id for id in self.states.deleting if id in image.topics], there)
+
+    def _tell_to_delete(
+        self, image: Image, broker: Broker, topic_ids: Iterable[bytes], keys: Iterable[Key]
+    ) -> list[Message]:
+        assert self._sender is not None
+        stops = [(image.topics[id].name, number, batch.DURING_DELETE) for id, number in keys]
+        return [
+            *batch.farewell(image, broker, topic_ids, self._sender),
+            *batch.deletion(broker, stops, self._sender),
+        ]
+
+    def delete(self, topic_ids: Iterable[bytes]) -> list[bytes]:
+        """Have brokers delete the replicas of topics that are marked for deletion; those of which that has not begun
+        are returned. The others are told when they register, and who answers is heard of by ``settled``."""
+        image = self._node.metadata.image
+        begun = [id for id in topic_ids if id in image.topics and id not in self.states.deleting]
+        if self._sender is None or not begun:
+            return []
+        steps = [step for id in begun for step in self.states.delete(image, id)]
+        told = {}
+        for id, channel in self._open.items():
+            keys = self.states.on_broker(id, ReplicaState.DELETION_STARTED)
+            new = [key for key in keys if key[0] in begun]
+            told[id] = self._tell_to_delete(image, channel.broker, begun, new)
+        self._log_steps(steps)
+        self._log(self._sender, told)
+        for id, messages in told.items():
+            self._open[id].say(messages, image.offset)
+        self._settle()
+        return begun
+
+    def deleted(self) -> frozenset[bytes]:
+        """Topics whose replicas are deleted, but for this node's."""
+        return frozenset(id for id in self.states.deleting if self.states.are_deleted(id))
+
+    def _log_steps(self, steps: Iterable[ReplicaStep]) -> None:
+        """Lines of replicas' steps; Kafka's KRaft controllers write none, also while they tell brokers on ZooKeeper."""
+        if self._sender is not None and not self._to_migrating:
+            author = Author(self._sender.controller_id, self._sender.controller_epoch)
+            self._node.state_change_log.stepped(replica_changes(steps, author))
 
     def _channel(self, broker: Broker, *, came: bool = False) -> Channel:
         channel = self._open.get(broker.id)
@@ -208,6 +279,7 @@ class Channels:
 
     def _heard(self, broker: Broker, message: Message, answer: Any) -> None:
         if isinstance(message, StopReplicaRequest):
+            self._log_steps(self.undeleted.heard(self._node.metadata.image, broker.id, message, answer))
             self._settle()
         elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.answered:
             codes = said(message, answer)
@@ -227,7 +299,8 @@ class Channels:
         channel, sender = self._open.get(broker_id), self._sender
         if channel is not None and sender is not None:
             image = self._node.metadata.image
-            roles: list[Message] = [batch.roles(image, channel.broker, sender)]
+            gone = set(self.states.on_broker(broker_id, ReplicaState.DELETION_SUCCESSFUL))
+            roles: list[Message] = [batch.roles(image, channel.broker, sender, gone)]
             self._log(sender, {broker_id: roles})
             channel.say(roles, image.offset)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
 from moldau.broker.zookeeper.parts import AnyNode
+from moldau.broker.zookeeper.rules import Rules
 
 if TYPE_CHECKING:
     from moldau.broker.config.node_config import NodeConfig
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperHost:
-    """One node in ZooKeeper mode. ``plane`` is there from the joining on."""
+    """One node in ZooKeeper mode. ``plane`` is there from the joining on; ``rules`` count from the start on."""
 
     def __init__(self, node: AnyNode) -> None:
         self._node = node
         self.plane: ZooKeeperPlane
+        self.rules = Rules()
         self.lifecycle: ZooKeeperLifecycle = ZooKeeperLifecycle(self)
 
     @property

@@ -15,8 +15,9 @@ from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.directories import tell
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.registration import register
+from moldau.broker.zookeeper.restoring import assigned_undecided
 from moldau.model import Code
-from moldau.ports.zookeeper import ZooKeeper
+from moldau.ports.zookeeper import SessionExpired, ZooKeeper
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
 
 log = logging.getLogger("moldau.lifecycle")
@@ -25,6 +26,8 @@ AGAIN_MS = 50
 """Between two requests for leave: the others hear of the new leaders in milliseconds."""
 CUT_OFF_MS = 2_000
 """Without ZooKeeper for so long, whoever is to stop waits for nobody's leave."""
+NAMED = 20
+"""Partitions that one line names."""
 LOOK_MS = 200
 """Between two looks whether ZooKeeper is there, while an answer is waited for."""
 
@@ -92,13 +95,19 @@ class ZooKeeperLifecycle:
         node.world.tasks.spawn(self._run(), "open the listeners")
 
     async def _run(self) -> None:
-        await self._node.settle_in()
+        node, plane = self._node, self._node.plane
+        try:
+            node.replicas.undecided.awaited = await plane.patiently(lambda: assigned_undecided(node, plane.zk))
+        except SessionExpired:
+            return  # the next registration comes here again
+        await node.settle_in()
         self.running.set()
 
     # ---- leaving
 
     async def leave(self) -> bool:
-        """Ask for a controlled shutdown, as often and as long as the configuration says; whether leave was given."""
+        """Ask for a controlled shutdown as long as the configuration says; whether leave was given. What nobody else
+        can lead is waited for: a follower may catch up (CS-1). Kafka's brokers ask less often, and as long."""
         config, clock = self._node.config, self._node.world.clock
         if self.stage in (Stage.STARTING, Stage.GONE) or not config["controlled.shutdown.enable"]:
             self.stage = Stage.GONE
@@ -106,17 +115,18 @@ class ZooKeeperLifecycle:
         log.info("Starting controlled shutdown")
         self.stage = Stage.LEAVING
         started_ms = clock.monotonic_ms()
-        patience_ms = (config["controlled.shutdown.max.retries"] + 1) * config["controlled.shutdown.retry.backoff.ms"]
-        allowed, told = False, -1
+        patience_ms = config["controlled.shutdown.max.retries"] * config["controlled.shutdown.retry.backoff.ms"]
+        allowed, told = False, list[str]()
         while not allowed and not self._hurried and clock.monotonic_ms() - started_ms < patience_ms:
             if self._is_cut_off():
                 log.warning("ZooKeeper does not answer: nobody can decide who leads what is led here")
                 break
             allowed, left = await self._ask_leave()
             if not allowed:
-                if left not in (told, -1):
+                if left not in (told, []):
                     told = left
-                    log.info("Controlled shutdown goes on: %d partition(s) are still led here", left)
+                    named = ", ".join(left[:NAMED]) + (", ..." if len(left) > NAMED else "")
+                    log.info("Controlled shutdown goes on: %d partition(s) are still led here: %s", len(left), named)
                 await sleep(self._node.world.tasks, AGAIN_MS)
         self.stage = Stage.GONE
         if allowed:
@@ -133,8 +143,8 @@ class ZooKeeperLifecycle:
         """Go without leave, once the request that is under way has ended."""
         self._hurried = True
 
-    async def _ask_leave(self) -> tuple[bool, int]:
-        """Whether we may go, and how much is still led here (-1 when nobody says)."""
+    async def _ask_leave(self) -> tuple[bool, list[str]]:
+        """Whether we may go, and the partitions that are still led here (none when nobody says)."""
         request = ControlledShutdownRequest(broker_id=self._node.config.node_id, broker_epoch=self.epoch)
         timeout_ms = self._node.config["controller.socket.timeout.ms"]
         asked = asyncio.ensure_future(self._node.asking.once(request, timeout_ms))
@@ -142,14 +152,14 @@ class ZooKeeperLifecycle:
             while not asked.done() and not self._is_cut_off():
                 await asyncio.wait({asked}, timeout=LOOK_MS / 1000)
             if not asked.done():
-                return False, -1  # a controller that cannot write answers nothing
+                return False, []  # a controller that cannot write answers nothing
             answer = asked.result()
         except OSError as error:
             log.debug("no answer to a controlled shutdown: %s", error)
-            return False, -1
+            return False, []
         finally:
             asked.cancel()
-        left = len(answer.remaining_partitions)
+        left = [f"{one.topic_name}-{one.partition_index}" for one in answer.remaining_partitions]
         if answer.error_code not in (Code.NONE, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER):
             log.warning("controlled shutdown: %s", Code(answer.error_code).name)
         return answer.error_code == Code.NONE and not left, left

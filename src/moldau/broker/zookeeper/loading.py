@@ -4,15 +4,19 @@ Topics from before topic ids are given one first. Brokers that partitions name a
 if they lived, and named: the controller role is told of their death, and does what it does at any death. So are those
 that came back while nobody was controller: what they had and did not sync may be gone, and they must not lead on as if
 nothing had happened. A registration is older or newer than the state that trusts it by ZooKeeper's transaction ids.
-Read next: ``moldau.zookeeper.reading``.
+What another hand removed, and this node knows, is written again before. Read next: ``restoring.py``,
+``moldau.zookeeper.reading``.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from moldau.broker.loop import InWorld, run_in_slices
 from moldau.broker.zookeeper.parts import ZooKeeperNode
+from moldau.broker.zookeeper.restoring import in_transactions, known_topic_ids, lost_assignments, lost_states
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
@@ -23,7 +27,7 @@ from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, Register
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.known_znodes import KnownZnodes
-from moldau.zookeeper.reading import Reading, read_in_turns
+from moldau.zookeeper.reading import Reading, nobody_knows, read_in_turns
 from moldau.zookeeper.settings import entity_of
 from moldau.zookeeper.survey import survey
 
@@ -40,13 +44,13 @@ class Loaded(NamedTuple):
     back: tuple[int, ...]
 
 
-async def read_all(node: InWorld, zk: ZooKeeper) -> Reading:
-    """What stands in ZooKeeper; what of it cannot be read is named in the log."""
+async def read_all(node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes | None] = nobody_knows) -> Reading:
+    """What stands in ZooKeeper; what of it cannot be read is named in the log. ``known_id``: see ``read_in_turns``."""
     tasks, step = node.world.tasks, node.world.step
     stands = await survey(zk)
     for path in stands.strangers:
         log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)
-    found = await run_in_slices(tasks, read_in_turns(stands, node.world.random.uuid, step))
+    found = await run_in_slices(tasks, read_in_turns(stands, node.world.random.uuid, step, known_id))
     for error in found.bad:
         log.error("left out: %s", error)
     return found
@@ -67,7 +71,7 @@ def keep(node: ZooKeeperNode, found: Loaded) -> None:
         TopicPartition(topic.name, number)
         for topic in image.topics.values()
         for number in topic.partitions
-        if (topic.id, number) not in here and (topic.id, number) not in kept
+        if (topic.id, number) not in here and (topic.id, number) not in kept and node.replicas.has((topic.id, number))
     )
     node.replicas.undecided.kept = frozenset(kept)
     node.replicas.undecided.vanish(gone, only=True)
@@ -96,12 +100,24 @@ def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
     return kept
 
 
-async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch_version: int) -> Loaded:
+async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: int) -> Loaded:
     """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
-    found = await read_all(node, zk)
+    image = node.metadata.image
+    guard = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
+    known_ids = known_topic_ids(image, node.replicas.logs.logs)
+    found = await read_all(node, zk, known_ids.get)
     if found.repairs:
-        log.info("%d topic(s) from before topic ids get one", len(found.repairs))
-        await zk.multi([Check(path=paths.CONTROLLER_EPOCH, version=epoch_version), *found.repairs])
+        log.info("%d topic(s) without a topic id get one", len(found.repairs))
+        for some in in_transactions([op] for op in found.repairs):
+            await zk.multi([guard, *some])
+    for what, lost in (("assignments", lost_assignments), ("states", partial(lost_states, controller_epoch=epoch))):
+        ops = lost(image, found)
+        if ops:
+            number = len({some[-1].path for some in ops})
+            log.error("%d %s were removed by another hand and are written again as they are known here", number, what)
+            for some in in_transactions(ops):
+                await zk.multi([guard, *some])
+            found = await read_all(node, zk, known_ids.get)
     registered = {record.broker_id for record in found.records if isinstance(record, RegisterBrokerRecord)}
     named: set[int] = set()
     for record in found.records:
@@ -112,5 +128,5 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch_version: int) -> Loaded
     # As they were when the states were written; their registrations are found when the controller role looks for them.
     ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
-    kept += _known_settings(node.metadata.image, found)
+    kept += _known_settings(image, found)
     return Loaded([*ghosts, *kept], found.known_znodes, dead, back)

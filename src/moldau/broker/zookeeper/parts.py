@@ -9,6 +9,7 @@ from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
 from moldau.broker.zookeeper.publishing import MetadataPublisher
+from moldau.broker.zookeeper.rules import Rules
 from moldau.image.partition import Key
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, ZooKeeper
@@ -37,6 +38,12 @@ class PlaneChannels(Roles, Protocol):
 
     def is_deleting(self, topic: str) -> bool:
         """Whether a live broker has yet to answer that it deletes replicas of a topic."""
+
+    def delete(self, topic_ids: Iterable[bytes]) -> list[bytes]:
+        """Have brokers delete the replicas of topics; those of which that begins now are returned."""
+
+    def deleted(self) -> frozenset[bytes]:
+        """Topics whose replicas are deleted, but for this node's."""
 
 
 class PlaneReceiving(Protocol):
@@ -183,3 +190,6 @@ class ZooKeeperNode(AnyNode, Protocol):
 
     @property
     def lifecycle(self) -> PlaneLifecycle: ...
+
+    @property
+    def rules(self) -> Rules: ...

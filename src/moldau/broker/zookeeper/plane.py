@@ -27,9 +27,10 @@ from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.broker.zookeeper.watching import Watching
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
+from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.ports import Handle, PlaneEvents
-from moldau.ports.zookeeper import ConnectionLoss, Link, SessionExpired, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import ConnectionLoss, Link, NoAuth, SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -76,6 +77,8 @@ class ZooKeeperPlane:
 
     async def start(self) -> None:
         """Begin the first session, which the connection made; the rest happens by itself."""
+        self._node.replicas.machine = self._node.rules.machine
+        self.channels.untyped = self._node.rules.untyped
         self.zk.on_link(self._linked)
         self._link = Link.CONNECTED
         self._task = self._world.tasks.spawn(self._live(), "zookeeper plane")
@@ -202,13 +205,20 @@ class ZooKeeperPlane:
             return
         self._own_watched = True
         try:
-            found = await self.zk.exists(paths.broker(self._node.config.node_id), self._own_changed)
-            if found is None and not self._retired:
+            if await self._is_removed(paths.broker(self._node.config.node_id)) and not self._retired:
                 log.warning("the registration of this broker was removed by another hand; it registers again")
                 await self._node.lifecycle.register(self.zk)
         except BaseException:
             self._own_watched = False
             raise
+
+    async def _is_removed(self, own: str) -> bool:
+        """Whether this broker's registration is gone; not if another hand keeps it from us, for then it stands."""
+        try:
+            return await self.zk.exists(own, self._own_changed) is None
+        except NoAuth:
+            self._own_watched = False
+            return False
 
     def _own_changed(self, happened: object, path: str) -> None:
         self._own_watched = False
@@ -255,7 +265,7 @@ class ZooKeeperPlane:
         log.info("elected controller, epoch %d", won.epoch)
         self.receiving.saw(won.epoch)
         try:
-            found = await self.patiently(lambda: load(node, self.zk, won.epoch_version))
+            found = await self.patiently(lambda: load(node, self.zk, won.epoch, won.epoch_version))
         except SessionExpired:
             raise
         except (BadZnode, ZooKeeperError) as error:
@@ -266,6 +276,7 @@ class ZooKeeperPlane:
             raise SessionExpired("/controller")
         self._next += 1
         keep(node, found)
+        node.replicas.stopped.clear()
         self.telling.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
         self.receiving.complete = True
         self.claimed_epoch = won.epoch
@@ -292,6 +303,7 @@ class ZooKeeperPlane:
     def denied(self, offset: int, why: str, code: Code = Code.CLUSTER_AUTHORIZATION_FAILED) -> None:
         """What was proposed up to ``offset`` cannot be written. Whoever asked for it is told, and everything is read
         anew, after a rest: a znode of a tool's, or a leader, may wish for it again."""
+        self.watching.admin.denied(why, code)
         self._node.controller.denied(offset, why, code)
         self.deposed(why, rest_ms=DENIED_REST_MS)
 
@@ -368,6 +380,10 @@ class ZooKeeperPlane:
         except SessionExpired:
             return False
         return self.writer.guard is not None
+
+    def refused_deletion(self, topic_id: bytes) -> Refused | None:
+        """Why a topic that was marked cannot be deleted, if its znodes may not be."""
+        return self.watching.admin.refused.get(topic_id)
 
     def readers(self) -> dict[int, int]:
         """If we are active: broker -> offset up to which it has been told everything."""

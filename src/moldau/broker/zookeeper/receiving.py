@@ -2,6 +2,8 @@
 
 Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody was
 elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch deposes this node's own.
+Nothing else says who speaks, so what no controller says is refused: a broker epoch that is left out, or is nobody's,
+and a list of live brokers without the one that is told.
 What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of brokers,
 settings of new topics. Once everything has been told, the image is complete and the replicas may act on it. Our
 controllers say so (type FULL). Kafka's do not (type UNKNOWN): the first that they tell a broker that registered is the
@@ -11,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from moldau.broker.loop import sleep
+from moldau.broker.loop import sleep, yield_to_loop
 from moldau.broker.metadata.state_change_log import Line
+from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper import request_lines, translation
 from moldau.broker.zookeeper.batch import FULL, UNKNOWN
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
@@ -24,7 +27,7 @@ from moldau.ports.zookeeper import ZooKeeperError
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
-from moldau.wire.records.metadata import TopicRecord
+from moldau.wire.records.metadata import PartitionRecord, TopicRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -75,6 +78,10 @@ class Receiving:
         self._plane = plane
         self._order = asyncio.Lock()
         self._cluster_known = self._looking = self._blind = False
+        self._epochs_named = -1
+        """Newest controller epoch under which this broker's epoch was named: whoever does so once always does."""
+        self._registrations = -1
+        """The last change of who is registered after which all epochs were looked up."""
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -87,12 +94,11 @@ class Receiving:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
-            if await self._unelected(request):
-                return Code.STALE_CONTROLLER_EPOCH, []
-            if (refusal := self._refusal(request, said)) is not None:
+            if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
                 return refusal, []
             node = self._node
-            records, codes = translation.leader_and_isr(node.metadata.image, node.config.node_id, request)
+            image, me = node.metadata.image, node.config.node_id
+            records, codes = node.rules.leader_and_isr(image, me, request, node.replicas.stopped)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             self.complete |= request.type in {FULL, UNKNOWN} and self._cluster_known
@@ -108,16 +114,14 @@ class Receiving:
         """The code of the answer."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
-            if await self._unelected(request):
-                return Code.STALE_CONTROLLER_EPOCH
-            if (refusal := self._refusal(request, said)) is not None:
+            if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
                 return refusal
             node = self._node
-            epochs = await self._epochs(translation.newly_live(node.metadata.image, request))
-            gone = await self._gone(translation.unnamed(node.metadata.image, request))
+            epochs = await self._epochs(await self._whose_epochs(request))
+            gone = await self._gone(node.rules.unnamed(node.metadata.image, request))
             if (refusal := self._refusal(request)) is not None:
                 return refusal
-            records = translation.update_metadata(node.metadata.image, node.config.node_id, request, epochs, gone)
+            records = node.rules.update_metadata(node.metadata.image, node.config.node_id, request, epochs, gone)
             self._set_aside(gone)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal
@@ -135,16 +139,31 @@ class Receiving:
         """The code of the whole, and (topic, partition, code) of each partition."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
-            if await self._unelected(request):
-                return Code.STALE_CONTROLLER_EPOCH, []
-            if (refusal := self._refusal(request, said)) is not None:
+            if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
                 return refusal, []
             node = self._node
-            records, codes = translation.stop_replica(node.metadata.image, node.config.node_id, request)
+            image, me = node.metadata.image, node.config.node_id
+            records, codes = node.rules.stop_replica(image, me, request)
+            codes = self._with_offline(codes)
+            stops = translation.stops(image, me, request)
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
+            for at, key in enumerate(stops, 1):
+                node.replicas.stopped.stop(key)
+                if not at % REMOVED_AT_ONCE:
+                    await yield_to_loop(node.world.tasks)
             said.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
             return Code.NONE, codes
+
+    def _with_offline(self, codes: list[tuple[str, int, Code]]) -> list[tuple[str, int, Code]]:
+        """Codes of a StopReplica: a replica in a directory that failed can be neither stopped nor deleted."""
+        names, is_offline = self._node.metadata.image.names, self._node.replicas.is_offline
+        return [
+            (name, number, Code.KAFKA_STORAGE_ERROR)
+            if code is Code.NONE and name in names and is_offline((names[name], number))
+            else (name, number, code)
+            for name, number, code in codes
+        ]
 
     def _told_cluster(self, request: UpdateMetadataRequest) -> None:
         me = self._node.config.node_id
@@ -155,12 +174,53 @@ class Receiving:
 
     # ---- fences
 
+    async def _forged(self, request: Request) -> Code | None:
+        """The code for a request that no controller sends, as far as its fences tell."""
+        if await self._unelected(request):
+            return Code.STALE_CONTROLLER_EPOCH
+        node = self._node
+        if not node.lifecycle.registered or request.controller_epoch < self.controller_epoch:
+            return None  # refused for that
+        if request.controller_epoch == self._plane.claimed_epoch:
+            return None  # and for that
+        if await self._misaddressed(request):
+            log.warning(
+                "controller %d of epoch %d names broker epoch %d: refused, this broker's is %d",
+                request.controller_id,
+                request.controller_epoch,
+                request.broker_epoch,
+                node.lifecycle.epoch,
+            )
+            return Code.STALE_BROKER_EPOCH
+        if isinstance(request, UpdateMetadataRequest) and not translation.names_broker(
+            request, node.config.node_id, node.own_endpoints()
+        ):
+            log.warning("controller %d tells of a cluster without this broker: refused", request.controller_id)
+            return Code.INVALID_REQUEST
+        return None
+
+    async def _misaddressed(self, request: Request) -> bool:
+        """Whether a request names a registration of this broker that there never was, or leaves it out where the same
+        controller named it before: Kafka's name it since 2.2, and go by other numbers in a migration only (KIP-866)."""
+        if request.is_k_raft_controller:
+            return not self._node.config.migrates
+        if request.broker_epoch < 0:
+            return request.controller_epoch <= self._epochs_named
+        if request.broker_epoch <= self._node.lifecycle.epoch:
+            return False
+        try:  # a controller may hear of a new registration before its broker does
+            stat = await self._plane.zk.exists(paths.broker(self._node.config.node_id))
+        except ZooKeeperError:
+            return True
+        return stat is None or stat.czxid != request.broker_epoch
+
     async def _unelected(self, request: Request) -> bool:
         """Whether the request's epoch is far ahead of all that were heard of, and ZooKeeper knows of no such election.
 
-        Believed, it would be passed over by the next candidacy, and an epoch near the largest number ends them all.
+        Believed, it would be passed over by the next candidacy, and an epoch near the largest number ends them all. Who
+        names no broker epoch is looked up for any election that was not heard of.
         """
-        if request.controller_epoch - self.controller_epoch <= LEAP:
+        if request.controller_epoch - self.controller_epoch <= (LEAP if request.broker_epoch >= 0 else 0):
             return False
         try:
             await self._plane.zk.sync()  # a server that lags would know of fewer
@@ -195,6 +255,8 @@ class Receiving:
         if not own.registered or 0 <= request.broker_epoch < own.epoch:
             return Code.STALE_BROKER_EPOCH
         self.saw(request.controller_epoch)
+        if request.broker_epoch >= 0 and not request.is_k_raft_controller:
+            self._epochs_named = max(self._epochs_named, request.controller_epoch)
         return None
 
     def saw(self, controller_epoch: int) -> None:
@@ -209,6 +271,23 @@ class Receiving:
         self._cluster_known = False
 
     # ---- what requests do not say
+
+    async def _whose_epochs(self, request: UpdateMetadataRequest) -> list[int]:
+        """Brokers whose epochs are to be looked up. Kafka's controllers name a broker that has registered again as if
+        nothing had happened: without its new epoch it joined no ISR any more. So all are looked up under such a one
+        whenever the list of registrations has changed."""
+        named = translation.newly_live(self._node.metadata.image, request)
+        if request.type != UNKNOWN:
+            return named
+        live = [shown.id for shown in request.live_brokers]
+        try:
+            await self._plane.zk.sync()
+            stat = await self._plane.zk.exists(paths.BROKER_IDS)
+        except ZooKeeperError:
+            return live
+        changed = stat is None or stat.pzxid != self._registrations
+        self._registrations = -1 if stat is None else stat.pzxid
+        return live if changed or self._blind else named
 
     async def _epochs(self, brokers: Sequence[int]) -> dict[int, int]:
         """Epochs of registrations: the transactions that made them. Who is not registered in ZooKeeper has -1: it is a
@@ -255,7 +334,18 @@ class Receiving:
         or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
         image = self._node.metadata.image
         known = [(name, image.topics[image.names[name]]) for name in topics]
-        self._node.replicas.undecided.vanish(TopicPartition(name, n) for name, topic in known for n in topic.partitions)
+        has, vanish = self._node.replicas.has, self._node.replicas.undecided.vanish
+        vanish(TopicPartition(name, n) for name, topic in known for n in topic.partitions if has((topic.id, n)))
+
+    def _keep_replaced(self, records: Sequence[Message]) -> None:
+        """A topic has another id, and nobody told this broker to delete its replicas of the one before, as whoever
+        deletes a topic does (TD-2): it may be a tool's doing. Their logs are an operator's to delete."""
+        image, replicas = self._node.metadata.image, self._node.replicas
+        for record in (one for one in records if isinstance(one, TopicRecord)):
+            before = image.topic(record.name)
+            if before is not None and before.id != record.topic_id:
+                keys = ((before.id, number) for number in before.partitions)
+                replicas.undecided.vanish(TopicPartition(before.name, key[1]) for key in keys if replicas.has(key))
 
     async def _look_again(self) -> None:
         """Epochs that could not be looked up, as soon as they can: until then those brokers join no ISR here."""
@@ -278,5 +368,12 @@ class Receiving:
         await self._plane.telling.free()
         if (refusal := self._refusal(request)) is not None:
             return refusal
+        self._keep_replaced(records)
+        if isinstance(request, LeaderAndIsrRequest):
+            self._node.replicas.stopped.resume((role.topic_id, role.partition_id) for role in _roles(records))
         await self._plane.feed([*records, *settings])
         return self._refusal(request)
+
+
+def _roles(records: Iterable[Message]) -> Iterator[PartitionRecord]:
+    return (record for record in records if isinstance(record, PartitionRecord))

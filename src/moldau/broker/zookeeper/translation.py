@@ -9,11 +9,12 @@ Source: protocol guide; KIP-516 (topic ids).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
 from moldau.image import Endpoint, Image, Partition
+from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.model import NO_UUID, Code
 from moldau.model.ids import is_topic_name
@@ -80,14 +81,15 @@ class Draft:
 
 
 def leader_and_isr(
-    image: Image, me: int, request: LeaderAndIsrRequest
+    image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key] = ()
 ) -> tuple[list[Message], list[tuple[str, bytes, int, Code]]]:
     """Records, and per partition (topic name, topic id, number, code): STALE_CONTROLLER_EPOCH for an old leader epoch,
-    UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
+    UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas. ``stopped``: replicas that begin anew with
+    whatever part is given to them, also the one that they had.
     """
     draft = Draft(image)
     codes: list[tuple[str, bytes, int, Code]] = []
-    for name, given, state in _roles(request):
+    for name, given, state in roles_in(request):
         code = Code.NONE
         before = draft.known(name, state.partition_index)
         if given != NO_UUID and draft.id_of(name) not in (None, given):
@@ -101,17 +103,20 @@ def leader_and_isr(
         elif before is not None and state.leader_epoch < before.leader_epoch:
             code = Code.STALE_CONTROLLER_EPOCH
         elif before is None or state.partition_epoch >= before.partition_epoch:
-            after = _partition(
+            after = partition_record(
                 draft.topic(name, given), state, (state.adding_replicas, state.removing_replicas), before
             )
             after.leader_recovery_state = state.leader_recovery_state
-            if before is None or _differs(before, after):
+            if before is None or before.key in stopped or _differs(before, after):
                 draft.records.append(after)
         codes.append((name, given, state.partition_index, code))
     return draft.records, codes
 
 
-def _roles(request: LeaderAndIsrRequest) -> Iterator[tuple[str, bytes, Any]]:
+def roles_in(
+    request: LeaderAndIsrRequest,
+) -> Iterator[tuple[str, bytes, LeaderAndIsrRequest.LeaderAndIsrPartitionState]]:
+    """Each partition's state with its topic's name and id (NO_UUID where a version has none)."""
     for state in request.ungrouped_partition_states:
         yield state.topic_name, NO_UUID, state
     for topic in request.topic_states:
@@ -124,7 +129,7 @@ def _is_a_partition(state: Any) -> bool:
     return state.partition_index >= 0 and state.leader_epoch >= 0 and bool(state.replicas)
 
 
-def _partition(
+def partition_record(
     topic_id: bytes, state: Any, moving: tuple[list[int], list[int]], before: Partition | None
 ) -> PartitionRecord:
     epoch = state.partition_epoch if hasattr(state, "partition_epoch") else state.zk_version
@@ -166,7 +171,7 @@ def unnamed(image: Image, request: UpdateMetadataRequest) -> list[str]:
     """Topics that are known here, and that a complete request does not name."""
     if request.type != FULL:
         return []
-    return sorted(image.names.keys() - {name for name, _, _ in _shown(request)})
+    return sorted(image.names.keys() - {name for name, _, _ in shown_in(request)})
 
 
 def update_metadata(
@@ -176,7 +181,7 @@ def update_metadata(
     of the ``unnamed`` topics that nobody knows any more."""
     draft = Draft(image)
     draft.records += _brokers(image, request, epochs)
-    for name, given, state in _shown(request):
+    for name, given, state in shown_in(request):
         if state.leader == DURING_DELETE:
             # Whoever holds replicas is told to delete them by StopReplica, which is to come.
             if given in (NO_UUID, draft.id_of(name)) and not _holds(image, draft.id_of(name), me):
@@ -188,7 +193,10 @@ def update_metadata(
     return draft.records
 
 
-def _shown(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, Any]]:
+def shown_in(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[str, bytes, UpdateMetadataRequest.UpdateMetadataPartitionState]]:
+    """Each partition that a broker is shown, with its topic's name and id."""
     for state in request.ungrouped_partition_states:
         yield state.topic_name, NO_UUID, state
     for topic in request.topic_states:
@@ -208,7 +216,7 @@ def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
         return
     kept = before is not None and list(before.replicas) == list(state.replicas)
     moving = (list(before.adding), list(before.removing)) if kept and before is not None else ([], [])
-    after = _partition(draft.topic(name, given), state, moving, before)
+    after = partition_record(draft.topic(name, given), state, moving, before)
     after.leader_recovery_state = before.recovery if before is not None else 0
     draft.records.append(after)
 
@@ -220,7 +228,16 @@ def _holds(image: Image, topic_id: bytes | None, me: int) -> bool:
 
 def names_replica(request: UpdateMetadataRequest, me: int) -> bool:
     """Whether a replica of this broker is among the partitions that a request shows."""
-    return any(me in state.replicas for _, _, state in _shown(request))
+    return any(me in state.replicas for _, _, state in shown_in(request))
+
+
+def names_broker(request: UpdateMetadataRequest, me: int, own: Iterable[Endpoint]) -> bool:
+    """Whether this broker is among those that a request shows as live, at one of its own addresses: a controller tells
+    nobody else."""
+    mine = {(e.host, e.port) for e in own}
+    return any(
+        shown.id == me and any((e.host, e.port) in mine for e in endpoints_of(shown)) for shown in request.live_brokers
+    )
 
 
 def endpoints_of(broker: UpdateMetadataRequest.UpdateMetadataBroker) -> tuple[Endpoint, ...]:
@@ -284,12 +301,11 @@ def stop_replica(
 ) -> tuple[list[Message], list[tuple[str, int, Code]]]:
     """Records, and a code per partition: FENCED_LEADER_EPOCH for an old leader epoch.
 
-    Deletion of a topic deletes it here whole. A replica that only stops goes on as a follower until it is told
-    otherwise: it is in no ISR, and what it fetches harms nobody.
+    Deletion of a topic deletes it here whole. Which replicas only stop says ``stops``.
     """
     draft = Draft(image)
     codes: list[tuple[str, int, Code]] = []
-    for name, number, leader_epoch, delete in _stops(request):
+    for name, number, leader_epoch, delete in _named(request):
         known = draft.known(name, number)
         code = Code.NONE
         if known is not None and 0 <= leader_epoch < known.leader_epoch:
@@ -303,7 +319,19 @@ def stop_replica(
     return draft.records, codes
 
 
-def _stops(request: StopReplicaRequest) -> Iterator[tuple[str, int, int, bool]]:
+def stops(image: Image, me: int, request: StopReplicaRequest) -> list[Key]:
+    """Replicas here that a request stops and leaves on disk."""
+    found = []
+    for name, number, leader_epoch, delete in _named(request):
+        topic = image.topic(name)
+        known = None if topic is None else topic.partitions.get(number)
+        if known is None or delete or me not in known.replicas or 0 <= leader_epoch < known.leader_epoch:
+            continue
+        found.append(known.key)
+    return found
+
+
+def _named(request: StopReplicaRequest) -> Iterator[tuple[str, int, int, bool]]:
     """(topic, partition, leader epoch or -1, delete)."""
     for old in request.ungrouped_partitions:
         yield old.topic_name, old.partition_index, -1, request.delete_partitions

@@ -20,7 +20,8 @@ from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
 from moldau.controller.replies import Refused
-from moldau.image import Broker
+from moldau.image import Broker, Topic
+from moldau.model import Code
 from moldau.model.ids import is_topic_name
 from moldau.ports import Handle
 from moldau.ports.zookeeper import NoAuth, SessionExpired, ZooKeeperError
@@ -28,7 +29,7 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.survey import topic as survey_topic
-from moldau.zookeeper.znodes import BrokerZnode, parse_broker, parse_topic
+from moldau.zookeeper.znodes import Assignment, BrokerZnode, TopicZnode, parse_broker, parse_topic
 
 log = logging.getLogger("moldau.controller")
 
@@ -234,9 +235,17 @@ class Watching:
         """A tool adds partitions by writing into the topic's znode."""
         for at in range(0, len(names), AT_ONCE):
             some = names[at : at + AT_ONCE]
-            asked = [self._plane.zk.exists(paths.topic(name), partial(self._topic_changed, name)) for name in some]
-            await asyncio.gather(*asked)
-            self._watched.update(some)
+            found = await asyncio.gather(*map(self._watch_topic, some))
+            self._watched.update(name for name, watched in zip(some, found, strict=True) if watched)
+
+    async def _watch_topic(self, name: str) -> bool:
+        """Whether changes of the topic's znode will be told. Where an ACL denies that it is looked at again and again,
+        as one that cannot be read."""
+        try:
+            await self._plane.zk.exists(paths.topic(name), partial(self._topic_changed, name))
+        except NoAuth:
+            return False
+        return True
 
     def _topic_changed(self, name: str, happened: object, path: str) -> None:
         self._watched.discard(name)
@@ -247,6 +256,7 @@ class Watching:
         """A topic, or more partitions of one, that a tool wrote: give them leaders."""
         if paths.topic(name) in self._plane.writer.known_znodes.unread:
             return
+        known = self._node.metadata.image.topic(name)  # before it is read, or what is added meanwhile would seem taken
         found = await survey_topic(self._plane.zk, name)
         if name not in found.topics:
             return
@@ -260,16 +270,32 @@ class Watching:
             known_znodes.saw(paths.config(entity), raw)
             settings = known_znodes.settings[entity]
         waiting = known_znodes.unborn.get(name, {})
-        if not waiting:
-            return
-        await self._ask(
-            asks.AdoptPartitions(
-                name=name,
-                topic_id=znode.id,
-                configs=tuple(sorted(settings.items())),
-                partitions=tuple((number, each.replicas) for number, each in sorted(waiting.items())),
+        if waiting:
+            reply = await self._ask(
+                asks.AdoptPartitions(
+                    name=name,
+                    topic_id=znode.id,
+                    configs=tuple(sorted(settings.items())),
+                    partitions=tuple((number, each.replicas) for number, each in sorted(waiting.items())),
+                )
             )
-        )
+            if isinstance(reply, Refused) and reply.code is Code.INVALID_TOPIC_EXCEPTION:
+                log.warning("partitions %s are not added to topic %s, which is being deleted", sorted(waiting), name)
+                znode = znode._replace(partitions={n: a for n, a in znode.partitions.items() if n not in waiting})
+                await self.admin.restore(znode, found.topics[name][1].version)
+        if known is not None and znode.id in (None, known.id):
+            await self._refuse_decrease(known, znode, found.topics[name][1].version)
+
+    async def _refuse_decrease(self, known: Topic, znode: TopicZnode, version: int) -> None:
+        """Put partitions back into a topic's znode that another hand took away (LI-2): they stand, with their leaders
+        and replicas, and the next controller would know of none of them."""
+        taken = [number for number in known.partitions if number not in znode.partitions]
+        if not taken:
+            return
+        log.error("topic %s: partitions %s were taken out of its znode, and are put back", known.name, taken)
+        assigned = {n: Assignment(p.replicas, p.adding, p.removing) for n, p in known.partitions.items()}
+        mended = TopicZnode(known.name, known.id, {**znode.partitions, **{n: assigned[n] for n in taken}})
+        await self.admin.restore(mended, version)
 
 
 def _known_epoch(known: Broker | None, lives_since: int) -> int:

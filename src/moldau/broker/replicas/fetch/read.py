@@ -29,19 +29,23 @@ def read(reader: PartitionReader, asked: FetchPartition, left: int, *, first: bo
     replica = _replica(reader, asked)
     if isinstance(replica, Code):
         return _refused(asked, replica)
+    try:
+        return _read(reader, asked, replica, left, first=first)
+    except LogError as error:
+        read_failed(reader.replicas, replica, error)
+        return _refused(asked, error.code)
+
+
+def _read(reader: PartitionReader, asked: FetchPartition, replica: Replica, left: int, *, first: bool) -> Data:
     terms = reader.terms
+    up_to = None
     if terms.replica_id >= 0:
         code, diverging = _follower(reader, asked, replica)
-        up_to = None
     else:
         code, diverging = _consumer(reader, asked, replica)
         up_to = replica.machine.high_watermark
         if terms.committed and code is Code.NONE:
-            try:
-                up_to = replica.log.producers.stable_offset(up_to)
-            except LogError as error:
-                read_failed(reader.replicas, replica, error)
-                return _refused(asked, error.code)
+            up_to = replica.log.producers.stable_offset(up_to)
     if code is not Code.NONE:
         return _refused(asked, code)
     data = _told(asked, replica, terms.committed)
@@ -57,30 +61,29 @@ def read(reader: PartitionReader, asked: FetchPartition, left: int, *, first: bo
     if throttled and throttles.holds_back(asked, replica, terms.replica_id):
         return data
     if left > 0 or first:
-        try:
-            limit = max(min(asked.max_bytes, left), 0)
-            if asked.loaded:
-                asked.loaded, limit = False, min(limit, LOAD_BYTES)
-            elif (load := uncached(replica.log, asked.fetch_offset, max(limit, 1))) is not None:
-                if reader.loading:
-                    load.release()
-                else:
-                    reader.load(asked, load)
-                return data
-            # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
-            data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
-        except LogError as error:
-            read_failed(reader.replicas, replica, error)
-            return _refused(asked, error.code)
-        if up_to is not None and terms.committed and data.records:
-            try:
-                data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
-            except LogError as error:
-                read_failed(reader.replicas, replica, error)
-                return _refused(asked, error.code)
+        _add_records(data, asked, up_to, max(min(asked.max_bytes, left), 0), first=first)
         if throttled and data.records:
             throttles.sent(replica, len(data.records))
     return data
+
+
+def _add_records(data: Data, asked: FetchPartition, up_to: int | None, limit: int, *, first: bool) -> None:
+    """Put at most ``limit`` bytes of records into the answer, and which transactions of them were aborted; none yet
+    while they are loaded from the disk."""
+    reader, replica = asked.reader, asked.replica
+    assert replica is not None, "it was found"
+    if asked.loaded:
+        asked.loaded, limit = False, min(limit, LOAD_BYTES)
+    elif (load := uncached(replica.log, asked.fetch_offset, max(limit, 1))) is not None:
+        if reader.loading:
+            load.release()
+        else:
+            reader.load(asked, load)
+        return
+    # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
+    data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
+    if up_to is not None and reader.terms.committed and data.records:
+        data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
 
 
 def nothing_new(asked: FetchPartition) -> Data:

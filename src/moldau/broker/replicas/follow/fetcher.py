@@ -14,10 +14,9 @@ import logging
 from collections import deque
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from moldau.broker.network.peers import ask_over
-from moldau.broker.replicas.follow.partition import FLUSHING, FollowedPartition, Sent, retry_wait_ms
+from moldau.broker.replicas.follow.partition import AWAITS_DISK, FollowedPartition, Sent, retry_wait_ms
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.broker.replicas.replica import Key, Replica
@@ -131,12 +130,12 @@ class Fetcher:
         """Leave it out for a while: first briefly, since at a failover the leader is often a moment behind."""
         self._leave_session(following)
         wait_ms = following.next_backoff_ms(self._backoff_max_ms)
-        following.timer = self._tasks.call_later(wait_ms, lambda: self._unblock(following))
+        following.delay = self._tasks.call_later(wait_ms, lambda: self._unblock(following))
 
     def flushed(self, replica: Replica) -> None:
         """What was fetched of it is durable, as far as that is wanted: a leader may hear how far it is."""
         following = self.followed.get(replica.key)
-        if following is not None and following.timer is FLUSHING:
+        if following is not None and following.delay is AWAITS_DISK:
             self._wake(0)
             self._unblock(following)
 
@@ -145,9 +144,9 @@ class Fetcher:
         acknowledgement of all before it. And what was cut below its recovery point on file, which is being written."""
         for following in list(self._dirty.values()):
             log = following.replica.log
-            if log.awaits_flush or log.awaits_checkpoint:
+            if log.awaits_flush or log.awaits_cut:
                 self._leave_session(following)
-                following.timer = FLUSHING
+                following.delay = AWAITS_DISK
 
     def _hold_back(self) -> None:
         """Leave out what is throttled and has had its share, until there is more."""
@@ -155,10 +154,10 @@ class Fetcher:
             wait_ms = self._throttles.wait_ms(following.replica)
             if wait_ms:
                 self._leave_session(following)
-                following.timer = self._tasks.call_later(wait_ms, partial(self._unblock, following))
+                following.delay = self._tasks.call_later(wait_ms, partial(self._unblock, following))
 
     def _unblock(self, following: FollowedPartition) -> None:
-        following.timer = None
+        following.delay = None
         if self.followed.get(following.replica.key) is following:
             self._name(following)
 
@@ -221,7 +220,7 @@ class Fetcher:
         self._session_id = self._session_epoch = 0
         self._told_epoch = self._deps.broker_epoch()
         self._forgotten.clear()
-        self._dirty = {key: following for key, following in self.followed.items() if following.timer is None}
+        self._dirty = {key: following for key, following in self.followed.items() if following.delay is None}
         for following in self.followed.values():
             following.in_session = False
 
@@ -255,7 +254,7 @@ class Fetcher:
         self._in_flight.append(sent)
         self._session_epoch = 1 if self._session_epoch == 0x7FFFFFFF else self._session_epoch + 1
         try:
-            answer: Any = ask_over(line, request)
+            answer = asyncio.ensure_future(ask_over(line, request))
         except OSError as error:
             self._broken(error)
             return
@@ -354,17 +353,17 @@ class Fetcher:
                 if following is not None:
                     self._apply_alone(following, sent.serial, part)
         if not self._session_id:
-            self._dirty.update((k, f) for k, f in self.followed.items() if f.timer is None)
+            self._dirty.update((k, f) for k, f in self.followed.items() if f.delay is None)
 
     def _apply_alone(self, following: FollowedPartition, serial: int, part: FetchResponse.PartitionData) -> None:
-        """The same, so that what a leader sends costs the partition at most, and not the others or this broker."""
+        """Apply a partition's answer; an error in it costs this partition, and not the others or this broker."""
         try:
             self._apply(following, serial, part)
         except AssertionError:
             raise
         except Exception as error:
             self._deps.survived(f"following {following.replica.partition}", error)
-            if self.followed.get(following.replica.key) is following and following.timer is None:
+            if self.followed.get(following.replica.key) is following and following.delay is None:
                 self._block(following)
 
     def _apply(self, following: FollowedPartition, serial: int, part: FetchResponse.PartitionData) -> None:
@@ -402,7 +401,7 @@ class Fetcher:
 
     def _still(self, following: FollowedPartition) -> None:
         """Name it in the next request, unless something else became of it meanwhile."""
-        if following.timer is None and self.followed.get(following.replica.key) is following:
+        if following.delay is None and self.followed.get(following.replica.key) is following:
             self._dirty[following.replica.key] = following
 
     def _append(self, following: FollowedPartition, part: FetchResponse.PartitionData) -> None:

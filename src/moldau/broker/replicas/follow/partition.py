@@ -6,6 +6,7 @@ Decides how long a partition is left out after an error. Read next: ``replicas/f
 from __future__ import annotations
 
 from moldau.broker.replicas.replica import Replica
+from moldau.model.backoff import backoff_ms, longer_ms
 from moldau.model.named import NamedTuple
 from moldau.ports import Handle
 
@@ -23,24 +24,25 @@ class Sent(NamedTuple):
     opens_session: bool
 
 
-class _Flushing:
-    """Stands for a timer while a partition is left out until its log's files are as they must be; nothing runs out."""
+class _AwaitsDisk:
+    """The delay of a partition whose log's files are not yet as they must be: no clock ends it, the disk does."""
 
     def cancel(self) -> None: ...
 
 
-FLUSHING: Handle = _Flushing()
+AWAITS_DISK: Handle = _AwaitsDisk()
 
 
 class FollowedPartition:
-    """One partition in a fetcher. ``timer`` is set while it is left out after an error."""
+    """One partition in a fetcher (Kafka: PartitionFetchState). ``delay`` is set while it is left out of fetches: the
+    timer that ends that, after an error or while it is throttled, or ``AWAITS_DISK``."""
 
-    __slots__ = ("_next", "_said", "backoff_ms", "in_session", "replica", "timer")
+    __slots__ = ("_next", "_said", "backoff_ms", "delay", "in_session", "replica")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.in_session = False
-        self.timer: Handle | None = None
+        self.delay: Handle | None = None
         self.backoff_ms = 0
         self._said: Mention | None = None
         self._next: tuple[tuple[int, Mention], ...] = ()  # by requests that are not answered yet: two at most
@@ -62,16 +64,16 @@ class FollowedPartition:
 
     def next_backoff_ms(self, max_ms: int) -> int:
         """How long to leave it out now: longer after each error in a row."""
-        self.backoff_ms = min(max(2 * self.backoff_ms, FIRST_BACKOFF_MS), max_ms)
+        self.backoff_ms = longer_ms(self.backoff_ms, FIRST_BACKOFF_MS, max_ms)
         return self.backoff_ms
 
     def unblock(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+        if self.delay is not None:
+            self.delay.cancel()
+            self.delay = None
         self.backoff_ms = 0
 
 
 def retry_wait_ms(failures: int, max_ms: int) -> int:
     """How long to wait before connecting again."""
-    return min(FIRST_RETRY_MS << min(failures - 1, 10), max_ms)
+    return backoff_ms(failures - 1, FIRST_RETRY_MS, max_ms)

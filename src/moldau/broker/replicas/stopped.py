@@ -1,0 +1,57 @@
+"""Replicas that stopped and were not deleted (StopReplica in ZooKeeper mode): their logs wait for what comes next.
+
+They neither lead nor follow until LeaderAndIsr gives them a part again; a request that deletes them, or an image
+without them, deletes their logs. Empty in KRaft mode.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from moldau.image.partition import Key
+from moldau.model import TopicPartition
+
+log = logging.getLogger("moldau.replicas")
+
+
+class Retiring(Protocol):
+    """Where replicas are taken from."""
+
+    def retire(self, key: Key, *, deleted: bool = False) -> TopicPartition | None:
+        """End a replica, and leave its log as it is; None if no replica was here."""
+
+
+class StoppedReplicas:
+    """One broker's."""
+
+    def __init__(self, replicas: Retiring) -> None:
+        self._replicas = replicas
+        self._partitions: dict[Key, TopicPartition] = {}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._partitions
+
+    def __bool__(self) -> bool:
+        return bool(self._partitions)
+
+    def stop(self, key: Key) -> None:
+        """End leading or following, and keep the log. Nothing for a replica that is not here, or stopped already."""
+        partition = None if key in self else self._replicas.retire(key)
+        if partition is not None:
+            self._partitions[key] = partition
+            log.info("%s: stopped; its log is kept", partition)
+
+    def resume(self, keys: Iterable[Key]) -> None:
+        """They have a part again: the image's next change of each begins it."""
+        for key in keys:
+            self._partitions.pop(key, None)
+
+    def clear(self) -> None:
+        """All have the part that the image gives them: this broker has become the controller."""
+        self._partitions.clear()
+
+    def take(self, key: Key) -> TopicPartition | None:
+        """A stopped replica's partition, which is to be here no longer; None if it was not stopped."""
+        return self._partitions.pop(key, None)

@@ -1,0 +1,150 @@
+"""What another hand removed from ZooKeeper and this broker still knows: assignments, states, ids of topics.
+
+Whoever becomes the controller writes it again before it decides anything. Taken for something new, a partition would be
+led by a replica whatever it has, and the others' logs cut to that. Source: Kafka's tools before 2.8 write a topic's
+znode without its id when they add partitions.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from moldau.broker.zookeeper.parts import ZooKeeperNode
+from moldau.image import Image
+from moldau.image.partition import NO_LEADER
+from moldau.model import TopicPartition
+from moldau.ports.zookeeper import Create, NoAuth, Op, Set, ZooKeeper
+from moldau.storage.log import Log
+from moldau.wire.records.metadata import PartitionRecord, TopicRecord
+from moldau.zookeeper import paths
+from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.reading import Reading
+from moldau.zookeeper.survey import get_each
+from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_topic, state_json, topic_json
+
+BYTES_AT_ONCE = 300_000
+"""What one transaction writes again, about: a server takes 1 MB (``jute.maxbuffer``)."""
+OP_BYTES = 60
+"""What an operation has beside its path and data."""
+UNHEARD = 16
+"""How many changes of a partition its leader may have made of which this broker has not heard."""
+
+
+def in_transactions(lost: Iterable[Sequence[Op]]) -> Iterator[list[Op]]:
+    """All operations in order, in parts that a server takes; those of one thing stay together."""
+    part: list[Op] = []
+    size = 0
+    for ops in lost:
+        more = sum(OP_BYTES + len(op.path) + len(getattr(op, "data", b"")) for op in ops)
+        if part and size + more > BYTES_AT_ONCE:
+            yield part
+            part, size = [], 0
+        part += ops
+        size += more
+    if part:
+        yield part
+
+
+def known_topic_ids(image: Image, logs: Mapping[TopicPartition, Log]) -> Mapping[str, bytes]:
+    """The ids by which topics are known here, by name: as the image has them, or else as logs do."""
+    of_logs = {partition.topic: log.topic_id for partition, log in logs.items() if log.topic_id is not None}
+    return ChainMap(image.names, of_logs)
+
+
+def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
+    """For each topic whose znode lacks partitions that it is known to have (no topic gets fewer): what writes it with
+    them."""
+    stand: dict[bytes, dict[int, Assignment]] = {}
+    for record in found.records:
+        if isinstance(record, PartitionRecord):
+            stand.setdefault(bytes(record.topic_id), {})[record.partition_id] = Assignment(
+                tuple(record.replicas), tuple(record.adding_replicas), tuple(record.removing_replicas)
+            )
+    lost: list[list[Op]] = []
+    for record in found.records:
+        topic = image.topics.get(bytes(record.topic_id)) if isinstance(record, TopicRecord) else None
+        if topic is None or paths.topic(topic.name) in found.known_znodes.unread:
+            continue
+        there = {
+            **found.known_znodes.unborn.get(topic.name, {}),
+            **found.known_znodes.set_apart.get(topic.name, {}),
+            **stand.get(topic.id, {}),
+        }
+        gone = {n: Assignment(p.replicas, p.adding, p.removing) for n, p in topic.partitions.items() if n not in there}
+        if gone:
+            znode = TopicZnode(topic.name, topic.id, dict(sorted({**there, **gone}.items())))
+            lost.append([Set(path=paths.topic(topic.name), data=topic_json(znode))])
+    return lost
+
+
+def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[list[Op]]:
+    """For each partition whose topic stands and whose state does not, though this node knows it: what writes the state
+    again.
+
+    Taken for new ones, they would be led by the first live replica, whatever it has, and their logs would be cut to
+    its. The leader epoch is one more than the known one. The version of a znode is the partition epoch, below which
+    brokers heed nothing: it is set until it is above the known one.
+    """
+    ids = {record.name: bytes(record.topic_id) for record in found.records if isinstance(record, TopicRecord)}
+    lost = []
+    for name, waiting in sorted(found.known_znodes.unborn.items()):
+        topic = image.topic(name)
+        if topic is None or topic.id != ids.get(name):
+            continue
+        for number, assignment in sorted(waiting.items()):
+            known = topic.partitions.get(number)
+            isr = () if known is None else tuple(id for id in known.isr if id in assignment.replicas)
+            if known is None or not isr:
+                continue
+            epochs = tuple(image.brokers[id].epoch if id in image.brokers else 0 for id in isr)
+            leader = known.leader if known.leader in isr else NO_LEADER
+            state = StateZnode(leader, known.leader_epoch + 1, isr, controller_epoch, known.recovery, epochs)
+            place = paths.state(name, number)
+            folders = (paths.partitions(name), paths.partition(name, number))
+            ops: list[Op] = [Create(path=path) for path in folders if path not in found.known_znodes]
+            found.known_znodes.add(folders)
+            data = state_json(state)
+            lost.append([*ops, Create(path=place, data=data)])
+            versions = range(known.partition_epoch + UNHEARD)
+            lost += ([Set(path=place, data=data, version=version)] for version in versions)
+    return lost
+
+
+async def assigned_undecided(node: ZooKeeperNode, zk: ZooKeeper) -> dict[TopicPartition, bytes]:
+    """Partitions whose logs are here, that the image does not know, and that ZooKeeper knows or may know all the same,
+    with their topics' ids: the topic's znode cannot be read or names them, or their states stand. No log is a stray
+    for what another hand has removed or damaged. ZooKeeperError as the port says."""
+    image, logs, me = node.metadata.image, node.replicas.logs.logs, node.config.node_id
+    unknown: dict[str, list[TopicPartition]] = {}
+    for partition in logs:
+        known = image.topic(partition.topic)
+        if known is None or partition.partition not in known.partitions:
+            unknown.setdefault(partition.topic, []).append(partition)
+    found: dict[TopicPartition, bytes] = {}
+    unassigned: dict[TopicPartition, bytes] = {}
+    znodes = await get_each(zk, [paths.topic(name) for name in unknown])
+    for (name, partitions), znode in zip(unknown.items(), znodes, strict=True):
+        topic = None if znode is None or isinstance(znode, NoAuth) else _parsed(name, znode[0])
+        for partition in partitions if znode is not None else ():
+            assigned = None if topic is None else topic.partitions.get(partition.partition)
+            id = (None if topic is None else topic.id) or logs[partition].topic_id
+            if id is None or logs[partition].topic_id not in (None, id):
+                continue
+            if topic is None or (assigned is not None and me in assigned.replicas):
+                found[partition] = id
+            elif assigned is None:
+                unassigned[partition] = id
+    states = await get_each(zk, [paths.state(*partition) for partition in unassigned])
+    found.update(
+        (partition, id) for (partition, id), state in zip(unassigned.items(), states, strict=True) if state is not None
+    )
+    return found
+
+
+def _parsed(name: str, data: bytes | None) -> TopicZnode | None:
+    """A topic's znode, None when it cannot be read."""
+    try:
+        return parse_topic(name, data)
+    except BadZnode:
+        return None

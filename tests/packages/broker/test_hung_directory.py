@@ -1,0 +1,252 @@
+"""A data disk that hangs holds up its own directory: the other's logs are flushed and cleaned, and the quorum commits.
+
+The disk here holds whatever a worker asks of one directory. What the loop itself asks of it is noted, and must be no
+change but a new file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.broker import data
+from moldau.broker.lifecycle import Stage
+from moldau.client.connection import Connection, connect
+from moldau.model import Code
+from moldau.storage.checkpoints import parse_offsets
+from moldau.storage.names import LOG_STARTS, RECOVERY_POINTS
+from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest
+from tests.packages.broker.data_cluster import TOPIC, batch, run, until
+from tests.packages.broker.held_disk import HeldDisk
+from tests.packages.broker.whole_node import whole_node
+
+CALLS = ("sync", "sync_dir", "make_dirs", "rename", "remove", "remove_tree", "write_atomic", "open")
+SOON = {
+    "log_flush_interval_ms": 1, "log_retention_check_interval_ms": 10, "log_segment_delete_delay_ms": 0,
+    "replica_high_watermark_checkpoint_interval_ms": 10,
+}  # fmt: skip
+
+
+class Scene:
+    """A node whose topic has a partition in each of two directories."""
+
+    def __init__(self, one: Any, line: Connection, disk: HeldDisk) -> None:
+        self.node, self.line, self.disk = one.node, line, disk
+        logs = {Path(log.dir.path).name: log for log in self.node.data.log_dirs.logs.values()}
+        self.hung, self.other = logs["two"], logs["one"]
+
+    async def produce(self, log: Any, count: int) -> None:
+        for _ in range(count):
+            part = ProduceRequest.PartitionProduceData(index=log.partition.partition, records=batch())
+            topics = [ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[part])]
+            answer = await self.line.ask(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), version=9)
+            assert answer.responses[0].partition_responses[0].error_code == Code.NONE
+
+    async def delete_records(self, log: Any) -> None:
+        """Of all that was written so far."""
+        part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=log.partition.partition, offset=-1)
+        topics = [DeleteRecordsRequest.DeleteRecordsTopic(name=TOPIC, partitions=[part])]
+        answer = await self.line.ask(DeleteRecordsRequest(topics=topics, timeout_ms=60_000))
+        assert answer.topics[0].partitions[0].error_code == Code.NONE
+
+    async def delete(self, topic: str) -> None:
+        answer = await self.line.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=60_000), version=5)
+        assert answer.responses[0].error_code == Code.NONE
+
+    async def append(self, topic: str, partition: int) -> Code:
+        """What a produce request of one batch is answered."""
+        part = ProduceRequest.PartitionProduceData(index=partition, records=batch())
+        topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[part])]
+        answer = await self.line.ask(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), version=9)
+        return Code(answer.responses[0].partition_responses[0].error_code)
+
+    async def create(self, topic: str, partitions: int) -> None:
+        await create(self.line, topic, partitions)
+
+
+async def create(line: Connection, topic: str, partitions: int) -> None:
+    made = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+    answer = await line.ask(CreateTopicsRequest(topics=[made]))
+    assert answer.topics[0].error_code == Code.NONE
+
+
+@asynccontextmanager
+async def scene(folder: Path) -> AsyncIterator[Scene]:
+    disk = HeldDisk(*CALLS)
+    dirs = {"log_dirs": f"{folder}/one,{folder}/two", "metadata_log_dir": f"{folder}/quorum"}
+    async with whole_node(folder, disk=disk, **dirs, **SOON) as one:
+        line = await connect(one.node.world, "127.0.0.1", one.node.bound["PLAINTEXT"].port)
+        await create(line, TOPIC, 2)
+        await until(lambda: one.node.data is not None and len(one.node.data.log_dirs.logs) == 2, "two logs")
+        logs = one.node.data.log_dirs.logs.values()
+        await until(lambda: not any(log.awaits_folder for log in logs), "with their folders")
+        try:
+            yield Scene(one, line, disk)
+        finally:
+            disk.release()
+
+
+def recorded(log: Any, name: str) -> int:
+    return parse_offsets(Path(log.dir.path, name).read_bytes(), "").get(log.partition, 0)
+
+
+def of_the_loop(disk: HeldDisk) -> list[str]:
+    """What the loop asked of the directory that hangs, but for files that are made or read: a new segment's, and one
+    that is open no more."""
+    return [call for call in disk.on_loop if not call.startswith("open ")]
+
+
+def names(folder: Path, pattern: str) -> list[str]:
+    return [path.name for path in folder.glob(pattern)]
+
+
+def test_a_directory_that_hangs_leaves_flushes_checkpoints_and_removals_of_another_alone(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            for log in (its.hung, its.other):
+                await its.produce(log, 3)
+                await until(lambda log=log: log.recovery_point == 3, "it is flushed")
+            its.disk.hold("/two/")
+            await its.produce(its.hung, 3)
+            its.hung.roll()
+            await until(lambda: its.disk.held, "a call that hangs")
+            for turn in (1, 2):
+                await its.produce(its.other, 3)
+                end = its.other.log_end_offset
+                await until(lambda end=end: its.other.recovery_point == end, "the other log is flushed")
+                await until(lambda end=end: recorded(its.other, RECOVERY_POINTS) == end, "and its checkpoint written")
+                its.other.roll()
+                await its.delete_records(its.other)
+                await until(lambda: len(its.other.segments) == 1, "its segments are removed")
+                await until(lambda: len(names(tmp_path, f"one/{TOPIC}-*/*.log")) == 1, "their files are renamed")
+                await until(lambda: not names(tmp_path, "one/*/*.deleted"), "and removed")
+                assert recorded(its.other, LOG_STARTS) == end
+                await its.create(f"later-{turn}", 1)
+            await its.produce(its.hung, 1)
+            assert its.hung.recovery_point == 3
+            assert of_the_loop(its.disk) == []
+            its.disk.release()
+            await until(lambda: its.hung.recovery_point == 7, "it is flushed when its disk is back")
+            assert its.node.data.log_dirs.offline == []
+
+    run(work)
+
+
+def test_segments_are_removed_off_the_loop_and_a_log_that_starts_over_comes_after_them(tmp_path: Path) -> None:
+    """The file of a segment that it begins again under the same name must not be renamed with the old one's."""
+
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            log = its.hung
+            for _ in range(2):
+                await its.produce(log, 2)
+                log.roll()
+            await until(lambda: log.recovery_point == 4, "it is flushed")
+            await its.delete_records(log)
+            await until(lambda: recorded(log, LOG_STARTS) == 4, "its start is on the disk")
+            if log.taken or len(log.segments) > 1:
+                its.disk.hold("/two/")
+            await until(lambda: len(log.segments) == 1, "its segments are taken away")
+            log.truncate_fully_at(2)
+            its.disk.release()
+            await until(lambda: not log.awaits_cut, "its files are those of the log that starts over")
+            await until(lambda: not log.taken and not log.dir.taken, "nothing is to be renamed")
+            assert names(tmp_path, f"two/{TOPIC}-*/*.log") == [f"{2:020}.log"]
+            assert of_the_loop(its.disk) == []
+
+    run(work)
+
+
+def test_topics_come_and_go_while_a_directory_hangs_and_its_partitions_alone_are_not_ready(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            logs = its.node.data.log_dirs
+            its.disk.hold("/two/")
+            for turn in (1, 2):
+                await its.create("later", 2)
+                await until(lambda turn=turn: len(logs.logs) == 4, "they are told")
+                there = {Path(log.dir.path).name: log for log in logs.logs.values() if log.partition.topic == "later"}
+                await until(lambda there=there: not there["one"].awaits_folder, "the folder in the other directory")
+                assert await its.append("later", there["one"].partition.partition) is Code.NONE
+                assert await its.append("later", there["two"].partition.partition) is Code.NOT_LEADER_OR_FOLLOWER
+                if turn == 1:
+                    await its.delete("later")
+                    await until(lambda: len(logs.logs) == 2, "they are gone")
+            assert of_the_loop(its.disk) == []
+            new = there["two"]
+            its.disk.release()
+            await until(lambda: not new.awaits_folder, "the folder is made when the disk is back")
+            assert await its.append("later", new.partition.partition) is Code.NONE
+            await until(lambda: names(tmp_path, "two/later-?") == [str(new.partition)], "one folder of the name")
+            assert logs.offline == []
+
+    run(work)
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory hangs when it was silent for a second beside one that answers."""
+    monkeypatch.setattr(data, "PROBE_MS", 20)
+    monkeypatch.setattr(data, "LOOK_MS", 100)
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_directory_that_hangs_goes_offline_and_the_broker_lives_on_without_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            node, part = its.node, its.hung.partition.partition
+            epoch = node.lifecycle.epoch
+            its.disk.hold("/two/")
+            assert await its.append(TOPIC, part) is Code.NONE
+            await until(lambda: its.hung.dir.offline, "it is found to hang")
+            assert node.data.log_dirs.offline == [its.hung.dir]
+            await until(lambda: leader(node, part) == -1, "the controller takes its partitions' leaders away")
+            assert await its.append(TOPIC, part) in (Code.KAFKA_STORAGE_ERROR, Code.NOT_LEADER_OR_FOLLOWER)
+            await its.produce(its.other, 3)
+            await until(lambda: its.other.recovery_point == 3, "the other log is flushed")
+            await its.create("later", 2)
+            await until(lambda: len(node.data.log_dirs.logs) == 4, "and made in the other directory")
+            assert {log.dir.path for log in node.data.log_dirs.logs.values() if log.partition.topic == "later"} == {
+                its.other.dir.path
+            }
+            assert node.healthy()
+            assert node.lifecycle.stage is Stage.RUNNING
+            assert of_the_loop(its.disk) == []
+            its.disk.release()
+            await its.produce(its.other, 1)
+            await until(lambda: its.other.recovery_point == 4, "flushes go on")
+            assert its.hung.dir.offline, "until a restart, as any directory that failed"
+            assert node.lifecycle.epoch == epoch, "it was never registered anew"
+
+    run(work)
+
+
+def leader(node: Any, partition: int) -> int:
+    known = node.metadata.image.topic(TOPIC).partitions[partition]
+    return int(known.leader)
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_node_whose_only_directory_hangs_is_silent_until_it_answers(tmp_path: Path) -> None:
+    async def work() -> None:
+        disk = HeldDisk(*CALLS)
+        dirs = {"log_dirs": f"{tmp_path}/one", "metadata_log_dir": f"{tmp_path}/quorum"}
+        async with whole_node(tmp_path, disk=disk, **dirs, **SOON) as one:
+            await until(lambda: one.node.lifecycle is not None and one.node.lifecycle.stage is Stage.RUNNING, "it runs")
+            assert one.node.healthy()
+            disk.hold("/one/")
+            await until(lambda: not one.node.healthy(), "it is silent")
+            assert one.node.data.log_dirs.offline == []
+            disk.release()
+            await until(one.node.healthy, "and well when its disk is back")
+            assert one.node.data.log_dirs.offline == []
+            assert one.ended == []
+
+    run(work)

@@ -1,0 +1,125 @@
+"""TD-2: what brokers answer to StopReplica is looked at, and a replica that is not deleted is tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.broker.zookeeper import batch
+from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.undeleted import Undeleted
+from moldau.controller.asks import AlterPartitionReassignments, BrokerRefused, Move
+from moldau.controller.replica_states import ReplicaStates
+from moldau.model import Code
+from moldau.simulator.machines.controller_desk import Desk
+from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.test_zookeeper_batch import SENDER, Sent
+from tests.packages.broker.test_zookeeper_deletions import MARK, delete
+from tests.packages.broker.test_zookeeper_plane import topic
+from tests.packages.broker.zookeeper_nodes import Nodes
+
+
+def deleted_topic() -> tuple[Sent, Undeleted, StopReplicaRequest]:
+    """A topic was deleted, and broker 1 was told so."""
+    from moldau.controller.asks import DeleteTopics
+
+    desk, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
+    desk.create("t", (0, 1), (1, 2))
+    desk.ask(DeleteTopics(topics=("t",)))
+    undeleted.asked(desk.image, desk.delta, SENDER)
+    assert len(undeleted) == 4
+    return desk, undeleted, desk.told[1][-1]
+
+
+def answer(*codes: Code) -> StopReplicaResponse:
+    errors = [
+        StopReplicaResponse.StopReplicaPartitionError(topic_name="t", partition_index=number, error_code=code)
+        for number, code in enumerate(codes)
+    ]
+    return StopReplicaResponse(partition_errors=errors)
+
+
+def told_again(desk: Desk, undeleted: Undeleted) -> list[tuple[int, int, bool]]:
+    """(partition, leader epoch, delete) of what broker 1 is told when it registers anew."""
+    messages: list[Any] = undeleted.again(desk.image, desk.broker(1), SENDER)[0]
+    states = [state for m in messages for one in m.topic_states for state in one.partition_states]
+    return [(s.partition_index, s.leader_epoch, s.delete_partition) for s in states]
+
+
+def test_what_a_broker_deleted_is_deleted_and_what_it_could_not_is_named_and_told_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk, undeleted, message = deleted_topic()
+    undeleted.heard(desk.image, 1, message, answer(Code.NONE, Code.KAFKA_STORAGE_ERROR))
+    assert undeleted.refused == {(1, ("t", 1)): Code.KAFKA_STORAGE_ERROR}
+    assert "broker 1 cannot delete its replica of t-1" in caplog.text
+    assert told_again(desk, undeleted) == [(1, batch.DURING_DELETE, True)]
+    undeleted.heard(desk.image, 1, message, answer(Code.NONE, Code.NONE))
+    assert not undeleted.refused
+    assert told_again(desk, undeleted) == []
+
+
+def test_who_died_before_it_answered_is_told_again() -> None:
+    desk, undeleted, _ = deleted_topic()
+    assert told_again(desk, undeleted) == [(0, batch.DURING_DELETE, True), (1, batch.DURING_DELETE, True)]
+
+
+def test_who_is_dead_when_its_replica_moves_away_is_told_to_delete_it_when_it_is_back() -> None:
+    desk, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
+    desk.create("t", (0, 1))
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(0, 2)),)))
+    desk.set_isr("t", 0, 0, 2)
+    undeleted.asked(desk.image, desk.delta, SENDER)
+    desk.register(1, 1)
+    desk.beat(1)
+    assert told_again(desk, undeleted) == [(0, desk.partition("t", 0).leader_epoch, True)]
+
+
+def test_a_replica_of_a_topic_that_was_made_again_under_its_name_is_not_deleted() -> None:
+    desk, undeleted, _ = deleted_topic()
+    desk.create("t", (1, 2))
+    assert told_again(desk, undeleted) == []
+
+
+def test_a_broker_that_could_not_delete_a_replica_is_told_again_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[int] = []
+    failing: set[int] = set()
+    real = Receiving.stop_replica
+
+    async def stop_replica(receiving: Receiving, request: StopReplicaRequest, id: int = 0) -> Any:
+        me = receiving._node.config.node_id
+        if any(state.delete_partition for one in request.topic_states for state in one.partition_states):
+            heard.append(me)
+            if me in failing:
+                return Code.NONE, [("t", 0, Code.KAFKA_STORAGE_ERROR)]
+        return await real(receiving, request, id)
+
+    monkeypatch.setattr(Receiving, "stop_replica", stop_replica)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+            failing.add(id)
+            assert (await delete(nodes, timeout_ms=200)).code is Code.REQUEST_TIMED_OUT
+            undeleted = nodes.controller.plane.channels.undeleted
+            await until(lambda: bool(undeleted.refused), "it has answered")
+            assert undeleted.refused == {(id, ("t", 0)): Code.KAFKA_STORAGE_ERROR}
+            assert MARK in nodes.server.znodes
+            assert "t" in nodes.controller.metadata.image.names
+            failing.clear()
+            heard.clear()
+            await nodes.nodes.pop(id).stop()
+            await nodes.boot(id)
+            await until(lambda: MARK not in nodes.server.znodes, "it is told again, and has deleted it")
+            assert heard == [id]
+            assert not undeleted.refused
+            assert "t" not in nodes.controller.metadata.image.names
+
+    run(scenario)
