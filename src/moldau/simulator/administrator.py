@@ -20,6 +20,7 @@ from moldau.client.admin import (
     reassign,
     remove_voter,
 )
+from moldau.client.client import CONTROLLER
 from moldau.client.view import Outcome
 from moldau.controller.facts import ELR_FEATURE
 from moldau.model import Code, TopicPartition
@@ -27,16 +28,20 @@ from moldau.simulator.cluster import CONTROLLER_PORT, SimCluster
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.feature_upgrades import SAFE_DOWNGRADE, set_levels
 from moldau.simulator.load import EXPECTED_ERRORS, Actor
+from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 
 
 class Administrator(Actor):
-    """``made`` and ``gone`` are topics whose creation or deletion was answered; ``doubtful`` those that were not."""
+    """``made`` (with their ids) and ``gone`` are topics whose creation or deletion was answered; ``doubtful`` are those
+    that were not. ``free``: of the gone those whose names may be taken again, for no try to delete them names another.
+    """
 
     def __init__(self, cluster: SimCluster, observer: ClusterObserver) -> None:
         super().__init__(cluster, "admin")
         self.observer = observer
-        self.made: dict[str, None] = {}
+        self.made: dict[str, bytes] = {}
         self.gone: dict[str, None] = {}
+        self.free: dict[str, None] = {}
         self.doubtful: set[str] = set()
         self._number = 0
 
@@ -53,36 +58,50 @@ class Administrator(Actor):
                 await self.rng.choice(actions)()
 
     async def _make(self) -> None:
-        self._number += 1
-        name = f"t{self._number}"
-        self.cluster.record_event(f"admin creates {name}")
+        again = bool(self.free) and self.rng.random() < 0.5
+        if again:
+            name = self.rng.choice(list(self.free))
+            del self.free[name], self.gone[name]
+        else:
+            self._number += 1
+            name = f"t{self._number}"
+        self.cluster.record_event(f"admin creates {name}{' again' if again else ''}")
         brokers = len(self.cluster.plan.brokers)
         new = NewTopic(
             name=name, partitions=self.rng.randint(1, 2), replication_factor=self.rng.randint(2, min(3, brokers))
         )
         self.doubtful.add(name)
         try:
-            code = (await create_topics(self.client, [new]))[name].code
+            answer = (await create_topics(self.client, [new]))[name]
         except EXPECTED_ERRORS:
             return
-        if code is Code.NONE:
-            self.made[name] = None
+        if answer.code is Code.NONE:
+            self.made[name] = answer.topic_id
             self.doubtful.discard(name)
 
     async def _delete(self) -> None:
         if not self.made:
             return
         name = self.rng.choice(list(self.made))
-        self.cluster.record_event(f"admin deletes {name}")
-        del self.made[name]
+        id = self.made.pop(name)
+        by_id = self.rng.random() < 0.7
+        self.cluster.record_event(f"admin deletes {name}{' by its id' if by_id else ''}")
         self.doubtful.add(name)
         try:
-            code = (await delete_topics(self.client, [name]))[name].code
+            code = await self._delete_id(id) if by_id else (await delete_topics(self.client, [name]))[name].code
         except EXPECTED_ERRORS:
             return
-        if code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):  # an earlier try may have been the one that did it
+        # An earlier try may have been the one that did it.
+        if code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID):
             self.gone[name] = None
             self.doubtful.discard(name)
+            if by_id:  # a try under the name may be carried out when nobody waits for it any more
+                self.free[name] = None
+
+    async def _delete_id(self, id: bytes) -> Code:
+        request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=id)])
+        response = await self.client.ask(request, CONTROLLER, codes=lambda r: [t.error_code for t in r.responses])
+        return Code(response.responses[0].error_code)
 
     async def _move(self) -> None:
         """Other replicas for a partition, or the same in another order; now and then a move is called off."""

@@ -92,6 +92,10 @@ class ClusterObserver:
             for number, partition in topic.partitions.items():
                 yield f"{topic.name}-{number}", (id, number), partition
 
+    def marked(self) -> frozenset[str]:
+        """Topics that are to be deleted and still there, by name."""
+        return frozenset()
+
     def unfenced(self, ids: list[int]) -> bool:
         """Whether all these live, serve, and are seen unfenced by each other."""
         for id in ids:
@@ -109,9 +113,13 @@ class ClusterObserver:
         ``written``. A follower is told a watermark with the next records, or when its fetch has waited its time: under
         a steady trickle all replicas need never be at the same.
         """
-        replicas = self.replicas()
+        replicas, marked = self.replicas(), self.marked()
         for name, key, partition in self.partitions():
             wanted = set(partition.replicas) & set(ids)
+            if (topic := name.rpartition("-")[0]) in marked:
+                if {id for one in self.image.topics[key[0]].partitions.values() for id in one.replicas} <= set(ids):
+                    return f"{topic} is still being deleted"
+                continue  # those that live may be gone already, and the topic stays until its last broker is back
             if partition.leader not in wanted:
                 return f"{name} is led by {partition.leader}"
             if set(partition.isr) != wanted:

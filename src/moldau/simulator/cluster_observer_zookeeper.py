@@ -58,6 +58,10 @@ class ZooKeeperObserver(ClusterObserver):
         active = [node for node, plane in planes if plane is not None and plane.claimed_epoch is not None]
         return active[0] if len(active) == 1 else None
 
+    def marked(self) -> frozenset[str]:
+        folder = f"{CHROOT}{paths.DELETE_TOPICS}/"
+        return frozenset(path.removeprefix(folder) for path in self.ensemble.tree.znodes if path.startswith(folder))
+
     def _changed(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         for change in changes:
             if change.path == CHROOT + paths.CONTROLLER:

@@ -15,6 +15,7 @@ from moldau.ports import World
 from moldau.ports.zookeeper import Ensemble
 from moldau.simulator.cluster import PORT, SimCluster, SimulatedHost
 from moldau.simulator.disk import SimDisk
+from moldau.simulator.kafka_rules import KafkaRules
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import Plan
 from moldau.simulator.ports import SimClock
@@ -47,6 +48,9 @@ class ZooKeeperCluster(SimCluster):
     def start(self, id: int) -> None:
         self._killed_for_good.discard(id)
         super().start(id)
+        node = self.hosts[id].node
+        if id in self.plan.kafka and node is not None and node.zookeeper is not None:
+            node.zookeeper.rules = KafkaRules()  # nothing of the node has run yet
 
     def _format(self) -> None:
         """Nodes claim their folders themselves."""

@@ -18,7 +18,9 @@ from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.coverage_points import CoveragePoints
 from moldau.simulator.zookeeper_servers import ZnodeChange
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.zookeeper import paths
+from moldau.zookeeper.znodes import parse_controller
 
 T = TypeVar("T")
 
@@ -28,6 +30,7 @@ REFUSALS = {
 }
 """What a broker answers a controller -> the coverage point."""
 
+SAME_EPOCH = "zookeeper: roles under a leader epoch that is known, or older, were passed over"
 NOTES = {
     f"{CHROOT}{paths.DELETE_TOPICS}/": "zookeeper: a tool was heeded",
     f"{CHROOT}{paths.LOG_DIR_EVENTS}/": "zookeeper: a failed directory was told",
@@ -45,6 +48,8 @@ ZOOKEEPER_COVERAGE_POINTS = frozenset(
         "an ISR grew again",
         "groups were loaded",
         "nobody could lead",
+        "zookeeper: a broker of Kafka's rules is controller",
+        SAME_EPOCH,
         "zookeeper: a broker registered again",
         "zookeeper: a request to an earlier life was refused",
         "zookeeper: a session of a living process ended",
@@ -62,6 +67,7 @@ class ZooKeeperCoveragePoints(CoveragePoints):
     def __init__(self, observer: ZooKeeperObserver) -> None:
         super().__init__(observer)
         self._ensemble = observer.ensemble
+        self._kafka = observer.cluster.plan.kafka
         self._registered: set[tuple[str, Any]] = set()
         self._doors: set[Node] = set()
         observer.births.append(self._on_start)
@@ -84,16 +90,22 @@ class ZooKeeperCoveragePoints(CoveragePoints):
         except BadVersion as error:
             if error.path == CHROOT + paths.CONTROLLER_EPOCH:
                 self.hit.add("zookeeper: a deposed controller's write was refused")
-            elif error.path.endswith("/state"):
+            elif paths.of_state(error.path.removeprefix(CHROOT)) is not None:
                 self.hit.add("zookeeper: a state had changed meanwhile")
             raise
 
     def _committed(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
         for change in changes:
+            self._elected(change)
             if change.data is None:
                 self.hit |= {point for path, point in NOTES.items() if change.path.startswith(path)}
             if change.owner and change.path.startswith(CHROOT + paths.BROKER_IDS):
                 self._presence(session, change)
+
+    def _elected(self, change: ZnodeChange) -> None:
+        taken = change.path == CHROOT + paths.CONTROLLER and change.data is not None
+        if taken and parse_controller(change.data or b"").broker_id in self._kafka:
+            self.hit.add("zookeeper: a broker of Kafka's rules is controller")
 
     def _presence(self, session: int, change: ZnodeChange) -> None:
         owner = self._ensemble.opened[change.owner].owner
@@ -124,6 +136,9 @@ class ZooKeeperCoveragePoints(CoveragePoints):
             code = answer[0] if isinstance(answer, tuple) else answer
             if isinstance(code, Code) and code in REFUSALS:
                 self.hit.add(REFUSALS[code])
+            roles = answer[1] if isinstance(answer, tuple) and isinstance(request, LeaderAndIsrRequest) else ()
+            if any(role[-1] is Code.STALE_CONTROLLER_EPOCH for role in roles):
+                self.hit.add(SAME_EPOCH)
             return answer
 
         return answered

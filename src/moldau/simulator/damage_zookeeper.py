@@ -133,17 +133,23 @@ class ZnodeDamage:
     def _topic(self) -> tuple[str, Sequence[Op]]:
         name = self.rng.choice((self._name(), "what cannot be a name", "n" * 250, "\u540d"))
         assigned = {str(n): [self._number() for _ in range(3)] for n in range(self.rng.randint(0, 2))}
-        data = self._data(version=2, partitions=assigned, adding_replicas={}, removing_replicas={}, topic_id="x")
+        moving = {number: [self._number()] for number in assigned if self.rng.random() < 0.5}
+        data = self._data(version=2, partitions=assigned, adding_replicas=moving, removing_replicas={}, topic_id="x")
         return f"writes topic {name[:20]}", [self._put(paths.topic(name), data)]
 
     def _state(self) -> tuple[str, Sequence[Op]]:
         """A topic whose state was damaged before any controller saw it: no replica leads it."""
-        name, broker = self._name(), self.rng.choice(list(self.cluster.plan.brokers))
-        topic = json.dumps({"version": 1, "partitions": {"0": [broker]}}).encode()
+        name, brokers = self._name(), list(self.cluster.plan.brokers)
+        topic = json.dumps({"version": 1, "partitions": {"0": [brokers[0]]}}).encode()
         data = self._data(
             version=self._number(), leader=self._number(), leader_epoch=self._number(), controller_epoch=1,
             isr=[self._number()],
         )  # fmt: skip
+        if self.rng.random() < 0.5:  # each number could stand there, and only all of them together could not
+            isr = self.rng.choice(([], [99], [brokers[1]], [brokers[0]], brokers[:2]))
+            values = {"leader": self.rng.choice((-1, 99, *brokers[:2])), "isr": isr, "leader_epoch": 1}
+            values |= {"leader_recovery_state": self.rng.randint(0, 1), "controller_epoch": 1, "version": 1}
+            data = json.dumps(values).encode()
         above = paths.topic(name)
         self._written[above] = None
         empty = [Create(path=path, data=b"") for path in (f"{above}/partitions", f"{above}/partitions/0")]

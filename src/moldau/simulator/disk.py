@@ -109,6 +109,9 @@ class SimFile:
         self._disk.check("write", self._path)
         self._inode.change(size, None)
 
+    def keep_lent(self, size: int) -> None:
+        """Nothing is lent."""
+
     def sync(self) -> None:
         self._disk.check("sync", self._path)
         self._inode.sync()

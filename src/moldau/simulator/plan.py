@@ -56,7 +56,8 @@ class Plan:
     ``elr``: whether the cluster keeps eligible leader replicas (KIP-966); ``levels``: of other features, where all
     begins lower than it might. ``first_voters``: controllers that the quorum begins with, where voters may change
     (KIP-853); empty where they are static, and ``joins`` where they add themselves. ``group_log``: configs of
-    __consumer_offsets, where it is compacted all the time. ``buggify``: whether production code takes buggify points
+    __consumer_offsets, where it is compacted all the time. ``kafka``: brokers that go by Apache Kafka's rules
+    (kafka_rules.py). ``buggify``: whether production code takes buggify points
     now and then (buggify.py). ``step``: how much one step of a node's loop holds; None: little, by the seed.
     """
 
@@ -83,6 +84,7 @@ class Plan:
     first_voters: tuple[int, ...] = ()
     joins: bool = False
     group_log: Mapping[str, str] = field(default_factory=dict)
+    kafka: tuple[int, ...] = ()
     buggify: bool = True
     step: int | None = None
 
@@ -101,7 +103,7 @@ class Plan:
 
     def text(self) -> str:
         """What was drawn, in a few lines."""
-        shape = ", ".join(f"n{id} {roles}" for id, roles in self.hosts.items())
+        shape = ", ".join(f"n{id} {roles}{' (Kafka)' if id in self.kafka else ''}" for id, roles in self.hosts.items())
         topics = "; ".join(
             f"{one.name}: {one.partitions} partitions on {one.replication_factor}, acks={'all' if one.acks < 0 else 1}"
             f"{', idempotent' if one.idempotent else ''}{', unclean elections allowed' if one.unclean else ''}"

@@ -1,7 +1,8 @@
 """The plan of a seed in ZooKeeper mode: the plan of KRaft mode, with an ensemble and its faults.
 
 The same clients, topics, disks and nets as plan.py draws; sessions, and ZooKeeper's own faults, come on top. Every
-node is a broker and may be elected controller. Read next: cluster_zookeeper.py, faults_zookeeper.py.
+node is a broker and may be elected controller; in a share of the plans some brokers go by Apache Kafka's rules. Read
+next: cluster_zookeeper.py, faults_zookeeper.py, kafka_rules.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from moldau.simulator.plan import BROKER, Plan, draw
 from moldau.simulator.scenes import DRAWN, RARER_ON_ZOOKEEPER, ZOOKEEPER, ZOOKEEPER_SCENES
 
+MIXED_SHARE = 0.35
 _OF_THE_QUORUM = ("metadata.log.", "internal.metadata.log.", "broker.session.", "broker.heartbeat.")
 
 
@@ -33,6 +35,15 @@ def draw_zookeeper(seed: int, scene: str | None = None) -> Plan:
         settings=settings | {"offsets.topic.replication.factor": "3"},
         faults=(scene,) if scene else tuple(some) or (*DRAWN, *ZOOKEEPER_SCENES),
     )
+
+
+def with_kafka_brokers(plan: Plan, *, always: bool = False) -> Plan:
+    """The plan, with brokers of both kinds where its rng draws it, or ``always``."""
+    rng = random.Random(f"kafka plan {plan.seed}")
+    drawn = rng.random() < MIXED_SHARE
+    brokers = plan.brokers
+    kafka = rng.sample(brokers, rng.randint(1, len(brokers) - 1))
+    return replace(plan, kafka=tuple(sorted(kafka))) if drawn or always else plan
 
 
 def _drawn(seed: int, scene: str) -> float:

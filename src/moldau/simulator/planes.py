@@ -22,8 +22,8 @@ from moldau.simulator.plan import Plan
 from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_upkeep import with_upkeep
-from moldau.simulator.plan_zookeeper import draw_zookeeper
-from moldau.simulator.scenes import KEYED, LOST_SEGMENT, QUORUM, UPKEEP, ZOOKEEPER
+from moldau.simulator.plan_zookeeper import draw_zookeeper, with_kafka_brokers
+from moldau.simulator.scenes import KEYED, LOST_SEGMENT, MIXED, QUORUM, UPKEEP, ZOOKEEPER
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -41,7 +41,10 @@ class Parts(NamedTuple):
 
 def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -> Plan:
     """Return the plan of a seed. Without buggify points it is what it was before there were any: old finds stay."""
+    mixed, scene = scene == MIXED, None if scene == MIXED else scene
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
+    if plane == ZOOKEEPER and (buggify or mixed):
+        plan = with_kafka_brokers(plan, always=mixed)
     if plane == QUORUM and (buggify or scene in UPKEEP):
         plan = with_upkeep(plan)
     if scene == LOST_SEGMENT:

@@ -250,8 +250,11 @@ class SimulatedRun:
         # Members commit as they leave, and a slow link may delay a fetch for longer than replicas may lag.
         if not await self._heals(core, moving=False):
             return
-        await self.cluster.until(lambda: self.control.is_at_rest() and not self.injector.undone(), HEALED_LIMIT_S)
-        await self.cluster.until(lambda: not rest.nobody_waits(self.observer), HEALED_LIMIT_S)
+        # All of it at one moment: a leader's proposal that ZooKeeper was away for may come while another is waited for.
+        await self.cluster.until(
+            lambda: not rest.nobody_waits(self.observer) and not self.injector.undone() and self.control.is_at_rest(),
+            HEALED_LIMIT_S,
+        )
         self._look()
         for law in (*self.data.at_rest(), *self.control.at_rest(), *rest.folders(self.observer)):
             self.cluster.violated(law)

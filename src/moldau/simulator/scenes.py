@@ -26,4 +26,6 @@ ZOOKEEPER_SCENES = (
     "unseen", "damaged-znodes",
 )  # fmt: skip
 """Faults that only ZooKeeper mode has."""
+MIXED = "mixed"
+"""Some brokers go by Apache Kafka's rules; faults are drawn as in any run of ZooKeeper mode."""
 RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

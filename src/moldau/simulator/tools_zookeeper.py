@@ -7,11 +7,14 @@ kafka-preferred-replica-election.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from moldau.model import TopicPartition
 from moldau.model.value import replace
-from moldau.ports.zookeeper import Create, Set
+from moldau.ports.zookeeper import Create, Op, Set
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver
 from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
+from moldau.simulator.zookeeper_servers import ZnodeChange
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import config_change_json, config_json, preferred_election_json, reassignment_json
 from moldau.zookeeper.znodes import Assignment, TopicZnode, topic_json
@@ -21,7 +24,8 @@ RETENTIONS = ("60000", "86400000")
 
 class Tools:
     """``made``: topics that a tool made and none deleted; ``gone``: those asked to be deleted; ``settings``: topic ->
-    retention.ms asked for last.
+    retention.ms asked for last. A name that was deleted is taken again now and then, as soon as the topic's znodes are
+    gone: the request to delete it may still stand.
     """
 
     def __init__(self, cluster: ZooKeeperCluster, observer: ZooKeeperObserver) -> None:
@@ -30,6 +34,9 @@ class Tools:
         self.made: dict[str, None] = {}
         self.gone: dict[str, None] = {}
         self.settings: dict[str, str] = {}
+        self._deleted: dict[str, None] = {}
+        self._awaited: dict[str, str] = {}
+        cluster.ensemble.witnesses.append(self._saw)
         self._number = 0
 
     def use(self) -> bool:
@@ -48,17 +55,28 @@ class Tools:
         return True
 
     def _make(self) -> bool:
+        free = [name for name in self.gone if self._is_free(name)]
+        if free and self.rng.random() < 0.5:
+            return self._make_one(self.rng.choice(free))
         self._number += 1
-        name = f"k{self._number}"
+        return self._make_one(f"k{self._number}")
+
+    def _is_free(self, name: str) -> bool:
+        """Whether nothing stands under a name that a tool would find when it makes a topic."""
+        return not self._stands(paths.topic(name)) and not self._stands(paths.config(f"topics/{name}"))
+
+    def _make_one(self, name: str) -> bool:
         brokers = list(self.cluster.plan.brokers)
         assigned = {}
         for number in range(self.rng.randint(1, 2)):
             self.rng.shuffle(brokers)
             assigned[number] = Assignment(tuple(brokers[: self.rng.randint(2, 3)]))
+        again = " again" if name in self.gone else ""
+        self.gone.pop(name, None)
         self.made[name] = None
         topic = topic_json(TopicZnode(name, None, assigned))
         settings = Create(path=paths.config(f"topics/{name}"), data=config_json({}))
-        return self._write(f"creates topic {name}", settings, Create(path=paths.topic(name), data=topic))
+        return self._write(f"creates topic {name}{again}", settings, Create(path=paths.topic(name), data=topic))
 
     def _delete(self) -> bool:
         there = [name for name in self.made if self._stands(paths.topic(name))]
@@ -68,9 +86,22 @@ class Tools:
         if self._stands(paths.delete_topic(name)):
             return False
         del self.made[name]
-        self.gone[name] = None
+        self.gone[name] = self._deleted[name] = None
         self.settings.pop(name, None)
+        if self.rng.random() < 0.5:
+            self._awaited[CHROOT + paths.topic(name)] = name
         return self._write(f"deletes topic {name}", Create(path=paths.delete_topic(name)))
+
+    def _saw(self, session: int, ops: Sequence[Op], changes: Sequence[ZnodeChange]) -> None:
+        """A topic goes that is to be made again: within milliseconds, as by a script that waits for nothing else."""
+        for change in changes:
+            name = self._awaited.pop(change.path, None) if change.data is None else None
+            if name is not None:
+                self.cluster.loop.call_later(0.02 * self.rng.random(), self._make_again, name)
+
+    def _make_again(self, name: str) -> None:
+        if name in self.gone and self._is_free(name):
+            self._make_one(name)
 
     def _move(self) -> bool:
         found = [(topic, number) for topic in self.observer.image.topics.values() for number in topic.partitions]
@@ -115,5 +146,8 @@ class Tools:
         for name, value in self.settings.items():
             if image.config(2, name).get("retention.ms") != value:
                 broken.append(f"C13: retention.ms of {name} is {image.config(2, name)}, a tool set {value}")
-        requests = (paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, *map(paths.delete_topic, self.gone))
+        for name in self.made.keys() - self.settings.keys():
+            if image.config(2, name):
+                broken.append(f"C8: {name} has settings of the topic that had its name: {image.config(2, name)}")
+        requests = (paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, *map(paths.delete_topic, self._deleted))
         return broken + [f"Z7: {path} is still there: nobody heeded it" for path in requests if self._stands(path)]

@@ -188,12 +188,14 @@ class SimZooKeeper:
     async def _enter_root(self) -> None:
         root, self._root = self._root, "/"
         path = ""
-        for part in root.split("/")[1:]:
-            path += f"/{part}"
-            if part and await self.exists(path) is None:
-                with contextlib.suppress(NodeExists):
-                    await self.create(path)
-        self._root = root
+        try:
+            for part in root.split("/")[1:]:
+                path += f"/{part}"
+                if part and await self.exists(path) is None:
+                    with contextlib.suppress(NodeExists):
+                        await self.create(path)
+        finally:  # the connection may break meanwhile, and this session is opened again
+            self._root = root
 
     def _connect(self, server: EnsembleServer, session: ServerSession) -> None:
         wire = self.wire = _Wire(self, server, session)

@@ -26,6 +26,7 @@ from moldau.ports.zookeeper import (
     NoNode,
     NotEmpty,
     Op,
+    SessionExpired,
     Set,
     Stat,
     ZooKeeperError,
@@ -55,7 +56,7 @@ class Znode:
 
     @property
     def stat(self) -> Stat:
-        return Stat(self.born, self.mzxid, self.version, self.owner)
+        return Stat(self.born, self.mzxid, self.version, self.owner, self.pzxid)
 
 
 class ZnodeTree:
@@ -275,8 +276,11 @@ class SimEnsemble:
     def commit(self, session_id: int, ops: Sequence[Op]) -> list[Any]:
         """Make a transaction, all or nothing; the results, or the error of the first operation that fails.
 
-        A path per Create, a Stat per Set, None for others.
+        A path per Create, a Stat per Set, None for others. The leader makes none for a session that has ended, however
+        long before that the request came.
         """
+        if session_id and session_id not in self.sessions:
+            raise SessionExpired(ops[0].path)
         changes: list[ZnodeChange] = []
         trial = _Trial(self.tree)
         results: list[Any] = [self._one(op, session_id, trial, changes) for op in ops]

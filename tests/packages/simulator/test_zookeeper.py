@@ -113,6 +113,35 @@ def test_ephemerals_may_linger_after_the_session_is_over() -> None:
     scene.run(play())
 
 
+def test_a_write_under_way_when_its_session_ends_is_not_made() -> None:
+    """Servers made it, a millisecond after /controller had gone with the session: law Z6 said that a controller that
+    was none any more had written (seed 323 of expire-controller). Apache ZooKeeper's leader asks for the session first
+    (PrepRequestProcessor, checkSession)."""
+    refused = 0
+    for seed in range(20):
+        scene = Scene(seed)
+
+        async def play(scene: Scene = scene) -> bool:
+            zk = await scene.open()
+            await zk.sync()
+            ended: list[int] = []
+            scene.ensemble.witnesses.append(lambda session, ops, changes: ended.append(session) if ended else None)
+            write = asyncio.ensure_future(zk.create("/late", b"", ephemeral=True))
+            await asyncio.sleep(random.Random(scene.ensemble.rng.random()).random() * 0.002)
+            made = "/late" in scene.ensemble.tree.znodes
+            ended.append(-1)
+            scene.ensemble.expire(zk.session_id)
+            (answer,) = await asyncio.gather(write, return_exceptions=True)
+            assert made or isinstance(answer, ConnectionLoss)
+            await asyncio.sleep(1)
+            assert ended[1:] in ([], [0]), "only the servers write for a session that has ended"
+            assert "/late" not in scene.ensemble.tree.znodes, "nobody would ever remove it"
+            return not made
+
+        refused += scene.run(play())
+    assert refused, "no seed ends a session while a write of it is under way"
+
+
 def test_a_cut_link_suspends_and_a_long_one_ends_the_session() -> None:
     for cut_s, ends in ((0.1, [Link.SUSPENDED, Link.CONNECTED]), (20.0, [Link.SUSPENDED, Link.LOST])):
         scene = Scene()

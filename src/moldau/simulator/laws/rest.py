@@ -92,14 +92,20 @@ def unread(members: list[SimulatedMember], observer: ClusterObserver) -> str:
 
 def administration(admin: Administrator, observer: ClusterObserver) -> list[str]:
     """C13, C8: what was answered is so."""
-    names = set(observer.image.names)
-    lost = [f"C13: topic {name} was created, and is not there" for name in admin.made if name not in names]
+    names = observer.image.names
+    lost = [
+        f"C13: topic {name} was created, and is not there" for name, id in admin.made.items() if names.get(name) != id
+    ]
     return lost + [f"C8: topic {name} was deleted, and is there" for name in admin.gone if name in names]
 
 
 def folders(observer: ClusterObserver) -> list[str]:
-    """C9: a living broker has a folder for each replica that it is assigned, and no other (but those being deleted)."""
-    broken = []
+    """C9: a living broker has a folder for each replica that it is assigned, and no other (but those being deleted).
+
+    Where brokers go by Kafka's rules those of topics that are gone may be left (decision 48). Of a topic that is to be
+    deleted and waits for a broker, each may have its folder or not.
+    """
+    broken, marked = [], observer.marked()
     for id, node in observer.nodes():
         if not node.loaded:
             continue
@@ -109,6 +115,9 @@ def folders(observer: ClusterObserver) -> list[str]:
             for name in disk.list_dir(folder):
                 if disk.is_dir(f"{folder}/{name}") and _FOLDER.match(name) and not name.startswith("__cluster"):
                     found.add(name)
+        if observer.cluster.plan.kafka:
+            found = {name for name in found if name.rpartition("-")[0] in observer.image.names}
+        found, assigned = ({name for name in all if name.rpartition("-")[0] not in marked} for all in (found, assigned))
         if found != assigned:
             broken.append(
                 f"C9: n{id} has folders {sorted(found - assigned)} too many and {sorted(assigned - found)} too few"

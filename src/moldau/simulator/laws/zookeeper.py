@@ -1,8 +1,8 @@
-"""Laws of ZooKeeper mode, Z1 to Z7, C3 and C5: on transactions, on requests of controllers, at quiescence.
+"""Laws of ZooKeeper mode, Z1 to Z8, C3 and C5: on transactions, on requests of controllers, at quiescence.
 
 Z1, Z2, Z4, Z5 and half of Z6 are checked where no write can hide: in the servers, as a transaction is made. Z3 is
-checked where a broker handles a request, the rest of Z6 between turns, Z7 at quiescence. The controller's own laws (C1
-.. C12) are checked over each decision of the active controller, in its image.
+checked where a broker handles a request, the rest of Z6 between turns, Z7 and Z8 at quiescence. The controller's own
+laws (C1 .. C12) are checked over each decision of the active controller, in its image.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
 from moldau.broker.zookeeper.request_lines import Request
+from moldau.controller.facts import Settings
 from moldau.controller.laws import Watch
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
+from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of, survey_of
 from moldau.simulator.cluster_zookeeper import CHROOT
 from moldau.simulator.zookeeper_servers import ZnodeChange
@@ -40,6 +42,9 @@ DIRECTORIES = f"{CHROOT}{paths.LOG_DIR_EVENTS}/"
 FIRST = {CHROOT + path for path in paths.PERSISTENT}
 REST_LOOK_S = 0.5
 WHAT = ("brokers", "partitions", "settings")
+SETTINGS = Settings(classic=True)
+"""What of a controller's settings its laws go by in ZooKeeper mode."""
+Known = tuple[dict[Any, Any], ...]  # Any: names and values of brokers, partitions and settings, to be compared
 REQUESTS = ("leader_and_isr", "update_metadata", "stop_replica")
 
 
@@ -87,7 +92,7 @@ class ZooKeeperLaws:
     def _states(self, ops: Sequence[Op]) -> None:
         """Z4: the state of a partition is set under the version that was read. C5: under the newest epoch."""
         for op in ops:
-            if not op.path.endswith("/state") or not isinstance(op, Create | Set):
+            if paths.of_state(op.path.removeprefix(CHROOT)) is None or not isinstance(op, Create | Set):
                 continue
             if isinstance(op, Set) and op.version < 0:
                 self._violated(f"Z4: {op.path} is set whatever it was")
@@ -131,11 +136,38 @@ class ZooKeeperLaws:
         watched = self._watches.get(node)
         if watched is None or watched[0] is not image:
             self._watches[node] = (image, Watch(image))
+            self._loaded(id, image)
         elif plane_of(node).claimed_epoch is not None:
+            self._go_last(id, image, delta)
             try:
-                watched[1].after(image, delta)
+                watched[1].after(image, delta, settings=SETTINGS)
             except AssertionError as error:
                 self._violated(f"C1..C11: controller n{id}: {error}".partition("\n")[0])
+
+    def _go_last(self, id: int, image: Image, delta: Delta) -> None:
+        """C8: a topic that is marked for deletion goes when no other broker, dead or alive, has a replica of it."""
+        cluster, tree = self._observer.cluster, self._observer.ensemble.tree
+        for name in delta.deleted_topics(image).values():
+            if CHROOT + paths.delete_topic(name) not in tree.znodes:
+                continue
+            for broker, host in cluster.hosts.items():
+                disk = host.disk
+                found = [one for at in cluster.folders for one in disk.list_dir(at) if disk.is_dir(f"{at}/{one}")]
+                left = [one for one in found if one.rpartition("-")[0] == name and one.rpartition("-")[2].isdigit()]
+                if broker != id and left:
+                    self._violated(f"C8: n{id} has deleted topic {name}, and n{broker} has {left[0]}")
+
+    def _loaded(self, id: int, image: Image) -> None:
+        """C2 of what a new controller read: an ISR of nobody is only where one stands."""
+        for topic in image.topics.values():
+            for p in topic.partitions.values():
+                state = self._observer.ensemble.tree.znodes.get(CHROOT + paths.state(topic.name, p.id))
+                if p.isr or state is None or state.version != p.partition_epoch:
+                    continue
+                if stands := parse_state(topic.name, p.id, state.data).isr:
+                    self._violated(
+                        f"C2: n{id} loads {topic.name}-{p.id} with an ISR of nobody, and {stands} stands there"
+                    )
 
     def look(self) -> None:
         """Z6: a broker that serves is registered in the session that it has."""
@@ -201,15 +233,45 @@ class ZooKeeperLaws:
                 law(controller.metadata.image, survey_of(tree))
             except AssertionError as error:
                 broken.append(f"{'Z4' if law is LAWS[0] else 'Z7'}: {error}".partition("\n")[0])
-        truth = _essence(self._observer.image)
+        truth = self._unmarked(_essence(self._observer.image))
         for id, node in self._observer.nodes():
-            for what, ours, theirs in zip(WHAT, truth, _essence(node.metadata.image), strict=True):
+            for what, ours, theirs in zip(WHAT, truth, self._known(node), strict=True):
                 if ours != theirs:
                     broken.append(f"C3: n{id} has other {what} than the znodes: {_first(theirs, ours)}")
+        return broken + self._roles()
+
+    def _known(self, node: Node) -> Known:
+        """What a node knows. Where brokers go by Kafka's rules, nobody may have told it of a topic that is gone: the
+        controller that deleted it was deposed, and no list that follows is complete (decision 48)."""
+        brokers, partitions, settings = _essence(node.metadata.image)
+        if self._observer.cluster.plan.kafka:
+            names = self._observer.image.names
+            partitions = {key: known for key, known in partitions.items() if key[0] in names}
+        return self._unmarked((brokers, partitions, settings))
+
+    def _unmarked(self, known: Known) -> Known:
+        """The same without topics that are to be deleted: their own controller knows of them, and no other broker."""
+        brokers, partitions, settings = known
+        marked = self._observer.marked()
+        return brokers, {key: one for key, one in partitions.items() if key[0] not in marked}, settings
+
+    def _roles(self) -> list[str]:
+        """Z8: replicas go by the epochs that stand in the states, and leaders by the ISR and the replicas too."""
+        broken = []
+        replicas = self._observer.replicas()
+        for name, key, stands in self._observer.partitions():
+            for id, replica in replicas.get(key, {}).items():
+                one = replica.machine
+                if one.role in (Role.OFFLINE, Role.REMOVED):
+                    continue
+                knows = _role(one) if id == stands.leader else _role(one)[:2]
+                ought = _role(stands) if id == stands.leader else _role(stands)[:2]
+                if knows != ought:
+                    broken.append(f"Z8: n{id} goes by {knows} for {name}, and {ought} stands there")
         return broken
 
 
-def _essence(image: Image) -> tuple[dict[Any, Any], ...]:
+def _essence(image: Image) -> Known:
     """What every node must know."""
     brokers = {broker.id: (broker.epoch, broker.endpoints) for broker in image.live_brokers()}
     partitions = {
@@ -218,6 +280,11 @@ def _essence(image: Image) -> tuple[dict[Any, Any], ...]:
         for p in topic.partitions.values()
     }
     return brokers, partitions, {key: settings for key, settings in image.configs.items() if settings}
+
+
+def _role(one: Any) -> tuple[Any, ...]:  # Any: a partition of the image, or a replica's machine
+    """Leader, its epoch, the partition's epoch, ISR and replicas."""
+    return one.leader, one.leader_epoch, one.partition_epoch, sorted(one.isr), sorted(one.replicas)
 
 
 def _first(theirs: dict[Any, Any], ours: dict[Any, Any]) -> str:

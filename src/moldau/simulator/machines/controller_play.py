@@ -40,9 +40,14 @@ class Play:
 
     brokers = BROKERS
 
-    def __init__(self, *, elr: bool = True, brokers: int = BROKERS, record: RunRecord | None = None) -> None:
-        # Deletions wait in ZooKeeper mode, where there are no eligible leader replicas either.
-        self.desk = Desk(min(4, brokers), elr=elr, deletions_wait=not elr, record=record)
+    def __init__(
+        self, *, elr: bool = True, classic: bool = False, brokers: int = BROKERS, record: RunRecord | None = None
+    ) -> None:
+        """``classic``: in ZooKeeper mode, where there are no eligible leader replicas, nor levels of features."""
+        self.classic = classic
+        self.desk = Desk(
+            min(4, brokers), elr=elr and not classic, deletions_wait=classic, classic=classic, record=record
+        )
         self.brokers = brokers
         self.incarnations = dict.fromkeys(range(brokers), 0)
         n = min(4, brokers)
@@ -136,7 +141,9 @@ class Play:
         self.desk.ask(CreateTopics(topics=(topic,)))
 
     def delete(self, a: int, b: int, c: int) -> None:
-        self.desk.ask(DeleteTopics(topics=(self.topic(a),)))
+        topic = self.desk.image.topic(self.topic(a))
+        deleted = frozenset() if topic is None or b % 3 == 0 else frozenset({topic.id})
+        self.desk.ask(DeleteTopics(topics=(self.topic(a),), deleted=deleted))
 
     def grow(self, a: int, b: int, c: int) -> None:
         self.desk.ask(CreatePartitions(topics=(MorePartitions(name=self.topic(a), count=1 + b % 6),)))
@@ -182,7 +189,7 @@ class Play:
 
     def feature(self, a: int, b: int, c: int) -> None:
         level = self.desk.image.features.get("eligible.leader.replicas.version", 0)
-        if b % 3 == 0:
+        if b % 3 == 0 and not self.classic:
             update = FeatureUpdate(
                 feature="eligible.leader.replicas.version", level=1 - level, upgrade_type=2 if level else 1
             )

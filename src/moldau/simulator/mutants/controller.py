@@ -17,6 +17,7 @@ from moldau.controller import (
     isr,
     ledger,
     reassignment,
+    replica_states,
     replies,
     selectors,
     state_change,
@@ -25,7 +26,7 @@ from moldau.controller import (
 from moldau.controller.change import DesiredState, LeaderEligibility
 from moldau.controller.facts import Decision, SoftState
 from moldau.controller.selectors import Election
-from moldau.controller.states import PartitionState, path
+from moldau.controller.states import PartitionState, ReplicaState, path
 from moldau.image import image as image_module
 from moldau.image.index import Index
 from moldau.image.partition import Partition, merged
@@ -82,7 +83,10 @@ def a_move_never_ends(patches: Patches) -> None:
 
 
 def replicas_are_replaced_outright(patches: Patches) -> None:
-    patches.set(reassignment, "_wish", lambda partition, target: DesiredState(replicas=target, adding=(), removing=()))
+    def outright(partition: Partition, target: tuple[int, ...], *, classic: bool) -> DesiredState:
+        return DesiredState(replicas=target, adding=(), removing=())
+
+    patches.set(reassignment, "_wish", outright)
 
 
 def whoever_goes_is_not_told(patches: Patches) -> None:
@@ -272,7 +276,7 @@ def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
 
 
 def a_deletion_does_not_wait(patches: Patches) -> None:
-    patches.set(topics, "_not_to_be_deleted_yet", lambda view, topic: None)
+    patches.set(topics, "_must_wait", lambda view, topic, deleted, moving: False)
 
 
 def a_lookup_is_not_kept(patches: Patches) -> None:
@@ -377,6 +381,15 @@ def a_deleted_partition_was_never_offline(patches: Patches) -> None:
     )
 
 
+def a_deleted_replica_was_never_offline(patches: Patches) -> None:
+    real = replica_states._apart
+    patches.set(replica_states, "_apart", lambda was, now: [] if now is ReplicaState.OFFLINE else real(was, now))
+
+
+def a_replica_stays_offline_when_its_broker_is_back(patches: Patches) -> None:
+    patches.set(replica_states.ReplicaStates, "_with_broker", lambda states, *about: [])
+
+
 def _entry(bug: str, laws: str, patch: Any, machine: str = "controller", first: int = 0) -> Mutant:
     return Mutant(bug, patch.__name__.replace("_", " "), machine, tuple(laws.split()), patch, first)
 
@@ -411,6 +424,8 @@ MUTANTS = (
     _entry("own (C1)", "C1", a_partition_changes_twice_in_a_decision),
     _entry("KAFKA-13083", "C2", new_partitions_count_the_fenced_in),
     _entry("own (C6)", "C6", a_deleted_partition_was_never_offline),
+    _entry("own (RS-1)", "C6", a_deleted_replica_was_never_offline),
+    _entry("own (RS-1)", "C6", a_replica_stays_offline_when_its_broker_is_back),
     _entry("KAFKA-14616's kind", "C8", a_name_made_again_is_the_old_topic),
     _entry("own (TD-1)", "C8", a_deletion_does_not_wait),
     _entry("KAFKA-12403's kind", "C3", a_lookup_is_not_kept),

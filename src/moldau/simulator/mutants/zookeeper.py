@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from moldau.broker.zookeeper import admin_znodes, writer
+from moldau.broker.zookeeper import admin_znodes, channels, writer
 from moldau.broker.zookeeper.candidate import Candidate, Ours
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
 from moldau.broker.zookeeper.receiving import Receiving
@@ -121,12 +121,20 @@ def takes_a_state_for_newer_than_what_its_writer_knew(patches: Patches) -> None:
     patches.set(reading, "_lived", lived)
 
 
+def takes_any_numbers_for_a_state(patches: Patches) -> None:
+    patches.set(reading, "judge", lambda path, assignment, state: None)
+
+
 def forgets_a_log_and_leaves_its_folder(patches: Patches) -> None:
     def delete_all(self: Any, partitions: Iterable[Any], now_ms: int, *, strays: Any = ()) -> None:
         for partition in partitions:
             self.logs.pop(partition, None)
 
     patches.set(LogDirs, "delete_all", delete_all)
+
+
+def lets_a_topic_go_before_its_replicas(patches: Patches) -> None:
+    patches.set(channels.Channels, "deleted", lambda self: frozenset(self._node.metadata.image.topics))
 
 
 TOOLS = f"{ZOOKEEPER} tools"
@@ -148,13 +156,16 @@ MUTANTS = tuple(
          resigns_for_others, 0),
         ("KAFKA-9307's kind", "a broker serves on when its session is over", ZOOKEEPER, ("Z6", "Z3"),
          serves_on_without_its_session, 1),
+        ("own (TD-2)", "a topic goes before its replicas do", TOOLS, ("C8",), lets_a_topic_go_before_its_replicas, 0),
         ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
         ("own (Z7)", "a deposed controller reads no setting again that it had heard of and not decided",
          f"{ZOOKEEPER} damaged-znodes", ("C3",), a_deposed_controller_believes_what_it_decided_last, 7107),
-        ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9",),
+        ("own (seed 319)", "a state counts whose ISR has no replica", f"{ZOOKEEPER} damaged-znodes", ("C2",),
+         takes_any_numbers_for_a_state, 0),
+        ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9", "C8"),
          forgets_a_log_and_leaves_its_folder, 0),
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
-         ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 13),
+         ("S2", "S3", "S4", "S7", "S8", "S12"), trusts_who_died_unseen, 58),
         ("own (unseen)", "a state vouches for a registration that its writer had not heard of", f"{ZOOKEEPER} unseen",
          ("S2", "S3", "S4", "S7", "S8", "S12"), takes_a_state_for_newer_than_what_its_writer_knew, 11),
     )
