@@ -35,9 +35,9 @@ def values_for(key: Key) -> tuple[str, ...]:
 def main() -> None:
     """Ask, and write the file."""
     lines = [
-        f"{CLASSES[client]}	{key.name}	{value}"
-        for client, keys in BY_CLIENT.items()
-        for key in keys
+        f"{name}	{key.name}	{value}"
+        for client, name in CLASSES.items()
+        for key in BY_CLIENT[client]
         for value in values_for(key)
     ]
     with TemporaryDirectory() as classes:

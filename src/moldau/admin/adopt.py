@@ -10,7 +10,7 @@ import click
 
 from moldau.admin.asking import Talk
 from moldau.admin.options import MISMATCH, OUTPUT, SERVERS
-from moldau.admin.output import show
+from moldau.admin.output import TABLES, show
 
 
 @click.group()
@@ -42,7 +42,7 @@ def check(bootstrap: str, output: str) -> None:
     with Talk(bootstrap) as talk:
         found = sorted(adopt_checks(talk), key=lambda one: SEVERITIES.index(one.severity))
     wrong = [one for one in found if one.severity != "note"]
-    if output not in ("text", "wide"):
+    if output not in TABLES:
         show([one._asdict() for one in found], output, ("severity", "about", "what", "mend"))
     else:
         for one in found:

@@ -1,21 +1,24 @@
 """What of an Apache Kafka cluster would not work on brokers of Moldau, as the cluster itself tells it over the wire.
 
-What a check cannot ask, it says so. Message formats are in the files: a node names older ones as it starts. Read next:
-adopt.py, file_checks.py (a node's server.properties), docs/interchange.md.
+What a check cannot ask, it says so. Message formats are in the files: `moldau doctor server.properties` names older
+ones, and so does a node as it starts. Read next: adopt.py, file_checks.py (a node's server.properties),
+docs/interchange.md.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from moldau.admin.asking import silent_brokers
+from moldau.admin.each_broker import told_directories
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
 from moldau.broker.config.node_config import NodeConfig
 from moldau.client import admin, groups
 from moldau.client.admin import ConfigEntry, Resource, ResourceType, Source
-from moldau.client.client import Client, Node, Refused
+from moldau.client.client import Client, NoController, Node, Refused
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.controller.features import SUPPORTED
@@ -45,16 +48,23 @@ _ANY = 1
 
 def adopt_checks(talk: Talk) -> list[Finding]:
     """All that stands in the way, and what is worth knowing."""
-    found: list[Finding] = []
+    silent = silent_brokers(talk)
+    mend = "start it, or wake it, and check again"
+    lacking = "its settings, its groups and transactions, and its directories were not looked at"
+    found = [
+        Finding(WARNING, f"broker {id}", f"does not answer ({why}): {lacking}", mend) for id, why in silent.items()
+    ]
     for check in (_features, _plane, _brokers, _topics, _acls, _groups, _transactions, _sizes):
-        found += _asked(check, talk)
+        found += _asked(check, talk, silent.keys())
     return found
 
 
-def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Finding]:
+def _asked(
+    check: Callable[[Talk, Collection[int]], Iterator[Finding]], talk: Talk, silent: Collection[int]
+) -> list[Finding]:
     about = check.__name__.strip("_")
     try:
-        return list(check(talk))
+        return list(check(talk, silent))
     except UnsupportedApi as error:
         return [
             Finding(NOTE, about, f"could not be looked at: {error}", "nothing, where the cluster has no such thing")
@@ -66,7 +76,7 @@ def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Findi
 # ---- levels and plane
 
 
-def _features(talk: Talk) -> Iterator[Finding]:
+def _features(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
     known = {one.name: one for one in SUPPORTED}
     for name, level in sorted(talk.ask(describe_features).in_force.items()):
         ours = known.get(name)
@@ -86,13 +96,15 @@ def _features(talk: Talk) -> Iterator[Finding]:
             yield Finding(NOTE, name, what, "clients say group.protocol=classic; see the groups below")
 
 
-def _plane(talk: Talk) -> Iterator[Finding]:
+def _plane(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
     try:
         outcome, part = talk.ask(admin.describe_quorum)
     except UnsupportedApi:
         what = "the cluster keeps its metadata in ZooKeeper; Moldau was run there beside Apache Kafka 3.9 only"
         yield Finding(NOTE, "ZooKeeper", what, "docs/interchange.md, On ZooKeeper; or migrate to KRaft first")
         return
+    except NoController:
+        part = None
     if part is None or outcome.code is not Code.NONE or part.leader_id < 0:
         yield Finding(
             ERROR, "controller", "no controller leads the metadata log", "mend the cluster first: `moldau doctor`"
@@ -102,13 +114,13 @@ def _plane(talk: Talk) -> Iterator[Finding]:
 # ---- settings
 
 
-def _brokers(talk: Talk) -> Iterator[Finding]:
+def _brokers(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     with contextlib.suppress(UnsupportedApi):  # older than 2.8
         for one in talk.ask(admin.describe_cluster, fenced=True).brokers:
             if one.is_fenced:
                 what = "is registered and does not serve: its settings were not looked at"
                 yield Finding(WARNING, f"broker {one.broker_id}", what, "start it, and check again")
-    places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers())]
+    places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers()) if id not in silent]
     wrong: dict[tuple[str, str, str], list[str]] = {}
     for place, (outcome, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
         if not outcome.ok:
@@ -168,12 +180,12 @@ def _protocols(given: Mapping[str, str]) -> Iterator[str]:
             yield named.get(name, name)
 
 
-def _topics(talk: Talk) -> Iterator[Finding]:
+def _topics(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     names = sorted(talk.cluster.topics())
     places = [Resource(ResourceType.TOPIC, name) for name in names]
     wrong: dict[str, list[str]] = {}
     strange: dict[str, list[str]] = {}
-    for place, (_, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
+    for place, (_outcome, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
         for key, entry in entries.items():
             if entry.source is not Source.TOPIC or entry.value is None:
                 continue
@@ -206,7 +218,7 @@ async def _describe_acls(client: Client) -> DescribeAclsResponse:
     return response
 
 
-def _acls(talk: Talk) -> Iterator[Finding]:
+def _acls(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
     response = talk.ask(_describe_acls)
     if response.error_code == Code.NONE and response.resources:
         count = sum(len(one.acls) for one in response.resources)
@@ -214,9 +226,9 @@ def _acls(talk: Talk) -> Iterator[Finding]:
         yield Finding(ERROR, "ACLs", what, "replace no broker that has to refuse anybody")
 
 
-def _groups(talk: Talk) -> Iterator[Finding]:
+def _groups(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     kinds: dict[str, list[str]] = {}
-    for one in talk.ask(groups.list_groups):
+    for one in talk.ask(groups.list_groups, but=silent):
         if one.type and one.type.lower() != "classic":
             kinds.setdefault(one.type.lower(), []).append(one.group_id)
     for kind, names in sorted(kinds.items()):
@@ -229,12 +241,12 @@ def _groups(talk: Talk) -> Iterator[Finding]:
         yield Finding(WARNING, f"groups {some(names)}", what, mend)
 
 
-async def _list_transactions(client: Client) -> tuple[list[str], list[int]]:
+async def _list_transactions(client: Client, silent: Collection[int]) -> tuple[list[str], list[int]]:
     """Transactional ids in use, and brokers that coordinate none: those of Moldau, once some have been replaced."""
     await client.know([])
     found: set[str] = set()
     others: list[int] = []
-    for node_id in sorted(client.view.brokers):
+    for node_id in sorted(client.view.brokers.keys() - set(silent)):
         try:
             response: ListTransactionsResponse = await client.ask(ListTransactionsRequest(), Node(node_id))
         except UnsupportedApi:
@@ -244,8 +256,8 @@ async def _list_transactions(client: Client) -> tuple[list[str], list[int]]:
     return sorted(found), others
 
 
-def _transactions(talk: Talk) -> Iterator[Finding]:
-    used, others = talk.ask(_list_transactions)
+def _transactions(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
+    used, others = talk.ask(_list_transactions, silent)
     state = talk.cluster.topics().get(STATE)
     partitions = {} if state is None else state.partitions
     mend = f"`moldau reassign plan --drain {','.join(map(str, others))} --topic {STATE}`, and apply it"
@@ -267,17 +279,18 @@ def _transactions(talk: Talk) -> Iterator[Finding]:
         yield Finding(WARNING, some(used), what, mend)
 
 
-def _sizes(talk: Talk) -> Iterator[Finding]:
+def _sizes(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     held: Counter[int] = Counter()
     for topic in talk.cluster.topics().values():
         for partition in topic.partitions.values():
             held.update(partition.replicas)
     bytes_of = {
         id: sum(part.partition_size for one in dirs for topic in one.topics for part in topic.partitions)
-        for id, dirs in talk.ask(admin.describe_log_dirs, sorted(talk.cluster.brokers())).items()
+        for id, dirs in told_directories(talk, talk.cluster.brokers().keys() - set(silent)).items()
     }
     for id, count in sorted(held.items()):
-        what = f"holds {count:,} replicas, {bytes_of.get(id, 0) / 1e9:,.1f} GB"
+        size = f"{bytes_of[id] / 1e9:,.1f} GB" if id in bytes_of else "its bytes are not known"
+        what = f"holds {count:,} replicas, {size}"
         if count > TRIED:
             yield Finding(
                 NOTE, f"broker {id}", f"{what}; Moldau was measured with {TRIED:,} on a broker", "try one first"

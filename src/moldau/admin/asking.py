@@ -18,7 +18,7 @@ from moldau.admin.options import IN_PROGRESS as IN_PROGRESS
 from moldau.admin.options import MISMATCH as MISMATCH
 from moldau.admin.options import OUTPUT as OUTPUT
 from moldau.admin.options import SERVERS as SERVERS
-from moldau.admin.options import client_config
+from moldau.admin.options import client_config, given_timeout_ms
 from moldau.admin.options import default_bootstrap as default_bootstrap
 from moldau.admin.output import note as note
 from moldau.admin.output import show as show
@@ -37,8 +37,16 @@ P = ParamSpec("P")
 
 PATIENCE_MS = 30_000
 """How long a command asks a cluster that does not answer."""
+CONTROLLER_LEAST_MS = 1_000
+"""A controller may take as long to answer, however short --timeout is."""
 CONTROLLER_S = 5.0
 """How long a controller is waited for where something can be said without one: an election may be under way."""
+WHY_NONE = "`moldau doctor` tells what is wrong"
+"""What to do when there is no controller."""
+METADATA = 3
+"""The request that every broker serves, and no controller."""
+LEADERS_S = 5.0
+"""How long leaders are waited for where most can be said without them."""
 NOBODY_S = 5.0
 """How long it waits for a cluster of which no broker listens."""
 
@@ -46,12 +54,14 @@ NOBODY_S = 5.0
 def client_options(config: ClientConfig, patience_ms: int = PATIENCE_MS) -> tuple[ClientOptions, ConnectionOptions]:
     """How a client asks and connects by the file of ``--command-config``; ends the command when a value is none."""
     from moldau.admin.client_config import BadClientConfig
-    from moldau.client.client import ClientOptions
+    from moldau.client.client import PATIENT_MS, ClientOptions
     from moldau.client.lines import ConnectionOptions
 
     try:
+        whole_ms, given_ms = config.integer("default.api.timeout.ms", patience_ms), given_timeout_ms()
         return ClientOptions(
-            api_timeout_ms=config.integer("default.api.timeout.ms", patience_ms),
+            api_timeout_ms=whole_ms,
+            controller_ms=max(min(whole_ms, PATIENT_MS, given_ms or PATIENT_MS), CONTROLLER_LEAST_MS),
             retry_backoff_ms=config.integer("retry.backoff.ms", 100),
             retry_backoff_max_ms=config.integer("retry.backoff.max.ms", 1_000),
             metadata_max_age_ms=config.integer("metadata.max.age.ms", 300_000),
@@ -83,7 +93,9 @@ class Talk:
         self.config = client_config()
         options, connection = client_options(self.config, patience_ms)
         if request_timeout_ms is not None:
-            connection = replace(connection, request_timeout_ms=request_timeout_ms)
+            connecting_ms = min(connection.connect_timeout_ms, request_timeout_ms)
+            connection = replace(connection, request_timeout_ms=request_timeout_ms, connect_timeout_ms=connecting_ms)
+            options = replace(options, controller_ms=None)  # no request waits long
         try:
             self.cluster = Cluster(bootstrap, connection=connection, options=options)
         except ValueError as error:
@@ -103,11 +115,15 @@ class Talk:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from moldau.client.client import Refused
+        from moldau.client.client import NoController, Refused
         from moldau.client.lines import UnsupportedApi
         from moldau.wire.source import Malformed
 
         self.cluster.close()
+        if isinstance(error, NoController):
+            fail(f"{self.bootstrap}: {error}, and nothing can be changed without one; {WHY_NONE}")
+        if isinstance(error, UnsupportedApi) and error.api_key == METADATA:
+            fail(f"{self.bootstrap}: {error}: a controller listens there, and the address of a broker is expected")
         if isinstance(error, UnsupportedApi):
             fail(f"{self.bootstrap}: {error}: the brokers are too old for this, or of another kind")
         if isinstance(error, Malformed):  # what comes in that is malformed ends the connection, an OSError
@@ -216,11 +232,13 @@ def _probes(places: Sequence[tuple[str, int]]) -> Iterator[tuple[int, _Problem |
         yield number, problem
 
 
-def silent_brokers(talk: Talk) -> dict[int, str]:
-    """Brokers that count as alive and do not answer, and why. All are asked at once, for seconds at most."""
-    brokers = sorted(talk.cluster.brokers().values())
+def silent_brokers(talk: Talk, ids: Collection[int] | None = None) -> dict[int, str]:
+    """Brokers that count as alive, of ``ids`` if they are given, and do not answer, and why. All are asked at once, for
+    seconds at most."""
+    brokers = [one for id, one in sorted(talk.cluster.brokers().items()) if ids is None or id in ids]
     found = _probes([(one.host, one.port) for one in brokers])
-    return {brokers[number].node_id: problem.why for number, problem in found if problem is not None}
+    silent = {brokers[number].node_id: problem.why for number, problem in found if problem is not None}
+    return dict(sorted(silent.items()))
 
 
 def _probe(host: str, port: int) -> _Problem | None:

@@ -13,6 +13,7 @@ import click
 
 from moldau.admin.asking import CONTROLLER_S, Talk
 from moldau.admin.completing import brokers as complete_brokers
+from moldau.admin.each_broker import told_directories
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import MISMATCH, OUTPUT, SERVERS, WATCH
@@ -20,12 +21,11 @@ from moldau.admin.output import note, show, table, watch
 
 if TYPE_CHECKING:
     from moldau.client.view import Partition
+    from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
 
 COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "replicas", "out_of_sync")
 DIRECTORIES = ("directory", "state", "replicas", "bytes", "total_bytes", "usable_bytes")
 SERVES = "serves"
-DIRECTORIES_S = 10.0
-"""How long a broker may take to tell what is in its directories."""
 NODES = "moldau.admin.broker:broker"
 
 
@@ -180,7 +180,9 @@ def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     with Talk(bootstrap) as talk:
         found, vouched = _rows(talk)
         rows = _chosen(found, ids)
-        directories = _told_directories(talk, rows)
+        serving = [row["broker"] for row in rows if row["state"] == SERVES]
+        told = told_directories(talk, serving)
+    directories = [row for id in serving if id in told for row in _directories(id, told[id])]
     whole = [{**row, "directories": [d for d in directories if d["broker"] == row["broker"]]} for row in rows]
     if output in ("json", "yaml"):
         show(whole, output, ())
@@ -189,7 +191,7 @@ def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     else:
         print(table(rows, COLUMNS))
         print("\n" + table(directories, ["broker", *DIRECTORIES]))
-    if not vouched:
+    if not vouched or len(told) < len(serving):
         raise SystemExit(MISMATCH)
 
 
@@ -201,42 +203,23 @@ def _chosen(rows: list[BrokerRow], ids: Collection[int]) -> list[BrokerRow]:
     return [row for row in rows if not ids or row["broker"] in ids]
 
 
-def _told_directories(talk: Talk, rows: list[BrokerRow]) -> list[DirectoryRow]:
-    """Those of the brokers that serve, as far as they answer: one that does not costs ``DIRECTORIES_S`` and a note."""
-    from moldau.client.sync import Refused
-
-    found: list[DirectoryRow] = []
-    with talk.apart(int(1000 * DIRECTORIES_S)) as other:
-        other.cluster.brokers()
-        for row in rows:
-            if row["state"] != SERVES:
-                continue
-            try:
-                found += _directories(other, [row["broker"]])
-            except (OSError, Refused) as error:
-                note(f"broker {row['broker']} does not tell its directories: {error}")
-    return found
-
-
-def _directories(talk: Talk, ids: list[int]) -> list[DirectoryRow]:
-    from moldau.client import admin
+def _directories(id: int, told: Collection[DescribeLogDirsResponse.DescribeLogDirsResult]) -> list[DirectoryRow]:
     from moldau.model import Code
 
     rows: list[DirectoryRow] = []
-    for id, results in talk.ask(admin.describe_log_dirs, ids).items():
-        for one in results:
-            parts = [part for topic in one.topics for part in topic.partitions]
-            rows.append(
-                {
-                    "broker": id,
-                    "directory": one.log_dir,
-                    "state": "ok" if one.error_code == Code.NONE else Code(one.error_code).name,
-                    "replicas": len(parts),
-                    "bytes": sum(part.partition_size for part in parts),
-                    "total_bytes": one.total_bytes if one.total_bytes >= 0 else None,
-                    "usable_bytes": one.usable_bytes if one.usable_bytes >= 0 else None,
-                }
-            )
+    for one in told:
+        parts = [part for topic in one.topics for part in topic.partitions]
+        rows.append(
+            {
+                "broker": id,
+                "directory": one.log_dir,
+                "state": "ok" if one.error_code == Code.NONE else Code(one.error_code).name,
+                "replicas": len(parts),
+                "bytes": sum(part.partition_size for part in parts),
+                "total_bytes": one.total_bytes if one.total_bytes >= 0 else None,
+                "usable_bytes": one.usable_bytes if one.usable_bytes >= 0 else None,
+            }
+        )
     return rows
 
 

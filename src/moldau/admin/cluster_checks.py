@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.admin.asking import CONTROLLER_S
+from moldau.admin.asking import CONTROLLER_S, silent_brokers
+from moldau.admin.each_broker import told_directories
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
 from moldau.admin.partition_states import FILTERS, PartitionState
 from moldau.admin.probe import why_not_kafka
@@ -40,11 +41,11 @@ def cluster_checks(talk: Talk) -> list[Finding]:
     """All that is wrong with the cluster."""
     topics = talk.cluster.topics()
     moves = moves_under_way(talk)
-    led = moves is not None
+    has_controller = moves is not None
     parts = look_at(talk, topics, moves or {})
     found = [*_addresses(talk), *_partitions(talk, parts), *_placement(parts), *_leaders(parts)]
     checks: tuple[Callable[[Talk], Iterator[Finding]], ...] = (_quorum, _features, _disks, _throttles)
-    if not led:
+    if not has_controller:
         what = f"none answers within {CONTROLLER_S:.0f} s: no leader is elected, no topic is made or changed"
         mend = (
             "start controllers until more than half of the voters run (`moldau quorum status`); with ZooKeeper, look at"
@@ -77,6 +78,7 @@ def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Findi
 
 def _addresses(talk: Talk) -> Iterator[Finding]:
     """Who cannot be reached from here."""
+    silent = silent_brokers(talk)
     asked = addresses(talk.bootstrap)
     for host, port in asked:
         if (why := _unreachable(host, port)) is not None:
@@ -90,8 +92,8 @@ def _addresses(talk: Talk) -> Iterator[Finding]:
             yield Finding(
                 ERROR, about, what, f"set advertised.listeners in broker {id}'s server.properties, start it again"
             )
-        elif (why := _unreachable(one.host, one.port)) is not None:
-            what = f"tells clients to come to {place}, and cannot be reached there from here: {why}"
+        elif id in silent:
+            what = f"tells clients to come to {place}, and cannot be reached there from here: {silent[id]}"
             mend = "a firewall, a name or advertised.listeners in its server.properties is wrong, or it has just died"
             yield Finding(ERROR, about, what, mend)
 
@@ -105,7 +107,8 @@ def _is_loopback(host: str) -> bool:
 
 def _reachable(talk: Talk) -> list[int]:
     """Brokers that answer now: one that has just died stays in the metadata for a moment, and would be waited for."""
-    return [id for id, one in sorted(talk.cluster.brokers().items()) if _unreachable(one.host, one.port) is None]
+    silent = silent_brokers(talk)
+    return sorted(talk.cluster.brokers().keys() - silent.keys())
 
 
 def _unreachable(host: str, port: int) -> str | None:
@@ -240,7 +243,7 @@ def _features(talk: Talk) -> Iterator[Finding]:
 
 
 def _disks(talk: Talk) -> Iterator[Finding]:
-    for id, directories in talk.ask(admin.describe_log_dirs, _reachable(talk)).items():
+    for id, directories in told_directories(talk, talk.cluster.brokers()).items():
         for one in directories:
             about = f"broker {id} {one.log_dir}"
             if one.error_code != Code.NONE:

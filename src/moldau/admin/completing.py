@@ -59,7 +59,7 @@ def brokers(context: click.Context, parameter: click.Parameter, incomplete: str)
 
 
 def broker_lists(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The same with commas between, as --brokers takes them; nobody is named twice."""
+    """Numbers of brokers with commas between, as --brokers takes them, of which the last begins so; none twice."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{id}" for id in brokers(context, parameter, last) if id not in before.split(",")]
 

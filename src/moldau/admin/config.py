@@ -15,9 +15,10 @@ from moldau.admin.completing import brokers as complete_brokers
 from moldau.admin.completing import groups as complete_groups
 from moldau.admin.completing import topic_keys
 from moldau.admin.completing import topics as complete_topics
+from moldau.admin.each_broker import answering
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
-from moldau.admin.options import DRY_RUN, OUTPUT, SERVERS, YES, F, confirm, pairs, refuse
+from moldau.admin.options import DRY_RUN, MISMATCH, OUTPUT, SERVERS, YES, F, confirm, pairs, refuse
 from moldau.admin.output import note, show
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Whose(TypedDict):
 
 
 class Lists(Whose):
-    """The same, with what is to be added to settings that are lists, and what is to be taken from them."""
+    """Whose settings are meant, what is to be added to those that are lists, and what is to be taken from them."""
 
     append: tuple[str, ...]
     subtract: tuple[str, ...]
@@ -71,7 +72,8 @@ def OF(command: F) -> F:
 
 
 def _places(talk: Talk, wish: Whose) -> list[Resource]:
-    """Whose settings are meant; ends the command when nobody's are, or one is not there."""
+    """Whose settings are meant, without brokers that do not answer, which a note names; ends the command when one is
+    not there."""
     from moldau.client.admin import Resource, ResourceType
 
     topics = talk.existing(wish["topics"]) if wish["topics"] else {}
@@ -79,12 +81,19 @@ def _places(talk: Talk, wish: Whose) -> list[Resource]:
     for broker in wish["brokers"]:
         if broker not in alive:
             fail(f"there is no broker {broker} that serves: there are {', '.join(map(str, sorted(alive)))}")
+    brokers = list(dict.fromkeys(wish["brokers"]))
+    answer = answering(talk, brokers, "nobody else knows its settings") if brokers else []
     return [
         *(Resource(ResourceType.TOPIC, name) for name in topics),
-        *(Resource(ResourceType.BROKER, str(id)) for id in dict.fromkeys(wish["brokers"])),
+        *(Resource(ResourceType.BROKER, str(id)) for id in brokers if id in answer),
         *(Resource(ResourceType.GROUP, name) for name in dict.fromkeys(wish["groups"])),
         *([Resource(ResourceType.BROKER, "")] if wish["all_brokers"] else []),
     ]
+
+
+def _count(wish: Whose) -> int:
+    """How many are meant."""
+    return len({*wish["topics"]}) + len({*wish["brokers"]}) + len({*wish["groups"]}) + wish["all_brokers"]
 
 
 def _named(wish: Whose) -> None:
@@ -116,7 +125,10 @@ def describe(
     """
     _named(wish)
     with Talk(bootstrap) as talk:
-        found = _described(talk, _places(talk, wish), doc)
+        places = _places(talk, wish)
+        found = _described(talk, places, doc)
+    if not found:
+        raise SystemExit(1)
     rows = []
     for place, entries in found.items():
         for key in keys:
@@ -127,9 +139,11 @@ def describe(
                 rows.append(_row(place, entry))
     if not rows and output == "text":
         note("nothing is set; --all shows defaults")
-        return
-    extra = ("documentation",) if doc else ()
-    show(rows, output, ("of", "key", "value", "source", "default", *extra), ("read_only", "synonyms"))
+    else:
+        extra = ("documentation",) if doc else ()
+        show(rows, output, ("of", "key", "value", "source", "default", *extra), ("read_only", "synonyms"))
+    if len(places) < _count(wish):
+        raise SystemExit(MISMATCH)
 
 
 def _described(talk: Talk, places: list[Resource], doc: bool = False) -> dict[Resource, dict[str, ConfigEntry]]:
@@ -204,6 +218,8 @@ def alter(
         refuse(f"{sorted(twice)[0]} is to be changed in two ways")
     with Talk(bootstrap) as talk:
         places = _places(talk, wish)
+        if len(places) < _count(wish):
+            fail("nothing was changed")
         before = _described(talk, places)
         for place in places:
             _check_keys(before[place], wanted, place)

@@ -138,7 +138,7 @@ def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, w
     if reading.unread:
         named = ", ".join(map(str, reading.unread[:3])) + (", ..." if len(reading.unread) > 3 else "")
         topic = reading.unread[0].topic
-        fail(f"{named}: no leader, so not read to the end that it has (`moldau topic describe {topic}`)")
+        fail(f"{named}: no leader answers, so not read to the end that it has (`moldau topic describe {topic}`)")
 
 
 class _Stop:
@@ -181,7 +181,7 @@ class _Reading:
         asked = sorted({one for text in topics for one in self.talk.partitions(text)})
         self._consumer.assign(offsets(self.talk, asked, place, without=self.unread))
         if self.unread:
-            note(f"{len(self.unread)} of {len(asked)} partitions have no leader; the others are read")
+            note(f"{len(self.unread)} of {len(asked)} partitions have no leader that answers; the others are read")
         self._topics = [text for text in topics if ":" not in text]
 
     def join(self, topics: tuple[str, ...], place: Place) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from moldau.admin.asking import Talk, note
+from moldau.admin.asking import Talk, note, silent_brokers
+from moldau.admin.each_broker import told_directories
 from moldau.admin.plans import Directories
 from moldau.admin.waiting import Looks
 from moldau.client import admin
@@ -30,11 +31,15 @@ def place(talk: Talk, wanted: Directories, timeout_s: float) -> int:
 
 
 def ask_once(talk: Talk, wanted: Directories) -> tuple[Directories, dict[tuple[TopicPartition, int], str]]:
-    """Ask brokers to put replicas into directories: those that are not there yet, and those refused, with the error."""
-    answers = talk.ask(admin.alter_log_dirs, _by_broker(wanted))
-    left: Directories = {}
+    """Ask brokers to put replicas into directories: those that are not there yet, or whose broker is not, and those
+    refused, with the error."""
+    ids = {broker for _, broker in wanted} & talk.cluster.brokers().keys()
+    there = ids - silent_brokers(talk, ids).keys()
+    asked = {one: path for one, path in wanted.items() if one[1] in there}
+    left: Directories = {one: path for one, path in wanted.items() if one not in asked}
+    answers = talk.ask(admin.alter_log_dirs, _by_broker(asked))
     refused: dict[tuple[TopicPartition, int], str] = {}
-    for (partition, broker), path in wanted.items():
+    for (partition, broker), path in asked.items():
         code = answers.get((broker, partition), Code.UNKNOWN_SERVER_ERROR)
         if code in NOT_YET:
             left[partition, broker] = path
@@ -44,21 +49,23 @@ def ask_once(talk: Talk, wanted: Directories) -> tuple[Directories, dict[tuple[T
 
 
 def misplaced(talk: Talk, wanted: Directories) -> dict[TopicPartition, str]:
-    """Partitions of which a replica is not in its directory: ``moving`` when it is being copied there, or why."""
+    """Partitions of which a replica is not in its directory: ``moving`` when it is being copied there, ``unknown`` when
+    its broker does not tell, or why."""
     found: dict[TopicPartition, str] = {}
-    now, copied = _where(talk, {broker for _, broker in wanted})
+    now, copied, told = _where(talk, {broker for _, broker in wanted})
     for (partition, broker), path in sorted(wanted.items()):
-        if copied.get((partition, broker)) == path:
+        if broker not in told:
+            found.setdefault(partition, "unknown")
+        elif copied.get((partition, broker)) == path:
             found.setdefault(partition, "moving")
         elif now.get((partition, broker)) != path:
             found[partition] = "otherwise"
     return found
 
 
-def _where(talk: Talk, brokers: Collection[int]) -> tuple[Directories, Directories]:
-    """The directory of each replica of these brokers that live, and the one that it is being copied to."""
-    alive = talk.cluster.brokers()
-    described = talk.ask(admin.describe_log_dirs, [id for id in sorted(brokers) if id in alive])
+def _where(talk: Talk, brokers: set[int]) -> tuple[Directories, Directories, Collection[int]]:
+    """The directory of each replica of these brokers, the one that it is being copied to, and which brokers told it."""
+    described = told_directories(talk, brokers & talk.cluster.brokers().keys())
     now: Directories = {}
     copied: Directories = {}
     for broker, directories in described.items():
@@ -67,7 +74,7 @@ def _where(talk: Talk, brokers: Collection[int]) -> tuple[Directories, Directori
                 for part in topic.partitions:
                     into = copied if part.is_future_key else now
                     into[TopicPartition(topic.name, part.partition_index), broker] = directory.log_dir
-    return now, copied
+    return now, copied, described.keys()
 
 
 def _by_broker(wanted: Mapping[tuple[TopicPartition, int], str]) -> dict[int, dict[str, list[tuple[str, int]]]]:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from moldau.admin.asking import Talk
 from moldau.admin.options import MISMATCH, OUTPUT, SERVERS, WATCH
-from moldau.admin.output import show, watch
+from moldau.admin.output import TABLES, show, watch
 
 if TYPE_CHECKING:
     from moldau.admin.findings import Finding
@@ -72,7 +72,7 @@ def _show(found: list[Finding], output: str) -> None:
     from moldau.admin.findings import SEVERITIES
 
     found = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
-    if output not in ("text", "wide"):
+    if output not in TABLES:
         show([one._asdict() for one in found], output, ("severity", "about", "what", "mend"))
         return
     for one in found:

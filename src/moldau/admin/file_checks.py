@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 from moldau.admin.advice import nearest
 from moldau.admin.client_config import BadClientConfig, read_client_config
@@ -20,6 +21,11 @@ from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import ConfigError
 from moldau.model.properties import read_properties
 from moldau.runtime.disk import RealDisk
+from moldau.storage import LogDir
+from moldau.storage.errors import OldFormat
+from moldau.storage.folder import Folder
+from moldau.storage.names import parse_folder
+from moldau.storage.old_formats import refuse_old_formats
 
 OF_NODES = frozenset({"process.roles", "node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"})
 """A file with any of these is a node's."""
@@ -44,7 +50,8 @@ def file_checks(path: str) -> tuple[list[Finding], str | None]:
         config = load(text)
     except ConfigError as error:
         return [Finding(ERROR, path, str(error), "docs/configuration.md says what is allowed")], None
-    return [*_keys(path, config), *_folders(config), *_network(config), *_durability(path, config)], None
+    found = [*_keys(path, config), *_folders(config), *_formats(config), *_network(config), *_durability(path, config)]
+    return found, None
 
 
 def _client(path: str) -> tuple[list[Finding], str | None]:
@@ -101,6 +108,22 @@ def _folders(config: NodeConfig) -> Iterator[Finding]:
         problems = [line.strip() for line in said.partition("Found problem")[2].splitlines()[1:] if line.strip()]
         mend = "`moldau storage format -t CLUSTER_ID -c FILE` (`moldau storage random-uuid` draws an id)"
         yield Finding(ERROR, "log.dirs", some(problems) or "not formatted", mend)
+
+
+def _formats(config: NodeConfig) -> Iterator[Finding]:
+    """Logs with records in message formats before v2, which a node sets out of use as it starts."""
+    disk = RealDisk()
+    for folder in config.log_dirs if config.is_broker else ():
+        with suppress(OSError):  # what cannot be listed is told above, and where the node starts
+            for name in disk.list_dir(folder):
+                path = f"{folder}/{name}"
+                if parse_folder(name) is None or not disk.is_dir(path):
+                    continue
+                try:
+                    refuse_old_formats(Folder(LogDir(disk, folder), path), disk.list_dir(path))
+                except OldFormat as error:
+                    what = f"out of use on Moldau: {error.path}, offset {error.offset}: message format v{error.format}"
+                    yield Finding(WARNING, f"partition {name}", what, OldFormat.mend)
 
 
 def _network(config: NodeConfig) -> Iterator[Finding]:

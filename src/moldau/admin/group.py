@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.client.groups import Listed
 
 INACTIVE = ("Empty", "Dead")
+STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
 """States in which nobody reads, so that offsets can be set from outside."""
 LAG = ("topic", "partition", "committed", "end", "lag", "member", "client")
 WIDE = ("start", "host", "metadata")
@@ -51,8 +52,9 @@ def group() -> None:
 @group.command("list")
 @click.argument("patterns", nargs=-1, shell_complete=complete_groups)
 @click.option(
-    "--state", "states", multiple=True, metavar="STATE", help="Only in this state (Stable, Empty, ..); repeat it."
-)
+    "--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False),
+    help="Only in this state; repeat it.",
+)  # fmt: skip
 @click.option("--lag", is_flag=True, help="Add up what each has left to read: asks for all offsets.")
 @SERVERS
 @WATCH

@@ -166,7 +166,7 @@ def _plan(
 
     starts, ends = talk.ask(bounds, asked)
     if missing := [one for one in asked if one not in starts or one not in ends]:
-        fail(f"offsets of {missing[0]} cannot be told: it is not there, or has no leader (`moldau topic describe`)")
+        fail(f"offsets of {missing[0]} cannot be told: it is not there, or no leader answers (`moldau topic describe`)")
     kind, number = moment
     at_time = talk.ask(offsets_at, dict.fromkeys(asked, number)) if kind == "time" else {}
     plan = []
@@ -300,13 +300,26 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     return found
 
 
+def _objects(path: str, text: str) -> list[dict[str, object]]:
+    """Objects with a topic, a partition and an offset, out of JSON."""
+    try:
+        entries = json.loads(text)
+    except ValueError as error:
+        refuse(f"--from-file {path} is no JSON: {error}")
+    except RecursionError:
+        refuse(f"--from-file {path} is nested too deeply")
+    if not isinstance(entries, list):
+        refuse(f"--from-file {path}: a list of objects with topic, partition and offset is expected")
+    for number, one in enumerate(entries, 1):
+        lacking = [key for key in ("topic", "partition", "offset") if not isinstance(one, dict) or key not in one]
+        if lacking:
+            refuse(f"--from-file {path}: entry {number} has no {', '.join(lacking)}")
+    return entries
+
+
 def _rows(path: str, text: str) -> list[tuple[str, str, str]]:
     if text.lstrip()[:1] in ("[", "{"):
-        try:
-            entries = json.loads(text)
-            return [(str(one["topic"]), str(one["partition"]), str(one["offset"])) for one in entries]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            refuse(f"--from-file {path} is no list of topic, partition and offset: {error!r}")
+        return [(str(one["topic"]), str(one["partition"]), str(one["offset"])) for one in _objects(path, text)]
     lines = [line for line in text.splitlines() if line.strip()]
     tabbed = bool(lines) and "\t" in lines[0]
     rows = [line.split("\t")[:3] for line in lines] if tabbed else [row[-3:] for row in csv.reader(lines)]

@@ -13,7 +13,7 @@ import click
 
 from moldau.admin.main import fail
 from moldau.admin.options import DURATION, INSTANT, MISMATCH, OUTPUT
-from moldau.admin.output import note, show
+from moldau.admin.output import TABLES, note, show
 
 if TYPE_CHECKING:
     from moldau.clusterdata.columns import Column
@@ -32,7 +32,7 @@ def job() -> None:
     moldau job splits moldau-data
     moldau job verify moldau-data
     moldau job load moldau-data -o json > load.json
-    moldau job offsets moldau-data --group app
+    moldau job offsets moldau-data --group billing
     moldau job metadata moldau-data --table partitions --as-of-offset 1000
 
     PATHS are folders of nodes, or above them. Nothing is changed, and no cluster is asked.
@@ -163,6 +163,10 @@ def metadata(
             rows = list(made.diff_rows(made.image_at(files, before), made.image_at(files, after)))
         else:
             columns, rows = made.TABLES[table], list(made.table_rows(made.image_at(files, after), table))
+        end = made.end_offset(files)
+        for option, point in (("--as-of-offset", after), ("--from-offset", before)):
+            if point.offset is not None and point.offset > end:
+                note(f"{option} {point.offset}: the log in {path} ends with offset {end}; that image is shown")
     except made.MetadataError as error:
         fail(str(error))
     except OSError as error:
@@ -180,19 +184,30 @@ def _show(
     groups: tuple[str, ...] = (),
     every_ms: int = 3_600_000,
 ) -> list[dict[str, object]]:
-    """Print a job's table; its rows."""
-    from moldau.clusterdata.jobs import JOBS, all_rows
+    """Print a job's table; its rows. Ends with 1 when what was asked for is not there, which would look sound."""
+    from moldau.clusterdata.jobs import JOBS, tell
     from moldau.clusterdata.jobs.wish import Wish
     from moldau.storage.errors import BrokenFile
 
     names = [one.name for one in JOBS[name].columns]
     try:
-        found = all_rows(JOBS[name], Wish(paths, topics, groups, every_ms))
-        rows = [dict(zip(names, row, strict=True)) for row in found]
+        told = tell(name, Wish(paths, topics, groups, every_ms))
+        rows = [dict(zip(names, row, strict=True)) for row in told.rows]
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
     except BrokenFile as error:
         fail(str(error))
-    if rows or output == "json":
+    if rows or output not in TABLES:
         show(rows, output, names)
+    if told.unread_lines:
+        note(f"{told.unread_lines:,} lines are no entries of a state-change log, nor their stack traces: left out")
+    where = ", ".join(paths)
+    if told.absent:
+        note(f"not in {where}: {', '.join(told.absent)}")
+    if told.nothing:
+        asked = [*(f"topic {one}" for one in topics), *(f"group {one}" for one in groups)]
+        note(f"nothing to read for `moldau job {name}` is in {where}" + f" ({', '.join(asked)})" * bool(asked))
+    found = (name == "splits" and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
+    if (told.nothing or told.absent) and not found:
+        raise SystemExit(1)
     return rows

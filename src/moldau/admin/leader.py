@@ -93,14 +93,14 @@ def would_elect(
         for number, part in sorted(topic.partitions.items()):
             if wanted is not None and TopicPartition(name, number) not in wanted:
                 continue
-            led = part.leader in alive
+            has_leader = part.leader in alive
             first = part.replicas[0] if part.replicas else -1
             takers = [one for one in part.replicas if one in alive] if unclean else [first]
-            needed = not led if unclean else part.leader != first
+            needed = not has_leader if unclean else part.leader != first
             able = bool(takers) and takers[0] in alive and (unclean or first in part.isr)
             if wanted is None and not needed:
                 continue
-            row: dict[str, object] = {"topic": name, "partition": number, "leader": part.leader if led else None}
+            row: dict[str, object] = {"topic": name, "partition": number, "leader": part.leader if has_leader else None}
             rows.append(row)
             if not needed:
                 row["result"] = "not needed"

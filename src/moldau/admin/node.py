@@ -22,6 +22,7 @@ from moldau.admin.banner import banner
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model.config_key import ConfigError
 from moldau.runtime.levels import read_levels
+from moldau.runtime.open_files import allow_many_files
 
 if TYPE_CHECKING:
     from moldau.broker.node import Node
@@ -112,16 +113,6 @@ def _parse(arguments: Sequence[str]) -> tuple[str, dict[str, str], str | None, s
     return path, overrides, logs, level
 
 
-def _allow_many_files() -> None:
-    """A thousand files of logs, and the connections besides, are more than the 1,024 that a shell allows at first."""
-    import resource
-
-    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != most:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def _watch_steps(loop: asyncio.AbstractEventLoop) -> None:
     """Log the stack of each step of the loop that takes longer than MOLDAU_SLOW_STEP_MS, when that is set."""
     threshold = os.environ.get("MOLDAU_SLOW_STEP_MS", "")
@@ -157,7 +148,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
 
     faulthandler.enable()  # a crash in C code names every thread's stack on standard error
     collect_seldom()
-    _allow_many_files()
+    allow_many_files()
     loop = new_loop()
     asyncio.set_event_loop(loop)
     _watch_steps(loop)

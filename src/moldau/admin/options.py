@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from moldau.admin.client_config import BadClientConfig, ClientConfig, read_client_config
 from moldau.admin.main import fail
@@ -93,6 +94,15 @@ def BOOTSTRAP(text: str, *, of: str = "") -> Callable[[F], F]:
     )
 
 
+def given_timeout_ms() -> int | None:
+    """What --timeout says on the command line, in milliseconds; None when it is not there."""
+    context = click.get_current_context(silent=True)
+    for name in ("timeout", "timeout_s"):
+        if context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            return round(1000 * float(context.params[name]))
+    return None
+
+
 # ---- how to print, how to change
 
 
@@ -156,9 +166,11 @@ def confirm(question: str, yes: bool) -> None:
         fail("nothing was changed")
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Wait for a condition; ends the command with 3 when it does not hold in time."""
-    if not came_about(condition, timeout_s):
+def wait_until(condition: Callable[[], bool], timeout_s: float, what: str, *, since_s: float | None = None) -> None:
+    """Wait for a condition; ends the command with 3 when it does not hold in time, which goes from ``since_s`` on
+    (of the monotonic clock; now): a request for the change may have taken some of it."""
+    past_s = 0.0 if since_s is None else time.monotonic() - since_s
+    if not came_about(condition, max(timeout_s - past_s, 0.0)):
         fail(f"not within {timeout_s:g} s: {what}; it goes on by itself", IN_PROGRESS)
 
 

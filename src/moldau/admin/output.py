@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 Row = Mapping[str, object]
 
 FORMATS = ("text", "wide", "json", "yaml", "tsv")
+TABLES = ("text", "wide")
+"""Formats for people, in which nothing need stand for no rows: for a script an empty list, or the names alone, do."""
 _BARE = re.compile(r"[A-Za-z/_][A-Za-z0-9_./:+@-]*\Z")
 _WORDS_OF_YAML = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "infinity"})
 _COLOURS = {"red": "31", "yellow": "33", "green": "32", "bold": "1"}
 _ALARMS = {
     "red": frozenset({"offline", "gone", "error", "failed", "under-min-isr", "DIVERGED", "MISSING", "UNREACHABLE"}),
-    "yellow": frozenset({"under-replicated", "at-min-isr", "fenced", "warning", "moving", "LAGGING", "Empty"}),
-}
+    "yellow": frozenset({"under-replicated", "at-min-isr", "fenced", "warning", "moving", "LAGGING", "Empty", "stopped",
+                         "starting", "not answering"}),
+}  # fmt: skip
 
 
 def show(rows: Sequence[Row], output: str, columns: Iterable[str], wide: Iterable[str] = ()) -> None:
@@ -136,23 +139,28 @@ DONE = object()
 
 
 def watch(draw: Callable[[], object], every_s: float | None) -> None:
-    """Draw once; or, with seconds given, again and again on a cleared screen until ``DONE``, or Ctrl-C, which ends it
-    well."""
+    """Draw once; or, with seconds given, again and again on a cleared screen until ``DONE``. A look that fails after
+    one that did not is told, and the next is tried: the cluster may be away for a while. Ctrl-C ends it as any
+    command."""
     if every_s is None:
         draw()
         return
-    try:
-        while True:
-            if sys.stdout.isatty():
-                sys.stdout.write("\x1b[H\x1b[2J")
-                print(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends")
+    seen = False
+    while True:
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[H\x1b[2J")
+            print(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends", flush=True)
+        drawn: object = None
+        try:
             drawn = draw()
-            sys.stdout.flush()
-            if drawn is DONE:
-                return
-            time.sleep(every_s)
-    except KeyboardInterrupt:
-        raise SystemExit(0) from None
+            seen = True
+        except SystemExit as ended:
+            if not seen or ended.code != 1:
+                raise
+        sys.stdout.flush()
+        if drawn is DONE:
+            return
+        time.sleep(every_s)
 
 
 def yaml(value: object, indent: str = "") -> str:

@@ -216,7 +216,7 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
                     last = time.perf_counter()
                     progress.at(records)
     if unread := sorted(one for one in consumer.assignment if consumer.position(one) < 0):
-        fail(f"{len(unread)} partition(s) have no leader, {unread[0]} the first: nothing of them was read")
+        fail(f"{len(unread)} partition(s) have no leader that answers, {unread[0]} the first: nothing of them was read")
     if records < count:
         note(f"the topic has {records} records")
     _show([Measured("consume", records, size, max(last - started, 1e-9))], output)

@@ -5,7 +5,10 @@ Each verb loads what it needs: ``lint`` neither Spark nor a client. What a pipel
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
-from moldau.admin.pipeline_ranges import backfill, replay
+from moldau.admin.pipeline_ranges import backfill, groups, replay
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Totals
@@ -43,6 +46,7 @@ def pipeline() -> None:
 
 pipeline.add_command(backfill)
 pipeline.add_command(replay)
+pipeline.add_command(groups)
 
 
 @pipeline.command()
@@ -110,6 +114,24 @@ def lint(files: tuple[Path, ...], output: str) -> None:
 
 @pipeline.command()
 @FILE
+@click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="The new folder of the project.")
+@click.option("--table-format", help="Of all tables, such as parquet or delta (default: what the file says).")
+def export(file: Path, target: Path, table_format: str | None) -> None:
+    """Write the pipeline as a project of Spark's Declarative Pipelines: stages as views, sinks as tables and flows.
+
+    What there is no counterpart for (dedup, keyed tables, feeds of tables) is refused by name. Books are not exported.
+    """
+    from moldau.pipeline.export import export as write
+    from moldau.pipeline.running import cluster_of
+
+    found, _ = open_file(file)
+    with explained():
+        code = write(found, cluster_of(found), target, modules=file.absolute().parent, table_format=table_format)
+    note(f"{code} is written. Look at it, then in {target}: spark-pipelines dry-run, spark-pipelines run")
+
+
+@pipeline.command()
+@FILE
 @OUTPUT
 def plan(file: Path, output: str) -> None:
     """Show what a run would do now: where it begins, which tables are new, what is left to read. Writes nothing."""
@@ -147,8 +169,11 @@ def test(file: Path, tests: Path | None, output: str) -> None:
     """Run the cases of a test file (default: FILE with .test.yaml), without a cluster. Exit 4 when one fails."""
     from moldau.pipeline import trial
     from moldau.pipeline.decode.plan import plan_decode
+    from moldau.pipeline.feed.open import refuse_feed
 
     pipeline, _ = open_file(file)
+    with explained():
+        refuse_feed(pipeline, "a test of records")
     path = tests or file.with_suffix(".test.yaml")
     if not path.exists():
         fail(f"{path} is not there; `moldau pipeline test --help` says what stands in it", 2)
@@ -184,6 +209,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
     policy is `pause` is tried again, with the file as it is then. With a schedule, from the file or from --schedule,
     runs follow each other; times that come while one is under way are told and left out.
     """
+    from moldau.pipeline.feed.running import runner as runner_of
     from moldau.pipeline.lint import lint_file
     from moldau.pipeline.metrics import MetricsServer, metrics
     from moldau.pipeline.running import Ended, Runner, stopped_by_signals
@@ -202,11 +228,11 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
             note(f"metrics at http://{metrics_host}:{server.port}/metrics")
         runner: Runner | Ticks
         if times is None:
-            runner = Runner(pipeline, file=file, once=once, say=note, heard=tell)
+            runner = runner_of(pipeline, file=file, once=once, say=note, heard=tell)
         else:
 
             def begin() -> Runner:
-                return Runner(open_file(file)[0], file=file, once=True, say=note, heard=tell)
+                return runner_of(open_file(file)[0], file=file, once=True, say=note, heard=tell)
 
             runner = Ticks(parse_schedule(times), begin, say=note)
         with stopped_by_signals(runner):
@@ -220,16 +246,22 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
 @pipeline.command()
 @FILE
 @click.option("--verify", is_flag=True, help="Count the rows of the tables and hold them against the books.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with plots there, too.")
 @WATCH
 @OUTPUT
-def status(file: Path, verify: bool, every_s: float | None, output: str) -> None:
-    """Show what became of every record that was read. Exit 4 when the books do not balance."""
+def status(file: Path, verify: bool, html: Path | None, every_s: float | None, output: str) -> None:
+    """Show what became of every record that was read. Exit 4 when the books do not balance.
+
+    --html writes one file without anything to load: records, rows left out and dead, and durations by batch, and lag.
+    """
     pipeline, folder = open_file(file)
     codes: list[int] = []
 
     def draw() -> None:
         with explained():
             codes[:] = [_draw_status(pipeline, folder, output, verify=verify)]
+            if html is not None:
+                _write_page(pipeline, folder, html)
 
     watch(draw, every_s)
     raise SystemExit(codes[0])
@@ -240,26 +272,48 @@ def status(file: Path, verify: bool, every_s: float | None, output: str) -> None
 @WATCH
 @OUTPUT
 def lag(file: Path, every_s: float | None, output: str) -> None:
-    """Show where the pipeline is in each partition, and how many offsets are left."""
+    """Show where the pipeline is in each partition, and how many offsets are left (of a table: versions).
+
+    Exit 4 when records were lost.
+
+    Lost is what was not read and is there no more: a topic that was made anew, a log whose end was cut off, records
+    that expired.
+    """
     from moldau.pipeline import positions
+    from moldau.pipeline.feed.positions import feed_lag
+    from moldau.pipeline.said import LOSS
 
     pipeline, folder = open_file(file)
+    lost: list[str] = []
 
     def draw() -> None:
         with explained():
+            if pipeline.source.feed is not None:
+                show([asdict(feed_lag(pipeline, folder))], output, ("table", "position", "end", "lag"))
+                return
             found = positions.lags(pipeline, folder)
         rows = [
-            {"topic": one.topic, "partition": one.partition, "position": one.position, "end": one.end, "lag": one.lag}
+            {"topic": one.topic, "partition": one.partition, "position": one.position, "end": one.end, "lag": one.lag,
+             "loss": None if one.loss is None else one.loss.kind.value}
             for one in found
-        ]
+        ]  # fmt: skip
         show(rows, output, ("topic", "partition", "position", "end", "lag"))
+        lost[:] = [f"{one.loss}: {one.lag:,} offsets are unread" for one in found if one.loss is not None]
+        for text in lost:
+            note(text)
+        if lost and pipeline.source.on_loss == "fail":
+            note(f"a run is refused. {LOSS}")
 
     watch(draw, every_s)
+    raise SystemExit(MISMATCH if lost else 0)
 
 
 @pipeline.command()
 @FILE
-@click.option("--to", "start", required=True, help='earliest, latest, -10m, group:ID, {"topic":{"0":23}}')
+@click.option(
+    "--to", "start", required=True,
+    help='earliest, latest, -10m, group:ID, {"topic":{"0":23}}; of a table: snapshot, earliest, latest, a version',
+)  # fmt: skip
 @DRY_RUN
 @YES
 def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
@@ -269,19 +323,25 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     before the new one is left out. --dry-run says how much that is.
     """
     from moldau.pipeline import positions
+    from moldau.pipeline.feed.positions import check_start
     from moldau.pipeline.resetting import reset as carry_out
 
     pipeline, folder = open_file(file)
     with explained():
-        to, again, left_out = positions.reset_cost(pipeline, folder, start)
-        told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
-        print(f"{pipeline.name} would begin at {positions.as_start(to)}: {told}")
+        if pipeline.source.feed is not None:
+            check_start(pipeline, start)
+            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}")
+        else:
+            to, again, left_out = positions.reset_cost(pipeline, folder, start)
+            start = positions.as_start(to)
+            told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
+            print(f"{pipeline.name} would begin at {start}: {told}")
         if dry_run:
             return
         if not yes and not click.confirm("Do it?", err=True):
             fail("nothing was done")
         with folder.locked():
-            aside = carry_out(pipeline, folder, positions.as_start(to))
+            aside = carry_out(pipeline, folder, start)
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
 
 
@@ -312,10 +372,13 @@ def dlq_list(file: Path, stage: str | None, output: str) -> None:
 @YES
 def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
     """Take dead letters through the pipeline as its file is now, each once. What fails again is a dead letter again."""
+    from moldau.pipeline.feed.open import refuse_feed
     from moldau.pipeline.replays import Replays
 
-    found = _waiting(file, stage)
     pipeline, folder = open_file(file)
+    with explained():
+        refuse_feed(pipeline, "a replay of dead letters")
+    found = _waiting(file, stage)
     with explained():
         replays = Replays(pipeline, folder)
         unfinished = [one for one in replays.planned() if not one.done]
@@ -339,17 +402,27 @@ def _waiting(file: Path, stage: str | None) -> list[Group]:
         return Replays(pipeline, folder).waiting(stage)
 
 
+def _write_page(pipeline: Pipeline, folder: Folder, path: Path) -> None:
+    """Write the page so that whoever looks meanwhile sees the old one or the new one."""
+    from moldau.pipeline.page import page, shown_of
+
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_text(page(shown_of(pipeline, folder), round(time.time() * 1000)), encoding="utf-8")
+    os.replace(fresh, path)
+
+
 def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
-    from moldau.pipeline import books, positions
+    from moldau.pipeline import audit, books, positions
 
     state, last = folder.state(), folder.books.last()
     totals = last.totals if last is not None else books.Totals()
+    problems = audit.problems(folder, whole=verify)
     balanced = books.balances(totals)
     rows = _topic_rows(totals)
     sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
     if verify:
         sinks = positions.verified(pipeline, totals)
-        balanced = balanced and all(one["there"] in (None, one["rows"]) for one in sinks)
+        problems += positions.differences(sinks)
     whole = {
         "pipeline": pipeline.name,
         "state": "new" if state is None else state.state,
@@ -361,7 +434,8 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         "rows_out": totals.rows_out,
         "late": totals.late,
         "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
-        "balanced": balanced,
+        "balanced": balanced and not problems,
+        "problems": problems,
         "topics": rows,
         "sinks": sinks,
         "drift": [
@@ -379,7 +453,11 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
         for one in last.drift if last is not None else ():
             print(f"drift: {one.what} in {one.records:,} records of the newest batch, first at {one.first}")
-    return 0 if balanced else MISMATCH
+        for text in problems:
+            print(f"wrong: {text}")
+        if verify and last is not None and (empty := audit.gaps(folder.books.newest(last.sequence + 1))):
+            print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
+    return 0 if balanced and not problems else MISMATCH
 
 
 def _topic_rows(totals: Totals) -> list[dict[str, object]]:

@@ -5,6 +5,7 @@ Read next: pipeline.py, pipeline_ranges.py (the commands).
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,21 +43,9 @@ def explained() -> Iterator[None]:
     except (
         Exception
     ) as error:  # of files, tables, registries, the cluster, Spark and the steps of users: each says what
-        fail(_words(error))
+        from moldau.pipeline.said import words
 
-
-def _words(error: BaseException) -> str:
-    """An error in a line or a few: of a failed query, what the stage said and not how Spark carried it."""
-    from moldau.pipeline.running import first_line
-
-    text = str(error).strip() or type(error).__name__
-    lines = [line for line in text.splitlines() if line.strip()]
-    told = [
-        line.strip() for line in lines if ".pipeline." in line and ": " in line and not line.startswith((" ", "\t"))
-    ]
-    if told:
-        return told[-1].partition(": ")[2]
-    return first_line(error) if len(lines) > 6 else "\n".join(lines)
+        fail(words(error))
 
 
 def open_file(file: Path) -> tuple[Pipeline, Folder]:
@@ -73,9 +62,16 @@ def open_file(file: Path) -> tuple[Pipeline, Folder]:
 
 
 def start_spark(pipeline: Pipeline) -> SparkSession:
-    from moldau.spark.local import session
+    """A session whose command is ended by Ctrl-C as any other is: PySpark would first talk to the JVM about it, in the
+    middle of what is being said to it."""
+    from moldau.spark.local import session, tell_once
 
-    return session(pipeline.name)
+    before = signal.getsignal(signal.SIGINT)
+    found = session(pipeline.name)
+    if signal.getsignal(signal.SIGINT) is not before:
+        signal.signal(signal.SIGINT, before)
+    tell_once(found)
+    return found
 
 
 def tell(line: Line) -> None:

@@ -1,6 +1,6 @@
-"""``moldau pipeline backfill`` and ``replay``: ranges of offsets or times that are read beside the stream.
+"""``moldau pipeline backfill`` and ``replay``, which read ranges beside the stream, and ``groups``.
 
-Read next: pipeline/backfill.py.
+Read next: pipeline/backfill.py, pipeline/groups.py.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 
+from moldau.admin.completing import groups as complete_groups
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
-from moldau.admin.output import note
+from moldau.admin.options import OUTPUT
+from moldau.admin.output import note, show
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 
 POSITIONS = 'earliest, latest, -10m, group:ID, {"topic":{"0":23}}, 2026-11-23T12:00:00Z'
@@ -48,6 +50,40 @@ def replay(file: Path, start: str, end: str, topics: tuple[str, ...], dry_run: b
     """Read a range of offsets or times again, with the file as it is now. Rows of it then stand in tables twice, but
     in those with keys. The pipeline must be stopped for it."""
     _read(file, start, end, topics, dry_run=dry_run, yes=yes, again=True)
+
+
+@click.command()
+@FILE
+@click.option(
+    "--group", "groups", multiple=True, shell_complete=complete_groups,
+    help="Only this group, of those that the file names; also with *.",
+)  # fmt: skip
+@click.option("--backwards", is_flag=True, help="Move groups that are further on the target back, too.")
+@DRY_RUN
+@OUTPUT
+def groups(file: Path, groups: tuple[str, ...], backwards: bool, dry_run: bool, output: str) -> None:
+    """Translate offsets of consumer groups to the copy of their topic on another cluster, as a run does by itself.
+
+    Written are groups without members there, never past what was copied, and never backwards unless it is asked for.
+    All coordinators are asked at once, for 10 s at most; groups of one that does not answer are named, and the others
+    are translated. Exit 1 when there is one, or the target refused one.
+    """
+    from moldau.pipeline.groups import Outcome, translate, unanswered_text
+    from moldau.pipeline.running import cluster_of
+
+    pipeline, folder = open_file(file)
+    with explained():
+        cluster = cluster_of(pipeline)
+        found = translate(pipeline, folder, cluster, groups=groups, backwards=backwards, dry_run=dry_run)
+    rows = [
+        {"group": one.group, "topic": one.topic, "partition": one.partition, "source": one.source,
+         "before": one.before, "target": one.target, "outcome": one.outcome.value, "reason": one.reason}
+        for one in found.moved
+    ]  # fmt: skip
+    show(rows, output, ("group", "topic", "partition", "source", "before", "target", "outcome"))
+    refused = sorted({f"{one.group}: {one.reason}" for one in found.moved if one.outcome is Outcome.REFUSED})
+    if refused or found.unanswered:
+        fail("; ".join([*refused, *([unanswered_text(found.unanswered)] if found.unanswered else [])]))
 
 
 def _read(

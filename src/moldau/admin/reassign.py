@@ -6,6 +6,7 @@ works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,12 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, WATCH, YES, confirm
-from moldau.admin.output import watch
+from moldau.admin.output import TABLES, watch
 from moldau.admin.plans import Directories, Plan
 from moldau.admin.progress import Progress
 from moldau.admin.reassignment import apply_command, plan_command, status_command
 from moldau.admin.reassignment.apply_command import PLAN, TIMEOUT
-from moldau.admin.reassignment.cluster import current, ids, read, tell_refusals, under_way
+from moldau.admin.reassignment.cluster import current, ids, listed, read, tell_refusals, under_way
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
 from moldau.admin.throttles import throttle
 from moldau.admin.waiting import Looks
@@ -139,6 +140,9 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         refused = tell_refusals(whole, outcomes)
         begun = len(plan) - refused
         note(f"{begun} of {len(plan)} moves begun.")
+        if output not in TABLES:
+            told = {p: "refused" if not outcomes.get(p, whole).ok else "begun" for p in plan}
+            show([_row(p, told[p], before[p], plan[p]) for p in plan], output, COLUMNS)
         taken = {(p, broker): folder for (p, broker), folder in placed.items() if outcomes.get(p, whole).ok}
         refused += directories.place(talk, taken, wish["timeout"] if wish["wait"] else DIRECTORIES_S)
         if wish["wait"] and begun:
@@ -161,7 +165,7 @@ def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) ->
     """
     plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
-        rows = _look(talk, plan, placed)
+        rows = _look(talk, plan, placed, listed(talk, list(plan)))
         show(rows, output, COLUMNS)
         states = {row["status"] for row in rows}
         if "moving" in states:
@@ -181,10 +185,9 @@ def list_(bootstrap: str, every_s: float | None, output: str) -> None:
     def look() -> None:
         with Talk(bootstrap) as talk:
             rows = [
-                {"topic": p.topic, "partition": p.partition, **one._asdict()}
-                for p, one in sorted(under_way(talk, None).items())
+                {"topic": p.topic, "partition": p.partition, **one._asdict()} for p, one in sorted(listed(talk).items())
             ]
-        if rows or output not in ("text", "wide"):
+        if rows or output not in TABLES:
             show(rows, output, ("topic", "partition", "replicas", "adding", "removing"))
         else:
             note("no moves are under way.")
@@ -253,9 +256,8 @@ def _ask(talk: Talk, plan: Plan, before: Plan) -> tuple[Outcome, dict[TopicParti
     return whole, outcomes | refused
 
 
-def _look(talk: Talk, plan: Plan, placed: Directories) -> list[dict[str, object]]:
+def _look(talk: Talk, plan: Plan, placed: Directories, moving: Collection[TopicPartition]) -> list[dict[str, object]]:
     """A row for each partition of the plan: moving, done, otherwise, or gone; by brokers, then by log directories."""
-    moving = under_way(talk, list(plan))
     misplaced = directories.misplaced(talk, placed) if placed else {}
     topics = talk.topics({p.topic for p in plan})
     rows = []
@@ -285,7 +287,7 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
     looks = Looks(timeout_s, first_s=FIRST_S)
     with Progress("", len(plan)) as progress:
         for _ in looks:
-            rows = _look(talk, plan, placed)
+            rows = _look(talk, plan, placed, under_way(talk, list(plan)))
             left = sum(row["status"] == "moving" for row in rows)
             odd = sum(row["status"] != "done" for row in rows)
             if not odd:

@@ -18,6 +18,8 @@ from moldau.admin.record_text import FORMATS, printer
 from moldau.admin.starting import PLACE, Place, offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from moldau.model import TopicPartition
     from moldau.wire.batch import BatchHeader, Record
 
@@ -90,7 +92,7 @@ def _bounds(talk: Talk, place: TopicPartition) -> tuple[int, int]:
 
     starts, ends = talk.ask(bounds, [place])
     if place not in starts or place not in ends:
-        fail(f"{place} has no leader: `moldau topic describe {place.topic}`")
+        fail(f"no leader of {place} answers: `moldau topic describe {place.topic}`")
     return starts[place], ends[place]
 
 
@@ -145,6 +147,19 @@ def _sized(data: bytes | None, text: str) -> str:
     return text if data is None else f"{text}  ({len(data)} bytes)"
 
 
+def _refuse_compacted(talk: Talk, topics: Collection[str]) -> None:
+    """Brokers delete no records by offset where retention deletes none."""
+    from moldau.client import admin
+    from moldau.client.admin import Resource, ResourceType
+
+    places = [Resource(ResourceType.TOPIC, name) for name in sorted(topics)]
+    answers = talk.ask(admin.describe_configs, places, keys=["cleanup.policy"], synonyms=False)
+    for place, (_, entries) in answers.items():
+        policy = entries["cleanup.policy"].value if "cleanup.policy" in entries else "delete"
+        if "delete" not in (policy or "").split(","):
+            fail(f"records of {place.name} are not deleted by offset: its cleanup.policy is {policy or 'empty'}")
+
+
 @record.command()
 @click.argument("places", nargs=-1, required=True, metavar="TOPIC[:0,3-5]...", shell_complete=complete_topics)
 @click.option("--before", "place", type=PLACE, required=True, help="An offset, a time, or latest: all there are.")
@@ -167,6 +182,9 @@ def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool,
         asked = sorted({one for text in places for one in talk.partitions(text)})
         before = offsets(talk, asked, place, destroys=True)
         starts, _ = talk.ask(bounds, asked)
+        if silent := [one for one in asked if one not in starts]:
+            fail(f"no leader of {silent[0]} answers: `moldau topic describe {silent[0].topic}`")
+        _refuse_compacted(talk, {one.topic for one in asked})
         doomed = {one: offset for one, offset in before.items() if offset > starts.get(one, offset)}
         rows = [
             {

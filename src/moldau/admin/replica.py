@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
-from moldau.admin.asking import MISMATCH, OUTPUT, SERVERS, Talk, note, show
+from moldau.admin.asking import MISMATCH, OUTPUT, SERVERS, Talk, note, show, silent_brokers
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import SECONDS
+from moldau.admin.output import TABLES
 from moldau.admin.progress import Progress
 from moldau.admin.rate import Rate
 from moldau.clusterdata.replica_check.comparing import Finding, Verdict
@@ -22,6 +24,10 @@ from moldau.clusterdata.replica_check.folders import Pace, directories, replicas
 from moldau.clusterdata.replica_check.folders import verify as verify_folders
 from moldau.model import TopicPartition
 from moldau.storage.errors import BrokenFile
+
+if TYPE_CHECKING:
+    from moldau.admin.replica_check.wire import Silent
+    from moldau.client.view import Topic
 
 _COLUMNS = ("partition", "broker", "verdict", "offset", "detail")
 
@@ -91,7 +97,7 @@ def verify(
 def _tell(
     rows: list[dict[str, object]], found: list[tuple[TopicPartition, Finding]], output: str, cost: tuple[int, float]
 ) -> None:
-    if rows or output in ("json", "yaml"):
+    if rows or output not in TABLES:
         show(rows, output, _COLUMNS)
         sys.stdout.flush()
     size, took_s = cost
@@ -132,8 +138,19 @@ def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progre
             yield partition, finding
 
 
+def _silent(talk: Talk, known: Mapping[str, Topic]) -> Silent:
+    """Brokers that have replicas of these topics, and are not alive or do not answer: each of their replicas would be
+    waited for."""
+    from moldau.admin.replica_check.wire import SILENT_S
+
+    holders = {id for topic in known.values() for part in topic.partitions.values() for id in part.replicas}
+    dead = holders - talk.cluster.brokers().keys()
+    silent = dict.fromkeys(sorted(dead), "it is not alive") | silent_brokers(talk, holders)
+    until_s = time.monotonic() + SILENT_S
+    return {id: (until_s, why) for id, why in silent.items()}
+
+
 def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace, progress: Progress) -> Found:
-    from moldau.admin.replica_check.wire import Silent
     from moldau.admin.replica_check.wire import verify as verify_wire
     from moldau.client.admin import Resource, ResourceType, describe_configs
 
@@ -146,7 +163,7 @@ def _brokers(bootstrap: str, topics: tuple[str, ...], pace: Pace, progress: Prog
             for one, (_, entries) in configs.items()
             if "cleanup.policy" in entries and "compact" in (entries["cleanup.policy"].value or "")
         }
-        silent: Silent = {}
+        silent = _silent(talk, known)
         wanted = [
             (TopicPartition(name, number), partition)
             for name, topic in sorted(known.items())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from moldau.simulator.machines.seeds import MACHINES
-from moldau.simulator.scenes import QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import MIXED, QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER_SCENES
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, counting up.")
 @click.option(
-    "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES)), help="One kind of fault only; any mix otherwise."
+    "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED)), help="One kind of fault only; any mix otherwise."
 )
 @click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
 @click.option("--tier", type=click.Choice(["a", "b"]), default="b", show_default=True, help="a: one machine alone.")

@@ -75,7 +75,7 @@ def offsets(
         without += missing
         asked = [one for one in asked if one not in missing]
     elif missing:
-        fail(f"offsets of {missing[0]} cannot be told: it has no leader (`moldau topic describe {missing[0].topic}`)")
+        fail(f"offsets of {missing[0]} cannot be told: no leader answers (`moldau topic describe {missing[0].topic}`)")
     at_time = talk.ask(offsets_at, dict.fromkeys(asked, place.number)) if place.kind == "time" else {}
     found = {}
     for one in asked:

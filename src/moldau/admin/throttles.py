@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from moldau.admin.asking import Talk, note
+from moldau.admin.asking import Talk, note, silent_brokers
 from moldau.admin.main import fail
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import AlterOp, Resource, ResourceType
+from moldau.client.client import Unreachable
 from moldau.model import Code, TopicPartition
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -24,7 +25,7 @@ REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throt
 OWN = (1, 2)
 """The sources of a value that was set on the topic, or on the broker, itself."""
 DYNAMIC = (*OWN, 3)
-"""The same, and a default that was set for all brokers."""
+"""The sources of a value that was set on the topic or the broker itself, or as a default for all brokers."""
 EVERYTHING = "*"
 Assignment = Mapping[TopicPartition, Sequence[int]]
 Changes = dict[Resource, list[tuple[str, AlterOp, str | None]]]
@@ -80,8 +81,13 @@ def throttle(
         plan, now: where replicas are to be, and where they are.
         recorded: what was set before for the same plan; it stays ours, and gets this rate.
         save: called with what is going to be set, before it is.
+
+    Raises:
+        Unreachable: a broker that counts as alive does not answer; nothing was set. It would be held back by nothing.
     """
     wanted, brokers = _wanted(plan, now)
+    for silent, why in silent_brokers(talk, {int(broker) for broker in brokers}).items():
+        raise Unreachable(f"broker {silent} does not answer, and no throttle can be set there: {why}")
     rates = _rates(talk, brokers)
     made = merged(wanted, _listed(talk, wanted), rates, rate=rate, recorded=recorded)
     for id in sorted(brokers - made.rates.keys(), key=int):
@@ -132,8 +138,8 @@ def merged(
 
 
 def unthrottle(talk: Talk, recorded: Throttles, plan: Path) -> Throttles:
-    """Take away what was recorded for a plan; what could not be, as its broker is not alive: of that it is said by
-    which command it is taken away later."""
+    """Take away what was recorded for a plan; what could not be, as its broker is not alive or does not answer: of that
+    it is said by which command it is taken away later."""
     if not recorded:
         return recorded
     changes = without(_listed_as(talk, recorded.entries), recorded.entries)
@@ -150,7 +156,7 @@ def unthrottle(talk: Talk, recorded: Throttles, plan: Path) -> Throttles:
     if left.rates:
         which = f"broker{'s' * (len(left.rates) > 1)} {', '.join(sorted(left.rates, key=int))}"
         later = f"`moldau reassign verify --plan {shlex.quote(str(plan))}` takes it away"
-        note(f"{which} cannot be asked: the throttle set there stays; when it is alive, {later}")
+        note(f"{which} cannot be asked: the throttle set there stays; when it answers, {later}")
     return left
 
 
@@ -193,9 +199,10 @@ def _wanted(plan: Assignment, now: Assignment) -> tuple[Listed, set[str]]:
 
 
 def _rates(talk: Talk, brokers: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The rates that are set on these brokers, of those that live: the others cannot be asked."""
-    alive = talk.cluster.brokers()
-    resources = [Resource(ResourceType.BROKER, id) for id in sorted(brokers, key=int) if int(id) in alive]
+    """The rates that are set on these brokers, of those that live and answer: the others cannot be asked."""
+    ids = {int(id) for id in brokers} & talk.cluster.brokers().keys()
+    there = ids - silent_brokers(talk, ids).keys()
+    resources = [Resource(ResourceType.BROKER, str(id)) for id in sorted(there)]
     described = talk.ask(admin.describe_configs, resources, keys=RATES) if resources else {}
     return {
         resource.name: {key: entries[key].value or "" for key in RATES

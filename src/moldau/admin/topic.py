@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from moldau.admin.asking import CONTROLLER_S, MISMATCH, Talk, note
+from moldau.admin.asking import CONTROLLER_S, LEADERS_S, MISMATCH, Talk, note
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, SERVERS, WATCH, F
-from moldau.admin.output import Row, show, table, watch
+from moldau.admin.output import TABLES, Row, show, table, watch
 
 if TYPE_CHECKING:
     from moldau.admin.partition_states import PartitionState
@@ -99,7 +99,7 @@ def list_(
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
             by_topic: dict[str, list[PartitionState]] = {name: [] for name in topics}
-            parts, led = seen_partitions(talk, topics)
+            parts, moves_are_known = seen_partitions(talk, topics)
             for one in parts:
                 by_topic[one.topic].append(one)
         rows = [
@@ -108,7 +108,7 @@ def list_(
             if not any(wish.values()) or _kept(parts, wish)
         ]
         show(rows, output, ("topic", "partitions", "replication_factor", "state"), ("internal", "id"))
-        _end(led, every_s)
+        _end(moves_are_known, every_s)
 
     watch(look, every_s)
 
@@ -125,40 +125,41 @@ def describe(
 ) -> None:
     """Show leader, replicas and state of each partition; of all topics, or of those that match PATTERNS.
 
-    -o wide adds leader epochs, moves, and the first and end offsets.
+    -o wide adds leader epochs, moves, and the first and end offsets. JSON and YAML list topics with their partitions,
+    of those that are looked for the topics that have one.
     """
 
     def look() -> None:
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
-            parts, led = seen_partitions(talk, topics)
+            parts, moves_are_known = seen_partitions(talk, topics)
             _describe(talk, output, topics, parts, wish)
-        _end(led, every_s)
+        _end(moves_are_known, every_s)
 
     watch(look, every_s)
 
 
 def _describe(talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionState], wish: Filters) -> None:
     filtered = any(wish.values())
-    if filtered:
-        parts = _kept(parts, wish)
-    rows = [one.row() for one in parts]
+    kept = _kept(parts, wish) if filtered else parts
+    rows = [one.row() for one in kept]
     if output in ("wide", "json", "yaml"):
-        _add_offsets(talk, parts, rows)
-    if filtered or output == "tsv":
+        _add_offsets(talk, kept, rows)
+    if output == "tsv" or (filtered and output in TABLES):
         show(rows, output, COLUMNS, WIDE)
         return
-    settings = _own_settings(talk, topics)
-    by_topic: dict[str, list[Row]] = {name: [] for name in topics}
     heads: dict[str, list[PartitionState]] = {name: [] for name in topics}
-    for one, row in zip(parts, rows, strict=True):
-        by_topic[one.topic].append(row)
+    for one in parts:
         heads[one.topic].append(one)
+    by_topic: dict[str, list[Row]] = {one.topic: [] for one in kept} if filtered else {name: [] for name in topics}
+    for one, row in zip(kept, rows, strict=True):
+        by_topic[one.topic].append(row)
+    settings = _own_settings(talk, {name: topics[name] for name in by_topic})
     whole: list[Row] = [
         {**_row(topics[name], heads[name]), "configs": settings[name], "partition_list": theirs}
         for name, theirs in by_topic.items()
     ]
-    if output in ("json", "yaml"):
+    if output not in TABLES:
         show(whole, output, ())
         return
     print(table(whole, ["topic", "partitions", "replication_factor", "state", "id", "configs"]))
@@ -167,9 +168,9 @@ def _describe(talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[
         print(table(rows, [*COLUMNS, *(WIDE if output == "wide" else ())]))
 
 
-def _end(led: bool, every_s: float | None) -> None:
+def _end(moves_are_known: bool, every_s: float | None) -> None:
     """Exit 4 when something is not told for want of a controller, unless it is looked at again."""
-    if not led and every_s is None:
+    if not moves_are_known and every_s is None:
         raise SystemExit(MISMATCH)
 
 
@@ -254,7 +255,7 @@ def moves_under_way(talk: Talk) -> dict[TopicPartition, Reassignment] | None:
 
 
 def seen_partitions(talk: Talk, topics: Mapping[str, Topic]) -> tuple[list[PartitionState], bool]:
-    """The same, and whether a controller said how they move; a note says so when none did."""
+    """The partitions of topics, and whether a controller said which of them move; a note says so when none did."""
     moves = moves_under_way(talk)
     if moves is None:
         note(f"no controller is active (none answers within {CONTROLLER_S:g} s): moves under way are not known")
@@ -277,12 +278,14 @@ def _own_settings(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, dict[str
 
 def _add_offsets(talk: Talk, parts: list[PartitionState], rows: list[dict[str, object]]) -> None:
     """First and end offsets of partitions that have a leader, into their rows."""
-    from moldau.client.reading import EARLIEST, LATEST
+    from moldau.client.group_lags import bounds
     from moldau.model import TopicPartition
 
-    led = [TopicPartition(one.topic, one.partition) for one in parts if one.leader >= 0]
-    for name, moment in (("first_offset", EARLIEST), ("end_offset", LATEST)):
-        found = talk.cluster.offsets(dict.fromkeys(led, moment)) if led else {}
-        for one, row in zip(parts, rows, strict=True):
-            offset = found.get(TopicPartition(one.topic, one.partition))
-            row[name] = offset.offset if offset is not None and offset.offset >= 0 else None
+    with_leader = [TopicPartition(one.topic, one.partition) for one in parts if one.leader >= 0]
+    starts, ends = talk.ask(bounds, with_leader, int(1000 * LEADERS_S))
+    for one, row in zip(parts, rows, strict=True):
+        place = TopicPartition(one.topic, one.partition)
+        row["first_offset"], row["end_offset"] = starts.get(place), ends.get(place)
+    if untold := [one for one in with_leader if one not in ends]:
+        more = f" and {len(untold) - 1} more" if len(untold) > 1 else ""
+        note(f"offsets of {untold[0]}{more} are not known: no leader answers within {LEADERS_S:g} s (`moldau doctor`)")

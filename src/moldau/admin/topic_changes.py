@@ -5,6 +5,7 @@ Several topics are changed together or not at all: what the cluster would refuse
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -47,7 +48,7 @@ class Change(Waiting):
 
 
 class NewTopics(Change):
-    """The same of topics that are made."""
+    """What topics that are created are to have, but for their settings."""
 
     factor: int | None
     if_not_exists: bool
@@ -120,13 +121,16 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
             for name in wanted:
                 print(f"topic {name} would be made")
             return
+        began_s = time.monotonic()
         done = _patiently(lambda left: talk.ask(admin.create_topics, [wanted[name] for name in left]), wanted)
         for name, one in done.items():
             if one.ok:
                 print(f"topic {name} was made")
         _all_well(done, configs)
         if wish["wait"] and wanted:
-            wait_until(lambda: _are_led(talk, list(wanted)), wish["timeout_s"], "every partition has a leader")
+            wait_until(
+                lambda: _are_led(talk, list(wanted)), wish["timeout_s"], "every partition has a leader", since_s=began_s
+            )
 
 
 def _patiently(ask: Callable[[Collection[str]], dict[str, Outcome]], names: Collection[str]) -> dict[str, Outcome]:
@@ -172,7 +176,10 @@ def _seen_by_all(talk: Talk, names: list[str]) -> list[MetadataResponse.Metadata
     for id in talk.cluster.brokers():
         with suppress(OSError):  # one that has just died knows nothing
             client = talk.cluster.client
-            answer = talk.cluster.run(client.ask(request, Node(id), codes=lambda r: (), timeout_ms=ONE_BROKER_MS))
+            asked = client.ask(
+                request, Node(id), codes=lambda r: (), timeout_ms=ONE_BROKER_MS, request_timeout_ms=ONE_BROKER_MS
+            )
+            answer = talk.cluster.run(asked)
             found += answer.topics
     return found
 
@@ -185,7 +192,7 @@ def _all_well(outcomes: Mapping[str, Outcome], configs: Mapping[str, str | None]
         if not one.ok:
             hint = unknown_keys(configs) if one.code is Code.INVALID_CONFIG else ""
             others = sum(not other.ok for other in outcomes.values()) - 1
-            rest = f"; so are {others} others" if others else ""
+            rest = f"; so {'is 1 other' if others == 1 else f'are {others} others'}" if others else ""
             refused(f"topic {name}{rest}", one.code, f"{one.message or ''} {hint}".strip())
 
 
@@ -241,6 +248,7 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
         before = talk.existing([name])[name]
         new = _new_partitions(before, wish["partitions"], placed)
         _apply(talk, name, new, changes, unset, validate_only=True)
+        began_s = time.monotonic()
         verb = "would be changed" if wish["dry_run"] else "was changed"
         if not wish["dry_run"]:
             _apply(talk, name, new, changes, unset, validate_only=False)
@@ -252,7 +260,12 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
             print(f"topic {name} {verb}: {key} as the cluster has it")
         if wish["wait"] and new is not None and not wish["dry_run"]:
             count = new[0]
-            wait_until(lambda: _are_led(talk, [name], count), wish["timeout_s"], f"{count} partitions have leaders")
+            wait_until(
+                lambda: _are_led(talk, [name], count),
+                wish["timeout_s"],
+                f"{count} partitions have leaders",
+                since_s=began_s,
+            )
 
 
 New = tuple[int, Sequence[Sequence[int]] | None]
@@ -343,6 +356,7 @@ def delete(
             return
         count = sum(len(one.partitions) for one in known.values())
         confirm(f"Delete {', '.join(known)} with {count} partitions and all their records?", yes)
+        began_s = time.monotonic()
         most_ms = int(1000 * min(wish["timeout_s"] if wish["wait"] else LONGEST_S, LONGEST_S))
         outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left, timeout_ms=most_ms), known)
         for name, outcome in outcomes.items():
@@ -356,4 +370,5 @@ def delete(
                 lambda: all(one.error_code != Code.NONE for one in _seen_by_all(talk, list(known))),
                 wish["timeout_s"],
                 "no broker knows it any more",
+                since_s=began_s,
             )

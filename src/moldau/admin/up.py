@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,13 +17,14 @@ from click.core import ParameterSource
 from moldau.admin.asking import DATA as DATA
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.admin.options import OUTPUT
-from moldau.admin.output import show, show_one
+from moldau.admin.output import note, show, show_one, table
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
-from moldau.cluster.layout import COMBINED, PAGES
-from moldau.cluster.nodes import ClusterSpec, is_alive, setting
+from moldau.cluster.layout import COMBINED, PAGES, take_back
+from moldau.cluster.nodes import ClusterSpec, is_alive, leave_running, setting
 from moldau.cluster.serving import zookeeper_trouble
 from moldau.cluster.stopping import Ending
 from moldau.model.broker_config import BROKER_KEYS
+from moldau.zookeeper.connect import parse_connect
 
 if TYPE_CHECKING:
     from moldau.client.view import Partition
@@ -89,8 +91,7 @@ def up(
     pairs = dict(
         pair.split("=", 1) if "=" in pair else fail(f"--config {pair}: KEY=VALUE is expected", 2) for pair in settings
     )
-    if controllers != COMBINED and not controllers.isdigit():
-        fail(f"--controllers {controllers}: a number or {COMBINED} is expected", 2)
+    _demand_sense(controllers, plane, zookeeper)
     _warn_of_unknown(pairs)
     started = time.monotonic()
     signal.signal(signal.SIGTERM, _interrupt)
@@ -106,7 +107,7 @@ def up(
         )
         _agree(cluster, pairs)
         missing = len(cluster.spec.nodes) - len(cluster.alive())
-        _start(cluster)
+        _start(cluster, data, pairs)
     except (ClusterError, ValueError, OSError) as error:
         fail(reason(error))
         return
@@ -115,6 +116,7 @@ def up(
         return
     _tell(cluster, data, missing, time.monotonic() - started)
     if detach:
+        leave_running(cluster.processes.values())
         return
     print("Ctrl-C stops the cluster.")
     try:
@@ -122,6 +124,24 @@ def up(
     except KeyboardInterrupt:
         print("\nstopping ...")
     _end(_stop(found(data), data))
+
+
+def _demand_sense(controllers: str, plane: str, zookeeper: str | None) -> None:
+    """End the command, before anything is made, when what was asked for cannot be meant together."""
+    context = click.get_current_context()
+    if controllers != COMBINED and not (controllers.isascii() and controllers.isdigit() and int(controllers)):
+        fail(f"--controllers {controllers}: a number from 1 on, or {COMBINED}, is expected", 2)
+    asked = context.get_parameter_source("plane") is ParameterSource.COMMANDLINE
+    if zookeeper is not None and asked and plane != ZOOKEEPER:
+        fail(f"--plane {plane} and --zookeeper {zookeeper}: a cluster has one control plane; leave one out", 2)
+    if controllers != COMBINED and (zookeeper is not None or plane == ZOOKEEPER):
+        why = "on the ZooKeeper plane every broker is a candidate for controller, and none is one alone"
+        fail(f"--controllers {controllers}: {why}; leave it out", 2)
+    if zookeeper is not None and zookeeper != EMBEDDED:
+        try:
+            parse_connect(zookeeper)
+        except ValueError as error:
+            fail(f"--zookeeper: {error}", 2)
 
 
 def _wait_while_it_runs(data: Path) -> None:
@@ -174,7 +194,7 @@ def _tell(cluster: Cluster, data: Path, missing: int, took_s: float) -> None:
     print(f"bootstrap servers: {cluster.bootstrap_servers}")
     if cluster.spec.zookeeper:
         print(f"ZooKeeper: {cluster.spec.zookeeper}")
-    here = "" if data == DATA else f" --data {data}"
+    here = "" if data == DATA else f" --data {quote(str(data))}"
     print(f"folder: {data}    look: moldau status{here}    stop: moldau down{here}")
 
 
@@ -187,15 +207,29 @@ def _warn_of_unknown(pairs: Iterable[str]) -> None:
             print(f"moldau: warning: --config {key}: no node knows this key, it is ignored{hint}", file=sys.stderr)
 
 
-def _start(cluster: Cluster) -> None:
-    """Start what does not run; when that fails and nothing ran before, nothing runs afterwards."""
+def _start(cluster: Cluster, data: Path, settings: Collection[str]) -> None:
+    """Start what does not run; when that fails and nothing ran before, nothing runs afterwards, and a folder that was
+    made for it is gone or said to stay."""
     ran = bool(cluster.alive())
     try:
         cluster.start()
     except BaseException:
         if not ran:
             cluster.stop(timeout_s=10)
+        if cluster.is_new and not _taken_back(cluster, settings):
+            note(f"moldau: {data} stays, with the logs of its nodes: `moldau up --data {data}` tries again")
         raise
+
+
+def _taken_back(cluster: Cluster, settings: Collection[str]) -> bool:
+    """Remove what was laid out for a new cluster, if no node has run on it and all of it is in the cluster's folder;
+    whether it was."""
+    if cluster.processes or {"log.dir", "log.dirs", "metadata.log.dir"} & set(settings):
+        return False
+    made = [cluster.folder / "zookeeper", *(Path(node.folder) for node in cluster.spec.nodes)]
+    (cluster.folder / "cluster.json").unlink(missing_ok=True)
+    take_back(made, cluster.missing)
+    return True
 
 
 def _agree(cluster: Cluster, pairs: dict[str, str]) -> None:
@@ -341,18 +375,7 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    pages = [f"node {row['node']} http://{row['pages']}/metrics" for row in rows if row["pages"]]
-    rows = [{name: value for name, value in row.items() if name != "pages"} for row in rows]
-    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-    for name in rows[0]:
-        words = name in ("roles", "state")
-        table.add_column(name.replace("_", " "), justify="left" if words else "right", no_wrap=words)
+    print(table(rows, [name for name in rows[0] if name != "pages"]))
     for row in rows:
-        values = ("yes" if v is True else "" if v in (None, False) else str(v) for v in row.values())
-        table.add_row(*values, style="" if row["state"] == "serving" else "yellow")
-    Console().print(table)
-    for line in pages:
-        print(f"pages of {line}")
+        if row["pages"]:
+            print(f"pages of node {row['node']} http://{row['pages']}/metrics")

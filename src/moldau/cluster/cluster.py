@@ -103,7 +103,8 @@ class Cluster:
         self._config = {key: str(value) for key, value in (config or {}).items()}
         self._temporary = data is None
         self.folder = Path(tempfile.mkdtemp(prefix="moldau-")) if data is None else Path(data)
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.missing = layout.missing(self.folder)  # before it is made
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._client: sync.Cluster | None = None
         if self._temporary:
             atexit.register(self._close_at_exit, os.getpid())
@@ -111,16 +112,16 @@ class Cluster:
             try:
                 self.spec = ClusterSpec.load(self.folder)
                 find_running(self.spec.nodes)
-                new = False
+                self.is_new = False
             except FileNotFoundError:
                 where = zookeeper if plane == ZOOKEEPER else ""
                 self.spec = ClusterSpec("", zookeeper=where, embedded=where == EMBEDDED)
-                new = True
+                self.is_new = True
             self.ensemble: LocalEnsemble | None = (
                 LocalEnsemble(self.folder / "zookeeper") if self.spec.embedded else None
             )
             """The cluster's own ZooKeeper, if it has one."""
-            if new:
+            if self.is_new:
                 self._lay_out(brokers, controllers, port)
         except BaseException:
             self._remove_temporary()
@@ -152,7 +153,7 @@ class Cluster:
                 raise ClusterError(trouble)
         for node in self.spec.nodes:
             if not is_alive(node.pid):
-                self._processes[node.id] = launch(node)
+                self.processes[node.id] = launch(node)
         self.spec.save(self.folder)
         self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker], timeout_s)
         return self
@@ -169,7 +170,7 @@ class Cluster:
             self.spec.save(self.folder)
             gone(id, ending)
 
-        stop_nodes(self.spec.nodes, self._processes, timeout_s, told)
+        stop_nodes(self.spec.nodes, self.processes, timeout_s, told)
         if self.ensemble is not None:
             self.ensemble.stop()
 
@@ -177,11 +178,11 @@ class Cluster:
         """End everything at once; a temporary folder is removed."""
         self._close_client()
         for node in self.spec.nodes:
-            if is_alive(node.pid) and node.id in self._processes:
+            if is_alive(node.pid) and node.id in self.processes:
                 send(node, signal.SIGKILL)
         for node in self.spec.nodes:
-            if node.id in self._processes:
-                wait_gone(node, self._processes[node.id], 10)
+            if node.id in self.processes:
+                wait_gone(node, self.processes[node.id], 10)
         if self.ensemble is not None and any(is_alive(server.pid) for server in self.ensemble.servers):
             self.ensemble.stop()
         self._remove_temporary()
@@ -251,13 +252,13 @@ class Cluster:
     def kill(self, id: int) -> None:
         """kill -9: the process is gone when this returns."""
         send(self._running(id), signal.SIGKILL)
-        wait_gone(self.node(id), self._processes.get(id), 10)
+        wait_gone(self.node(id), self.processes.get(id), 10)
         self.spec.save(self.folder)
 
     def terminate(self, id: int, timeout_s: float = 60.0) -> None:
         """SIGTERM: a controlled shutdown, waited for."""
         send(self._running(id), signal.SIGTERM)
-        if not wait_gone(self.node(id), self._processes.get(id), timeout_s):
+        if not wait_gone(self.node(id), self.processes.get(id), timeout_s):
             raise ClusterError(f"node {id} did not shut down within {timeout_s} s\n{last_words(self.node(id))}")
         self.spec.save(self.folder)
 
@@ -267,7 +268,7 @@ class Cluster:
         if is_alive(node.pid):
             self.terminate(id)
         self._demand_ports([node])
-        self._processes[id] = launch(node)
+        self.processes[id] = launch(node)
         self.spec.save(self.folder)
         if wait and node.is_broker:
             self.wait_for_brokers([id], timeout_s)

@@ -173,12 +173,14 @@ class LocalEnsemble:
         self._processes[server.id] = process
 
     def _end(self, server: Server, number: signal.Signals) -> None:
+        process = self._processes.pop(server.id, None)
         if server.pid is None or not is_alive(server.pid):
             server.pid = None
+            if process is not None:
+                process.wait()
             return
         os.kill(server.pid, number)
         deadline = time.monotonic() + STOP_S
-        process = self._processes.pop(server.id, None)
         while is_alive(server.pid):
             if process is not None and process.poll() is not None:
                 break

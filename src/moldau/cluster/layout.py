@@ -6,6 +6,7 @@ Writes the files of nodes that have never run, and new ports into those of nodes
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import time
@@ -61,6 +62,7 @@ def lay_out(
         spec.cluster_id = uuid_text(random.uuid())
     spec.nodes = [NodeSpec(id, role, str(folder / f"node-{id}")) for id, role in roles]
     made: list[Path] = []
+    above = missing(folder)
     try:
         _assign_ports(spec, *ports)
         for number, node in enumerate(spec.nodes):
@@ -74,11 +76,24 @@ def lay_out(
             if not spec.zookeeper:
                 format_storage(checked, spec.cluster_id, disk, random)
     except BaseException as error:
-        for path in made:
-            shutil.rmtree(path, ignore_errors=True)
+        take_back(made, above)
         if isinstance(error, FormatRefused):
             raise ValueError(str(error)) from None
         raise
+
+
+def missing(folder: Path) -> list[Path]:
+    """The folder and those above it that are not there, the deepest first."""
+    return [one for one in (folder, *folder.parents) if not one.exists()]
+
+
+def take_back(made: Collection[Path], above: Collection[Path]) -> None:
+    """Remove folders that were made, with what is in them; and those ``above`` in which nothing else is."""
+    for path in made:
+        shutil.rmtree(path, ignore_errors=True)
+    for path in above:
+        with contextlib.suppress(OSError):  # it holds something else, or is gone
+            path.rmdir()
 
 
 def _demand_addresses(config: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -214,6 +214,12 @@ def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[by
         )
     spec.pid = process.pid
     return process
+
+
+def leave_running(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Leave processes to themselves: they outlive this one, which waits for none of them and warns of none."""
+    for process in processes:
+        process.returncode = 0  # else Popen warns, when it is forgotten, of a process that is still running
 
 
 def last_words(spec: NodeSpec, lines: int = 15) -> str:

@@ -59,7 +59,7 @@ def foreign_zookeeper(spec: ClusterSpec) -> str | None:
 
 
 def zookeeper_trouble(spec: ClusterSpec) -> str | None:
-    """The same, for whoever only looks: also that ZooKeeper does not answer."""
+    """What is wrong with the cluster's ZooKeeper, also that it does not answer; None when nothing is."""
     try:
         return foreign_zookeeper(spec)
     except (ConnectionLoss, TimeoutError):

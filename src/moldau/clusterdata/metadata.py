@@ -148,6 +148,11 @@ def _end(of: list[Segment]) -> tuple[int, int]:
     return end
 
 
+def end_offset(of: Files) -> int:
+    """The last offset that the log or a snapshot reaches; -1 of an empty log."""
+    return max([_end(list(of.segments))[1], *(end - 1 for end, _ in of.snapshots)])
+
+
 # ---- records
 
 
@@ -158,7 +163,7 @@ def record_rows(of: Files) -> Iterator[Row]:
 
 
 def file_rows(file: str, *, snapshot: bool) -> Iterator[Row]:
-    """The same of one file."""
+    """A row of ``RECORD_COLUMNS`` for each record of one file, and for each damaged place."""
     for position, header, record, reason in _records(file):
         here = (file, snapshot, position)
         if record is None or header is None:

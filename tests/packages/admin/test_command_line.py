@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import click
@@ -19,10 +20,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moldau.admin import options, output
+from moldau.admin.asking import Talk
 from moldau.admin.cli import COMMANDS, cli
 from moldau.admin.client_config import BadClientConfig, read_client_config
 from moldau.admin.lazy import loaded
 from moldau.admin.main import INTERRUPTED, main
+from moldau.admin.options import wait_until
 from moldau.admin.record_text import as_json, dump, read_json, shown
 from moldau.model import TopicPartition
 from moldau.wire.batch import Record
@@ -279,6 +282,31 @@ def test_files_of_offsets_are_read_in_each_form_that_is_written(text: str, tmp_p
     file = tmp_path / "offsets"
     file.write_text(text)
     assert read_offsets(str(file)) == {TopicPartition("t", 0): 5, TopicPartition("u", 1): 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[{"topic": "orders", "partition": 0, "committed": "x"}]', "entry 1 has no offset"),
+        ('[{"topic": "t", "partition": 0, "offset": 5}, 7]', "entry 2 has no topic, partition, offset"),
+        ('{"a": 1}', "a list of objects with topic, partition and offset is expected"),
+        ("[" * 100_000, "is nested too deeply"),
+        ('[{"topic": ', "is no JSON: Expecting value: line 1 column 12"),
+    ],
+)
+def test_what_a_file_of_offsets_lacks_is_told_in_plain_words(text: str, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "offsets"
+    file.write_text(text)
+    refused = run("group", "reset", "g", "--from-file", str(file), "-b", "127.0.0.1:1")
+    assert refused.exit_code == 2
+    assert why in refused.stderr
+    assert not any(word in refused.stderr for word in ("KeyError", "TypeError", "Traceback"))
+
+
+def test_a_state_that_no_group_can_have_is_refused() -> None:
+    refused = run("group", "list", "--state", "Foo", "-b", "127.0.0.1:1")
+    assert refused.exit_code == 2
+    assert "'stable', 'empty'" in refused.stderr.lower()
 
 
 @pytest.mark.parametrize(
@@ -629,3 +657,19 @@ def test_an_interrupt_in_an_evaluated_string_ends_with_the_exit_code_too(tmp_pat
     command = [sys.executable, "-m", "interrupted", "topic"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (INTERRUPTED, "moldau: interrupted\n")
+
+
+def test_the_time_that_a_change_may_take_is_not_begun_again_when_it_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    looks: list[None] = []
+    with pytest.raises(SystemExit) as end:
+        wait_until(lambda: looks.append(None) is not None, 60.0, "it is there", since_s=time.monotonic() - 61)
+    assert (end.value.code, len(looks)) == (3, 1)
+    assert "not within 60 s: it is there" in capsys.readouterr().err
+
+
+def test_another_conversation_that_is_to_be_brief_is_so_in_connecting_too() -> None:
+    with Talk("127.0.0.1:1", answered=("127.0.0.1", 1)) as talk, talk.apart(5_000) as brief:
+        options = brief.cluster.client.lines.options
+        assert (options.connect_timeout_ms, options.request_timeout_ms) == (5_000, 5_000)

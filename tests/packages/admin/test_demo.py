@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,12 +15,14 @@ import pytest
 from rich.console import Console
 
 from moldau.admin.demo import report, story
+from moldau.admin.demo.chart import paint, spans
 from moldau.admin.demo.checking import Books
 from moldau.admin.demo.data import delays, flights, id_of
 from moldau.admin.demo.pipeline import Pipeline, PipelineError
 from moldau.admin.demo.producing import Acks
 from moldau.admin.demo.watching import Change, Happening, LeaderAndIsr, back_in_sync, explained
 from moldau.cluster.nodes import is_alive
+from moldau.pipeline.lint import lint_file
 
 
 def books(produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3) -> Books:
@@ -170,22 +171,82 @@ def test_what_the_stream_has_started_ends_with_it(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(("batches", "finishes"), [(5, True), (0, False)])
-def test_a_stream_is_waited_for_as_long_as_batches_come(
+def test_a_pipeline_is_waited_for_as_long_as_batches_come(
     batches: int, finishes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look takes 100 seconds of a clock that is ours, and finds another batch or none; the sixth finds the end."""
     looks = 0
     pipeline = Pipeline.__new__(Pipeline)
-    pipeline.folder, pipeline.log, pipeline.batches = tmp_path, tmp_path / "pipeline.log", []
+    pipeline.log, pipeline.batches = tmp_path / "pipeline.log", []
+    pipeline.log.write_text("its last words")
 
-    class Done(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            nonlocal looks
-            looks += 1
-            pipeline.batches.extend([(0.0, {"rows": 1})] if looks <= batches else [])
-            return looks > 5
+    def is_done() -> bool:
+        nonlocal looks
+        looks += 1
+        pipeline.batches.extend([cast(Any, None)] if looks <= batches else [])
+        return looks > 5
 
     pipeline._process = cast(Any, SimpleNamespace(poll=lambda: None))
-    monkeypatch.setattr("moldau.admin.demo.pipeline.time", SimpleNamespace(monotonic=lambda: 100.0 * looks))
-    with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s"):
-        pipeline._wait(Done(), 180.0, "finish")
+    clock = SimpleNamespace(monotonic=lambda: 100.0 * looks, sleep=lambda seconds: None)
+    monkeypatch.setattr("moldau.admin.demo.pipeline.time", clock)
+    with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s:\nits last words"):
+        pipeline._wait(is_done, 180.0, "finish")
+
+
+def test_a_pipeline_that_ended_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+    pipeline = Pipeline("nowhere:1", "flights", tmp_path)
+    pipeline.kill()
+    with pytest.raises(PipelineError, match="did not start"):
+        pipeline.wait_ready()
+
+
+def test_the_demos_file_is_a_pipeline_without_a_mistake(tmp_path: Path) -> None:
+    pipeline = Pipeline("nowhere:1", "flights", tmp_path)
+    pipeline.kill()
+    assert lint_file(pipeline.file) == []
+
+
+def an_outcome(*, killed: bool = True) -> story.Outcome:
+    """Two partitions; broker 1 leads the first, is killed after 2 s, and 3 leads it 0.1 s later."""
+    ones = np.ones(1200, np.int64)
+    acks = Acks(1200)
+    acks.by_second.update({100 + second: 300 for second in range(4)})
+    first, second = LeaderAndIsr(1, 0, (1, 2, 3)), LeaderAndIsr(2, 0, (1, 2, 3))
+    changes = [Change(99.0, 0, None, first), Change(99.0, 1, None, second)]
+    changes += [Change(102.1, 0, first, LeaderAndIsr(3, 1, (2, 3)))] if killed else []
+    happenings = [Happening(102.0, "killed", 1), Happening(103.0, "restarted", 1)] if killed else []
+    batches = [(101.0, 600), (104.5, 600)]
+    books = Books(ones, ones, ones, 2, 2, True)
+    return story.Outcome(books, acks, changes, happenings, batches, 100.0, 104.0, 105.0, 104.8)
+
+
+def test_a_killed_broker_leads_nothing_from_then_on_whoever_was_told_so_when() -> None:
+    rounded = [one._replace(start=round(one.start, 3), end=round(one.end, 3)) for one in spans(an_outcome())]
+    assert rounded == [(0, 0.0, 2.0, 1), (0, 2.0, 2.1, -1), (0, 2.1, 5.0, 3), (1, 0.0, 5.0, 2)]
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_plots_over_time_are_aligned_and_the_gap_is_told_in_milliseconds(
+    tmp_path: Path, killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import pyplot
+
+    drawn: list[Any] = []
+    monkeypatch.setattr(pyplot, "close", drawn.append)
+    means = {(carrier, hour): 10.0 for carrier in ("AA", "B6") for hour in (5, 6)}
+    paint(an_outcome(killed=killed), means, tmp_path / "demo.png")
+    monkeypatch.undo()
+    (figure,) = drawn
+    pace, total, leaders, close, heat, _ = figure.axes
+    edges = [(one.get_position().x0, one.get_position().x1) for one in (pace, total, leaders, close, heat)]
+    assert all(np.allclose(one, edges[0]) for one in edges)
+    assert pace.get_xlim() == total.get_xlim() == leaders.get_xlim() == (0.0, 5.0)
+    assert "1,200" in total.get_title(loc="left")
+    assert [one.get_text() for one in close.texts] == (["100 ms"] if killed else [])
+    told = [one.get_text() for one in pace.texts]
+    assert told == (["broker 1 killed, 2.0 s", "broker 1 restarted, 3.0 s", "all in sync, 4.8 s"] if killed else [])
+    figure.canvas.draw()
+    frames = [one.get_window_extent() for one in pace.texts]
+    assert all(one.y0 >= pace.get_window_extent().y1 for one in frames), "above the data"
+    assert not any(one.overlaps(other) for at, one in enumerate(frames) for other in frames[at + 1 :])
+    pyplot.close(figure)

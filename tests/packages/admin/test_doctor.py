@@ -13,6 +13,7 @@ from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
 from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
 from moldau.admin.perf import percentile
+from tests.packages.storage.test_old_formats import records
 
 
 def part(isr: list[int], replicas: tuple[int, ...] = (1, 2, 3), leader: int = 1, min_isr: int = 2) -> PartitionState:
@@ -121,3 +122,18 @@ def test_files_that_are_none_are_told(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xff")
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "binary"):
         assert [one.severity for one in file_checks(str(path))[0]] == [ERROR]
+
+
+def test_logs_of_older_message_formats_are_named_before_a_node_sets_them_out_of_use(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for partition, first in (("old-0", records("v1")), ("new-0", b""), ("older-1", records("v0 in gzip"))):
+        (data / partition).mkdir(parents=True)
+        (data / partition / "00000000000000000000.log").write_bytes(first)
+    (data / "no-partition").mkdir()
+    path = node_file(tmp_path)
+    told = {one.about: one for one in file_checks(str(path))[0] if "message format" in one.what}
+    assert {about: one.what.rpartition("message format ")[2] for about, one in told.items()} == {
+        "partition old-0": "v1",
+        "partition older-1": "v0",
+    }
+    assert all("copying its records to a new topic" in one.mend for one in told.values())

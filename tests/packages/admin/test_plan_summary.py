@@ -61,5 +61,6 @@ def test_the_table_of_the_load_job_gives_the_bytes_of_the_largest_replica() -> N
 
 @pytest.mark.parametrize("text", ["", "7", "[7]", "[{}]", '[{"topic": "a", "partition": "x", "bytes": 1}]', "{" * 9])
 def test_a_file_that_is_no_such_table_is_refused(text: str) -> None:
-    with pytest.raises(BadPlan, match="moldau job load"):
+    with pytest.raises(BadPlan, match="moldau job load") as refused:
         sizes_in(text)
+    assert "Error(" not in str(refused.value)

@@ -79,3 +79,14 @@ def test_who_led_is_told_and_no_clock_of_one_machine_is_doubted(run: str) -> Non
     assert epochs[0] == 0
     assert all(change.leader in (1, 2, 3) for change in told)
     assert {one.verdict for one in skews(events)} <= {"no skew seen"}
+
+
+def test_who_is_in_sync_is_read_off_every_line_that_says_it(run: str) -> None:
+    """Kafka 3.5 and later write a broker's epoch beside each of them in a controller's lines."""
+    said = re.compile(rb"isrWithBrokerEpoch=\w+\(((?:BrokerState\(.*?\)(?:, )?)+)\)")
+    lines = [(line, found) for line in logged(run) if (found := said.search(line))]
+    assert bool(lines) is run.endswith("zookeeper")
+    for line, found in lines:
+        event = parse(line)
+        assert event is not None
+        assert event.isr == tuple(int(id) for id in re.findall(rb"brokerId=(\d+)", found[1]))

@@ -87,6 +87,64 @@ def test_another_layout_than_the_folder_has_is_refused(words: str, says: str, tm
     assert not pids(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--plane quorum --zookeeper embedded", "a cluster has one control plane"),
+        ("--zookeeper 127.0.0.1:2181 --plane quorum", "a cluster has one control plane"),
+        ("--plane zookeeper --controllers 3", "on the ZooKeeper plane every broker is a candidate for controller"),
+        ("--zookeeper embedded --controllers 1", "on the ZooKeeper plane every broker is a candidate for controller"),
+        ("--zookeeper=", "names no server"),
+        ("--zookeeper 127.0.0.1:port", "has no port between 1 and 65535"),
+        ("--controllers 0", "a number from 1 on, or combined, is expected"),
+        ("--controllers ²", "a number from 1 on, or combined, is expected"),
+    ],
+)
+def test_options_that_cannot_be_meant_together_are_refused_before_anything_is_made(
+    words: str, says: str, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path / "cluster"), *words.split()])
+    assert done.exit_code == 2, done.output
+    assert says in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_up_that_fails_before_any_node_runs_takes_back_what_it_made(tmp_path: Path) -> None:
+    (taken,) = free_ports(1)
+    words = ["up", "--brokers", "1", "--port", str(taken), "--data", str(tmp_path / "above" / "cluster")]
+    with socket.create_server((HOST, taken)):
+        done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 1
+    assert "is somebody else's" in done.stderr
+    assert "stays" not in done.stderr
+    assert not list(tmp_path.iterdir())
+    refused = CliRunner().invoke(cli, [*words, "--config", "num.network.threads=0"])
+    assert refused.exit_code == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_up_whose_nodes_end_says_that_the_folder_with_their_logs_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    with socket.create_server((HOST, 0)) as other:
+        taken = f"http.listener={HOST}:{other.getsockname()[1]}"
+        command = up(folder, "--brokers", "1", "--port", "0", "--config", taken)
+        _, said = command.communicate(timeout=120)
+    assert command.returncode == 1, said
+    assert f"{folder} stays, with the logs of its nodes: `moldau up --data {folder}` tries again" in said
+    assert (folder / "cluster.json").exists()
+
+
+@pytest.mark.parametrize("columns", ["5", "20", "80"])
+def test_a_table_of_nodes_is_not_cut_off_where_the_terminal_is_narrow(columns: str, tmp_path: Path) -> None:
+    Cluster(1, data=tmp_path)
+    shown = CliRunner(env={"COLUMNS": columns}).invoke(cli, ["status", "--data", str(tmp_path)])
+    assert shown.exit_code == 1, shown.output
+    _, head, row = shown.stdout.splitlines()
+    assert head.split()[:4] == ["NODE", "ROLES", "STATE", "PID"]
+    assert head.split()[-1] == "OUT-OF-SYNC"
+    assert row.split()[:4] == ["1", "broker,controller", "stopped", "-"]
+
+
 def test_a_number_that_somebody_else_has_now_is_no_node_of_ours(tmp_path: Path) -> None:
     sleeper = subprocess.Popen([sys.executable, "-c", "input()", str(tmp_path / "node-1")], stdin=subprocess.PIPE)
     try:

@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 
 from moldau.cluster.chaos import net
-from moldau.cluster.chaos.checking import ACKS_MIN, ScenarioOutcome, keep, longest_gap_s, report, strays, vacuous
+from moldau.cluster.chaos.checking import ScenarioOutcome, keep, longest_gap_s, report, strays, vacuous
 from moldau.cluster.chaos.command import main
 from moldau.cluster.chaos.net import INSIDE, CannotBreak
 from moldau.cluster.chaos.nets import NAMESPACES, Links, open_net
-from moldau.cluster.chaos.scenario_context import PARTITIONS, Fault, ScenarioContext, ScenarioOptions
+from moldau.cluster.chaos.scenario_context import ACKS_MIN, PARTITIONS, Fault, ScenarioContext, ScenarioOptions
 from moldau.cluster.chaos.scenarios.disks import DAMAGES, FileDamage
 from moldau.cluster.chaos.scenarios.links import both_ways
 from moldau.cluster.chaos.scenarios.table import SCENARIOS

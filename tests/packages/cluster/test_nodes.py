@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,9 @@ def test_a_node_whose_starter_was_cut_off_before_it_noted_the_process_is_found(t
     waits = launch(nodes[1], [sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         process.wait(60)  # it has nothing to read
-        cluster = Cluster(data=tmp_path)
+        cluster, until = Cluster(data=tmp_path), time.monotonic() + 60
+        while cluster.spec.nodes[1].pid is None and time.monotonic() < until:  # it takes its command line as it begins
+            cluster = Cluster(data=tmp_path)
         assert [node.pid for node in cluster.spec.nodes] == [None, waits.pid]
         assert cluster.alive() == [2]
     finally:

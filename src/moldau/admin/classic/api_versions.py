@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from moldau.admin.classic.client_keys import split_list
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.known_apis import KNOWN
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version, tell
-from moldau.admin.classic.session import Session, read_config
+from moldau.admin.classic.session import Session, empty_servers, read_config
 from moldau.client.client import Client, Node
 from moldau.client.view import Broker
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -32,8 +33,10 @@ def main(arguments: list[str]) -> int:
         given = Given(OPTIONS, arguments)
         help_or_version(given, ABOUT)
         given.require("bootstrap-server")
-        config = {"default.api.timeout.ms": "5000", **read_config(given.value("command-config"))}
+        config = read_config(given.value("command-config"))
         servers = given.text("bootstrap-server")
+        if not split_list("bootstrap.servers", servers):
+            raise empty_servers()
         with Session(config, servers, client="LegacyAdmin") as session:
             _print(session, servers)
     except JavaError as error:

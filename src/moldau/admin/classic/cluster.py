@@ -7,7 +7,7 @@ from moldau.admin.classic.argparse4j_parsers import Argument, Parser
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.run import tell
-from moldau.admin.classic.session import Session, executed, read_config
+from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
 from moldau.client import admin
 from moldau.model import Code
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterResponse
@@ -83,15 +83,10 @@ def _work(words: Words) -> None:
     path = words.value("config")
     if path is not None:
         if words.has("command-config"):
-            raise JavaError(
-                "org.apache.kafka.common.config.ConfigException",
-                "Cannot specify both --config and --command-config.",
-            )
-        text = (
-            "Option --config has been deprecated and will be removed in a future version. Use --command-config instead."
-        )
-        print(text)
-    config = read_config(words.value("command-config") if path is None else path)
+            why = "--config and --command-config cannot be specified together."
+            raise JavaError("net.sourceforge.argparse4j.inf.ArgumentParserException", why)
+        print(DEPRECATED)
+    config = without_bootstrap(read_config(words.value("command-config") if path is None else path))
     places = words.value("bootstrap-server"), words.value("bootstrap-controller")
     with Session(config, places[0], controllers=places[1]) as session:
         if words.command == "cluster-id":
@@ -129,7 +124,13 @@ def _list(session: Session, words: Words) -> None:
     controllers = words.has("bootstrap-controller")
     if controllers and words.has("include-fenced-brokers"):
         raise illegal_argument("The option --include-fenced-brokers is only supported with --bootstrap-server option")
-    found = _described(session, fenced=words.has("include-fenced-brokers"))
+    try:
+        found = _described(session, fenced=words.has("include-fenced-brokers"))
+    except JavaError as error:
+        if error.cause is None or error.cause.kind != f"{PACKAGE}UnsupportedVersionException":
+            raise
+        print(error.cause.said)
+        return
     nodes = sorted(found.brokers, key=lambda node: node.broker_id)
     hosts = max([len(node.host) for node in nodes] + [0])
     racks = max([len(node.rack or "null") for node in nodes] + [10])

@@ -16,7 +16,7 @@ from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.run import help_or_version
-from moldau.admin.classic.session import Session, checked, executed, no_groups, read_config
+from moldau.admin.classic.session import Session, checked, executed, no_groups, read_config, without_bootstrap
 from moldau.client import admin, groups
 from moldau.client.admin import AlterOp, ConfigEntry, Resource, ResourceType
 from moldau.model.ids import is_topic_name
@@ -73,7 +73,7 @@ def refused(error: JavaError, arguments: Sequence[str]) -> int:
 
 
 def _run(given: Given, entities: Entities) -> None:
-    config = read_config(given.value("command-config"))
+    config = without_bootstrap(read_config(given.value("command-config")))
     places = given.value("bootstrap-server"), given.value("bootstrap-controller")
     with Session(config, places[0], controllers=places[1]) as session:
         if given.has("alter") and len(entities.types) != len(entities.names):
@@ -208,7 +208,7 @@ def pairs_of(text: str | None, form: str) -> dict[str, str]:
     if text is None:
         return {}
     parts = re.split(f",{_OUTSIDE}", text)
-    while len(parts) > 1 and not parts[-1]:
+    while text and parts and not parts[-1]:
         parts.pop()
     pairs = [re.split(rf"\s*=\s*{_OUTSIDE}", part) for part in parts]
     if any(len(pair) != 2 for pair in pairs):

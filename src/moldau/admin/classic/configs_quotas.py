@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import zip_longest
+from math import inf
 
 from moldau.admin.classic.configs_entities import Entities
 from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.session import Session, checked
 from moldau.client import quotas
@@ -27,7 +30,7 @@ def describe(session: Session, entities: Entities) -> None:
             if kind in one.entity:
                 name = one.entity[kind]
                 parts.append(f"the default {TITLES[kind]}" if name is None else f"{TITLES[kind]} '{name}'")
-        values = ", ".join(f"{key}={_double(value)}" for key, value in one.values.items())
+        values = ", ".join(f"{key}={double_text(value)}" for key, value in one.values.items())
         print(f"Quota configs for {', '.join(parts)} are {values}")
 
 
@@ -85,13 +88,27 @@ def _quotas(session: Session, entities: Entities) -> list[Quotas]:
         components.append(Component(KINDS[type], match, name or None))
     outcome, found = session.ask("describeClientQuotas", quotas.describe_quotas, components)
     checked(outcome)
-    return found
+    return [found[at] for at in hash_order(range(len(found)), lambda at: _entity_hash(found[at]), len(found))]
 
 
-def _double(value: float) -> str:
-    """As Java writes a double."""
-    if value != 0 and not 1e-3 <= abs(value) < 1e7:
-        mantissa, _, exponent = f"{value:e}".partition("e")
-        digits = repr(value / 10 ** int(exponent))
-        return f"{digits if '.' in digits else mantissa}E{int(exponent)}"
-    return repr(float(value))
+def _entity_hash(one: Quotas) -> int:
+    """ClientQuotaEntity.hashCode of Kafka's client."""
+    parts = (string_hash(kind) ^ string_hash(name or "") for kind, name in one.entity.items())
+    return 31 + sum(parts) & 0xFFFFFFFF
+
+
+def double_text(value: float) -> str:
+    """As Java writes a double (JDK 19 and later: the shortest digits that mean it).
+
+    >>> [double_text(one) for one in (0.5, 1e7, 123456789.0, 1.5e-5, float("inf"), float("nan"))]
+    ['0.5', '1.0E7', '1.23456789E8', '1.5E-5', 'Infinity', 'NaN']
+    """
+    if value != value:
+        return "NaN"
+    if value in (inf, -inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    sign, digits, _ = Decimal(repr(value)).normalize().as_tuple()
+    rest = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{rest}E{Decimal(repr(value)).adjusted()}"

@@ -6,14 +6,13 @@ import sys
 
 from moldau.admin.classic.console_consumer_options import Wish, read_wish
 from moldau.admin.classic.console_formatters import FORMATTERS, Formatter, Seen
-from moldau.admin.classic.console_output import OutputFailed, write_bytes
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.record_reader import LOGGER, Reader, call_ms
+from moldau.admin.classic.record_reader import LOGGER, Reader, call_ms, demand_group
 from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session
-from moldau.admin.output import drop_output
+from moldau.admin.classic.streams import OutputFailed, write_bytes
 from moldau.client.consumer import Consumer
 
 NEW_PROTOCOL = (
@@ -35,20 +34,22 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(wish: Wish, formatter: Formatter) -> int:
-    options = consumer_options(wish.properties)
-    tell_unused(wish.properties, USED, LOGGER)
     servers, timeout_ms = wish.given.text("bootstrap-server"), call_ms(wish.timeout_ms)
+    options = consumer_options(wish.properties)
+    demand_group(wish.properties)
+    tell_unused(wish.properties, USED, LOGGER)
     with Session(wish.properties, servers, client="Consumer", timeout_ms=timeout_ms) as session:
-        reader = Reader(session.cluster, Consumer(session.cluster.client, options), wish)
         if wish.partition is None and "group.protocol" not in wish.properties:
             print(NEW_PROTOCOL, file=sys.stderr)
+        for name in ("topic", "include"):
+            wish.given.value(name)  # given twice, it is refused as late as this
+        reader = Reader(session.cluster, Consumer(session.cluster.client, options), wish)
         printer = _Printer(formatter, skip=wish.given.has("skip-message-on-error"))
         try:
             limit = wish.given.integer("max-messages") if wish.given.has("max-messages") else None
             printer.print(reader, -1 if limit is None else limit)
         except OutputFailed:
             print("Unable to write to standard out, closing consumer.", file=sys.stderr)
-            drop_output()
         finally:
             reader.close()
             print(f"Processed a total of {printer.count} messages", file=sys.stderr)

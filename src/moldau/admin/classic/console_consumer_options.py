@@ -163,12 +163,13 @@ def read_wish(arguments: Sequence[str]) -> Wish:
     groups = _groups(given, from_file, extra)
     properties = _properties(given, from_file | extra, groups)
     offset = _offset(given)
+    given.value("bootstrap-server")  # given twice, it is refused here
     timeout_ms = given.integer("timeout-ms", 64) if given.has("timeout-ms") else FOREVER
     formatter, formatter_properties = _formatter(given)
     return Wish(
         given,
-        given.value("topic"),
-        given.value("include"),
+        next(iter(given.values("topic")), None),
+        next(iter(given.values("include")), None),
         given.integer("partition") if given.has("partition") else None,
         offset,
         FOREVER if timeout_ms is None or timeout_ms < 0 else timeout_ms,
@@ -193,7 +194,8 @@ def _check(given: Given) -> None:
 
 
 def _groups(given: Given, from_file: dict[str, str], extra: dict[str, str]) -> list[str]:
-    found = given.values("group")[:1] if given.has("group") else []
+    group = given.value("group")
+    found = [] if group is None else [group]
     found += [one["group.id"] for one in (from_file, extra) if "group.id" in one]
     found = list(dict.fromkeys(found))
     if len(found) > 1:
@@ -240,18 +242,19 @@ def _offset(given: Given) -> int:
 
 
 def _formatter(given: Given) -> tuple[str, dict[str, str]]:
-    from moldau.admin.classic.console_formatters import FORMATTERS
+    from moldau.admin.classic.console_formatters import ABSTRACT, FORMATTERS
 
-    name = given.text("formatter")
+    try:
+        name = given.text("formatter")
+        deserializers = {f"{kind}.deserializer": given.value(f"{kind}-deserializer") for kind in ("key", "value")}
+    except OptionError as error:
+        given.refuse(error.said)
     if name not in FORMATTERS:
-        given.refuse(name)
+        given.refuse(f"{name}.<init>()" if name in ABSTRACT else name)
     used = newer_name(given, "formatter-property", "property")
     try:
         found = read_config(given.value("formatter-config"))
     except JavaError as error:
         given.refuse(error.said)
-    for kind in ("key", "value"):
-        deserializer = given.value(f"{kind}-deserializer")
-        if deserializer:
-            found[f"{kind}.deserializer"] = deserializer
+    found |= {key: text for key, text in deserializers.items() if text}
     return name, found | key_values(given.values(used))

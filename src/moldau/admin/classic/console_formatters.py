@@ -162,3 +162,8 @@ FORMATTERS: dict[str, Callable[[Mapping[str, str]], Formatter]] = {
     f"{_PACKAGE}GroupMetadataMessageFormatter": group_metadata,
 }
 """Kafka's class -> what makes a formatter of its properties."""
+ABSTRACT = frozenset({
+    "org.apache.kafka.common.MessageFormatter", f"{_PACKAGE}ApiMessageFormatter",
+    f"{_PACKAGE}CoordinatorRecordMessageFormatter",
+})  # fmt: skip
+"""Classes of formatters that nobody can make one of."""

@@ -32,6 +32,10 @@ _RENAMED = (
     ("command-property", "producer-property"),
     ("reader-property", "property"),
 )
+_OLD_BYTES = (
+    "Warning: --max-partition-memory-bytes is deprecated and will be removed in Apache Kafka 5.0. "
+    "Use --batch-size instead."
+)
 _MERGED = (
     ("linger.ms", "timeout", 64),
     ("acks", "request-required-acks", 0),
@@ -51,8 +55,11 @@ _MERGED = (
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
-        given = _given(arguments)
+        given = _parsed(arguments)
         used = {name: newer_name(given, name, old, warning=True) for name, old in _RENAMED}
+        if given.has("max-partition-memory-bytes"):
+            print(_OLD_BYTES)
+        _check_servers(given)
         reader = LineReader(_reader_properties(given, used))
         properties = _properties(given, used)
         with ending_softly():
@@ -67,7 +74,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _given(arguments: Sequence[str]) -> Given:
+def _parsed(arguments: Sequence[str]) -> Given:
     try:
         given = Given(OPTIONS, arguments)
     except OptionError as error:
@@ -77,12 +84,15 @@ def _given(arguments: Sequence[str]) -> Given:
     for name, old in _RENAMED:
         if given.has(name) and given.has(old):
             given.refuse(f"Options --{name} and --{old} cannot be specified together.")
+    return given
+
+
+def _check_servers(given: Given) -> None:
     servers = given.value("bootstrap-server") or ""
     if not servers.strip():
         given.refuse("Error while validating the bootstrap address\n")
     if not are_addresses(servers):
         given.refuse("Please provide valid host:port like host1:9091,host2:9092\n")
-    return given
 
 
 def _reader_properties(given: Given, used: dict[str, str]) -> dict[str, str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import randrange
 
-from moldau.admin.classic.client_keys import CONSUMER, demand_values
+from moldau.admin.classic.client_keys import CONSUMER, demand_classes, demand_values
 from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
+from moldau.admin.classic.offset_reset import offset_reset
 from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.session import no_consumer
 from moldau.client.assignors import ASSIGNORS
-from moldau.client.consumer import NO_RESET, ConsumerOptions
+from moldau.client.consumer import ConsumerOptions
 from moldau.client.membership import GroupOptions
-from moldau.client.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from moldau.client.reading import READ_COMMITTED, READ_UNCOMMITTED
 
-RESETS = {"latest": LATEST, "earliest": EARLIEST, "none": NO_RESET}
 LEVELS = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 _ASSIGNORS = {
     "org.apache.kafka.clients.consumer.RangeAssignor": "range",
@@ -39,9 +39,10 @@ def consumer_options(properties: Mapping[str, str], *, group: str | None = None)
     """
     demand_values(CONSUMER, properties)
     group_id = properties.get("group.id", group) or f"console-consumer-{randrange(100_000)}"
-    reset = _one_of(properties, "auto.offset.reset", "latest", list(RESETS))
+    reset, since_ms = offset_reset(properties.get("auto.offset.reset", "latest").strip())
     level = _one_of(properties, "isolation.level", "read_uncommitted", list(LEVELS))
     commits = _one_of(properties, "enable.auto.commit", "true", ["true", "false"]) == "true"
+    demand_classes({key: value for key, value in properties.items() if key != "partitioner.class"}, no_consumer)
     member = GroupOptions(
         group_id=group_id,
         instance_id=properties.get("group.instance.id"),
@@ -55,7 +56,8 @@ def consumer_options(properties: Mapping[str, str], *, group: str | None = None)
         raise no_consumer(illegal_argument("Heartbeat must be set lower than the session timeout"))
     return ConsumerOptions(
         group=member,
-        reset=RESETS[reset],
+        reset=reset,
+        since_ms=since_ms,
         isolation=LEVELS[level],
         max_bytes=_number(properties, "fetch.max.bytes", 50 << 20),
         partition_max_bytes=_number(properties, "max.partition.fetch.bytes", 1 << 20),
@@ -68,10 +70,6 @@ def consumer_options(properties: Mapping[str, str], *, group: str | None = None)
 
 def _one_of(properties: Mapping[str, str], key: str, default: str, known: list[str]) -> str:
     text = properties.get(key, default)
-    if text.lower() not in known and key == "auto.offset.reset":
-        how = "The value must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
-        why = f"Invalid value {text} for configuration {key}: Invalid value `{text}` for configuration {key}. {how}"
-        raise JavaError(CONFIG_ERROR, why)
     if text.lower() not in known:
         why = f"String must be one of: {', '.join(known)}"
         raise JavaError(CONFIG_ERROR, f"Invalid value {text} for configuration {key}: {why}")

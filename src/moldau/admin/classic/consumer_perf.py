@@ -12,7 +12,7 @@ from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_dates import java_date
 from moldau.admin.classic.options import Given, Option, OptionError, UsageError
-from moldau.admin.classic.record_reader import Reader, call_ms, consumer_session
+from moldau.admin.classic.record_reader import Reader, call_ms, consumer_session, demand_group
 from moldau.admin.classic.run import ending_softly, help_or_version, tell
 from moldau.admin.classic.session import read_config
 from moldau.client.consumer import Consumer
@@ -155,6 +155,7 @@ def _run(given: Given) -> None:
         print(f"{'time, threadId' if detailed else 'start.time, end.time'}, {_FIELDS}")
     properties = _properties(given)
     options = consumer_options(properties)
+    demand_group(properties)
     pattern = given.text("date-format")
     java_date(pattern, 0)
     interval_ms = given.integer("reporting-interval", 64) or 0

@@ -93,7 +93,10 @@ def _answers(session: Session, before: dict[TopicPartition, int]) -> dict[TopicP
     shown = {}
     for partition in order:
         code, low = answers.get(partition, (None, -1))
-        if code is None:
+        if not partition.topic:
+            why = f"Failed to fetch metadata for partition {partition} due to invalid topic ``"
+            shown[partition] = f"error: {kafka_error(Code.INVALID_TOPIC_EXCEPTION, why)}"
+        elif code is None:
             shown[partition] = f"error: {call_timed_out(call, since_ms)}"
         else:
             shown[partition] = f"low_watermark: {low}" if code is Code.NONE else f"error: {kafka_error(code)}"

@@ -11,7 +11,7 @@ from moldau.wire.batch import ControlType, Record, control_type
 from moldau.wire.codec import Malformed, uvarint
 from moldau.wire.records import groups
 from moldau.wire.records.as_json import Plain, plain, text
-from moldau.wire.records.framing import unpack_metadata
+from moldau.wire.records.framing import FRAME_VERSION, unpack_metadata
 from moldau.wire.schema import Message
 
 Decoder = Callable[[Record], tuple[str | None, str | None]]
@@ -33,8 +33,10 @@ def _string(data: bytes | None) -> str | None:
 
 def metadata(record: Record) -> tuple[str | None, str | None]:
     """A record of the metadata log."""
+    value = record.value or b""
+    if (why := _no_frame(value)) is not None:
+        return None, f"Error at {record.offset}, skipping. {why}"
     try:
-        value = record.value or b""
         found = unpack_metadata(value)
         _, at = uvarint(memoryview(value), 0)
         _, at = uvarint(memoryview(value), at)
@@ -42,6 +44,18 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
         return None, text({"type": kind_of(found), "version": version, "data": plain(found, version)})
     except (Malformed, IndexError) as error:
         return None, f"Error at {record.offset}, skipping. {error}"
+
+
+def _no_frame(value: bytes) -> str | None:
+    """What Kafka says of a value that does not begin as a metadata record does."""
+    try:
+        frame, _ = uvarint(memoryview(value), 0)
+    except (IndexError, Malformed):
+        return "Error while reading frame version"
+    if frame == FRAME_VERSION:
+        return None
+    how = f"(only frame version {FRAME_VERSION} is supported)"
+    return f"Could not deserialize metadata record due to unknown frame version {frame}{how}"
 
 
 def offsets(record: Record) -> tuple[str | None, str | None]:

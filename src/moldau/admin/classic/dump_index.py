@@ -9,6 +9,8 @@ from struct import Struct
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
+from moldau.admin.classic.kafka_errors import PACKAGE
+from moldau.admin.classic.options import java_integer
 from moldau.storage.errors import BrokenFile
 from moldau.storage.producers import Producers
 from moldau.wire.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader, read_header, records
@@ -16,7 +18,12 @@ from moldau.wire.compression import BatchError
 
 INT_MAX = 0x7FFFFFFF
 NO_TIMESTAMP = -1
-_OFFSETS, _TIMES, _ABORTED = Struct(">ii"), Struct(">qi"), Struct(">hqqqq")
+_OFFSETS, _TIMES, _ABORTED, _VERSION = Struct(">ii"), Struct(">qi"), Struct(">hqqqq"), Struct(">h")
+_OFFSET_AND_LENGTH = Struct(">qi")
+_ABORTED_VERSION = 0
+"""The one that there is, which Kafka's tool shows whatever the file says."""
+_TO_MAGIC, _LEAST_LENGTH = 17, 14
+"""How far Kafka looks into a batch to know its format, and the least length of any format."""
 _CORRUPT = "org.apache.kafka.storage.internals.log.CorruptIndexException"
 
 Pairs = dict[str, list[tuple[int, int]]]
@@ -83,7 +90,12 @@ class LogFile:
             self._file = file.open("rb", 1 << 18)
         except FileNotFoundError:
             raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
-        self.size = min(self._file.seek(0, 2), most)
+        except IsADirectoryError:
+            cause = JavaError("java.io.IOException", "Is a directory")
+            raise JavaError("org.apache.kafka.common.KafkaException", str(cause), cause) from None
+        self._name = str(file)
+        self.length = self._file.seek(0, 2)
+        self.size = min(self.length, most)
 
     def __enter__(self) -> LogFile:
         return self
@@ -92,11 +104,20 @@ class LogFile:
         self._file.close()
 
     def batches(self, start: int = 0, end: int = INT_MAX) -> Iterator[tuple[int, BatchHeader, bytes]]:
-        """Position, header and bytes of each whole batch between two positions; none after one that is cut short."""
+        """Position, header and bytes of each whole batch between two positions; none after one that is cut short.
+
+        JavaError at a length that none can have: zeros, say, that a crash has left.
+        """
         position, end = start, min(end, self.size)
-        while position + HEADER_SIZE <= end:
+        while position + _TO_MAGIC < end:
             self._file.seek(position)
             head = self._file.read(HEADER_SIZE)
+            if len(head) <= _TO_MAGIC:
+                return
+            _, length = _OFFSET_AND_LENGTH.unpack_from(head)
+            if length < _LEAST_LENGTH:
+                why = f"Found record size {length} smaller than minimum record overhead ({_LEAST_LENGTH})"
+                raise JavaError(f"{PACKAGE}CorruptRecordException", f"{why} in file {self._name}.")
             if len(head) < HEADER_SIZE:
                 return
             header = read_header(head)
@@ -115,8 +136,8 @@ class LogFile:
 def dump_index(file: Path, sanity: bool, quiet: bool, found: Findings, most: int) -> None:
     """An index of positions: its entries, or whether it is sane, or whether the log agrees."""
     base = base_of(file)
+    data = _index_bytes(file)
     with LogFile(file.parent / f"{file.name.split('.')[0]}.log") as log:
-        data = _index_bytes(file)
         count = len(data) // _OFFSETS.size
         if not count:
             print(f"{file} is empty.")
@@ -143,8 +164,8 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
     """An index of times, in the same way."""
     base = base_of(file)
     stem = file.name.split(".")[0]
+    positions = [(base + delta, at) for delta, at in _OFFSETS.iter_unpack(_whole(file.parent / f"{stem}.index"))]
     with LogFile(file.parent / f"{stem}.log") as log:
-        positions = [(base + delta, at) for delta, at in _OFFSETS.iter_unpack(_whole(file.parent / f"{stem}.index"))]
         data = _index_bytes(file)
         entries = list(_TIMES.iter_unpack(data[: len(data) // _TIMES.size * _TIMES.size]))
         if sanity:
@@ -178,14 +199,23 @@ def _newest(batch: bytes) -> int:
 
 
 def base_of(file: Path) -> int:
-    name = file.name.split(".")[0]
-    if not name.isdecimal():
-        raise JavaError("java.lang.NumberFormatException", f'For input string: "{name}"')
-    return int(name)
+    try:
+        return java_integer(file.name.split(".")[0], 64)
+    except ValueError as error:
+        raise JavaError("java.lang.NumberFormatException", str(error)) from None
 
 
 def _index_bytes(file: Path) -> bytes:
+    if file.is_dir():
+        raise JavaError("java.io.FileNotFoundException", f"{file} (Is a directory)")
     return file.read_bytes() if file.exists() else b""
+
+
+def _read_whole(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
 
 
 def _whole(file: Path) -> bytes:
@@ -222,13 +252,14 @@ def _check_times(file: Path, data: bytes, entries: list[tuple[int, int]], base: 
 
 def dump_producers(file: Path) -> None:
     """What a snapshot of producers says of each."""
+    if file.is_dir():
+        raise JavaError("java.io.IOException", "Is a directory")
+    data = _read_whole(file)
     try:
-        producers = Producers.parse(file.read_bytes(), 0, str(file))
-    except FileNotFoundError:
-        raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
-    except BrokenFile as error:
+        producers = Producers.parse(data, 0, str(file))
+    except BrokenFile:
         sys.stdout.flush()
-        print(error, file=sys.stderr)
+        print(f"Snapshot failed schema validation: {_why_no_snapshot(data)}", file=sys.stderr)
         return
     for id, known in producers:
         first = "OptionalLong.empty" if known.txn_first_offset < 0 else f"OptionalLong[{known.txn_first_offset}]"
@@ -245,12 +276,22 @@ def dump_producers(file: Path) -> None:
         print(line)
 
 
+def _why_no_snapshot(data: bytes) -> str:
+    """What Kafka's reader of snapshots says first."""
+    if len(data) < 2:
+        return "null"
+    (version,) = _VERSION.unpack_from(data)
+    return "null" if version == 1 else f"Snapshot contained an unknown file version {version}"
+
+
 def dump_transactions(file: Path) -> None:
     """The aborted transactions of a segment."""
-    data = file.read_bytes()
+    if file.is_dir():
+        raise JavaError("java.nio.file.FileSystemException", f"{file}: Is a directory")
+    data = _read_whole(file)
     for at in range(0, len(data) - _ABORTED.size + 1, _ABORTED.size):
-        version, producer, first, last, stable = _ABORTED.unpack_from(data, at)
+        _, producer, first, last, stable = _ABORTED.unpack_from(data, at)
         print(
-            f"version: {version} producerId: {producer} firstOffset: {first} lastOffset: {last}"
+            f"version: {_ABORTED_VERSION} producerId: {producer} firstOffset: {first} lastOffset: {last}"
             f" lastStableOffset: {stable}"
         )

@@ -20,7 +20,8 @@ from moldau.admin.classic.dump_index import (
     dump_time_index,
     dump_transactions,
 )
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version
 from moldau.wire.batch import BatchHeader, Record, check, records
@@ -109,17 +110,15 @@ def main(arguments: list[str]) -> int:
     for name in UNKNOWN_DECODERS:
         if given.has(name):
             given.refuse(f"Moldau has no topic that --{name} would read, and does not decode it.")
-    for name in ("value-decoder-class", "key-decoder-class"):
-        if (wanted := given.text(name)) != STRING_DECODER:
-            raise JavaError("java.lang.ClassNotFoundException", wanted)
     decoder = next((decode for name, decode in DECODERS.items() if given.has(name)), strings)
     printed = any(given.has(name) for name in PRINTING)
     sanity, quiet = given.has("index-sanity-check"), given.has("verify-index-only")
     found = Findings()
     dump = Dump(decoder if printed else None, printed or given.has("deep-iteration"), given, found)
-    for name in given.text("files").split(","):
+    for name in java_split(given.text("files"), ","):
         file = Path(name)
-        print(f"Dumping {file}")
+        shown = file if name else ""
+        print(f"Dumping {shown}")
         suffix = "." + file.name.rpartition(".")[2]
         if suffix in (".log", ".checkpoint"):
             dump.log(file)
@@ -133,7 +132,7 @@ def main(arguments: list[str]) -> int:
             dump_transactions(file)
         else:
             sys.stdout.flush()
-            print(f"Ignoring unknown file {file}", file=sys.stderr)
+            print(f"Ignoring unknown file {shown}", file=sys.stderr)
     sys.stdout.flush()
     found.print()
     return 0
@@ -153,6 +152,7 @@ class Dump:
     def log(self, file: Path) -> None:
         """Print a segment or a snapshot of the metadata log."""
         most = self._given.integer("max-bytes") or 0
+        _demand_decoders(self._given)
         if file.name.endswith(".log"):
             print(f"Log starting offset: {base_of(file)}")
         elif file.name == "bootstrap.checkpoint":
@@ -161,10 +161,14 @@ class Dump:
             offset, epoch = _part(file.name, 0, 20), _part(file.name, 21, 31)
             print(f"Snapshot end offset: {offset}, epoch: {epoch}")
         with LogFile(file, most) as log:
+            if most < 0:
+                what = f"FileRecords(size={log.length}, file={file}, start=0, end={INT_MAX})"
+                raise illegal_argument(f"Invalid size: {most} in read from {what}")
             self._last = -1
             valid = 0
             for position, header, data in log.batches():
-                print(_batch(data, position, header))
+                print(_batch(header), end="")
+                print(_place(data, position, header))
                 if self._deep:
                     self._records(file, data, header)
                 valid = position + header.size
@@ -189,6 +193,14 @@ class Dump:
             print(line)
 
 
+def _demand_decoders(given: Given) -> None:
+    """JavaError for classes of decoders that are not known."""
+    for name in ("value-decoder-class", "key-decoder-class"):
+        if (wanted := given.text(name)) != STRING_DECODER:
+            lost = JavaError("java.lang.ClassNotFoundException", wanted)
+            raise JavaError("java.lang.RuntimeException", "Failed to load decoder class", lost)
+
+
 def _part(name: str, begin: int, end: int) -> int:
     """A number at its place in the name of a snapshot."""
     if len(name) < end:
@@ -206,17 +218,30 @@ def _readable(data: bytes) -> Iterator[Record]:
         raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
 
 
-def _batch(data: bytes, position: int, header: BatchHeader) -> str:
+def _codec(header: BatchHeader) -> str:
+    if header.codec >= len(CODECS):
+        raise illegal_argument(f"Unknown compression type id: {header.codec}")
+    return CODECS[header.codec]
+
+
+def _batch(header: BatchHeader) -> str:
+    """The first part of a batch's line."""
     horizon = header.delete_horizon_ms
     shown = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
-    codec = CODECS[header.codec] if header.codec < len(CODECS) else str(header.codec)
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.count}"
         f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} producerId: {header.producer_id}"
         f" producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.leader_epoch}"
         f" isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)}"
-        f" deleteHorizonMs: {shown} position: {position} {_stamped(header)}: {header.max_timestamp}"
-        f" size: {header.size} magic: {header.magic} compresscodec: {codec} crc: {header.crc}"
+        f" deleteHorizonMs: {shown}"
+    )
+
+
+def _place(data: bytes, position: int, header: BatchHeader) -> str:
+    """The rest of the line; JavaError for a codec that there is not, when the first part is printed."""
+    return (
+        f" position: {position} {_stamped(header)}: {header.max_timestamp} size: {header.size}"
+        f" magic: {header.magic} compresscodec: {_codec(header)} crc: {header.crc}"
         f" isvalid: {_bool(not check(data, 0, header))}"
     )
 

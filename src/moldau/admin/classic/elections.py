@@ -71,6 +71,9 @@ ABOUT = (
     "This tool attempts to elect a new leader for a set of topic partitions. "
     "The type of elections supported are preferred replicas and unclean replicas."
 )
+DEPRECATED = (
+    "Option --admin.config has been deprecated and will be removed in a future version. Use --command-config instead."
+)
 TIMEOUT_MS = 30_000
 
 
@@ -99,7 +102,9 @@ def _run(given: Given) -> None:
         partitions = _read(path)
     elif topic is not None and number is not None:
         partitions = [TopicPartition(topic, number)]
-    config = read_config(given.value("command-config"))
+    if given.has("admin.config"):
+        print(DEPRECATED)
+    config = read_config(given.value("admin.config" if given.has("admin.config") else "command-config"))
     config.setdefault("default.api.timeout.ms", str(TIMEOUT_MS))
     config.setdefault("request.timeout.ms", str(TIMEOUT_MS // 2))
     with Session(config, given.text("bootstrap-server")) as session:
@@ -110,6 +115,7 @@ def _validate(given: Given) -> None:
     missing = [name for name in ("bootstrap-server", "election-type") if not given.has(name)]
     if missing:
         raise JavaError(ADMIN_FAILED, f"Missing required option(s): {', '.join(missing)}")
+    given.exclude("admin.config", ["command-config"])
     ways = ("topic", "all-topic-partitions", "path-to-json-file")
     if sum(map(given.has, ways)) != 1:
         raise JavaError(ADMIN_FAILED, f"One and only one of the following options is required: {', '.join(ways)}")

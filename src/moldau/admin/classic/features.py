@@ -23,7 +23,7 @@ from moldau.admin.classic.releases import (
     read_level,
     version_of,
 )
-from moldau.admin.classic.session import Session, executed, read_config
+from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
 from moldau.client.features import Upgrade, describe_features, update_features
 
 _RELEASE = (
@@ -128,7 +128,8 @@ def _run(words: Words) -> None:
     if not words.has("bootstrap-server") and not words.has("bootstrap-controller"):
         raise Rejected("", "You must specify either --bootstrap-controller or --bootstrap-server.")
     places = words.value("bootstrap-server"), words.value("bootstrap-controller")
-    with Session(read_config(words.value("command-config")), places[0], controllers=places[1]) as session:
+    config = without_bootstrap(read_config(words.value("command-config")))
+    with Session(config, places[0], controllers=places[1]) as session:
         if words.command == "describe":
             _describe(session, words)
         elif words.command == "disable":
@@ -139,6 +140,8 @@ def _run(words: Words) -> None:
 
 def _describe(session: Session, words: Words) -> None:
     node = words.integer("node-id") if words.has("node-id") else None
+    if node is not None and node < 0:
+        raise Terse(f"Invalid node id {node}: must be non-negative.")
     try:
         found = session.ask("describeFeatures", describe_features, node)
     except JavaError as error:
@@ -205,6 +208,8 @@ def _set(levels: dict[str, int], name: str, level: int) -> None:
 def _update(session: Session, words: Words, levels: dict[str, int], upgrade: Upgrade) -> None:
     if not levels:
         raise Terse(f"You must specify at least one feature to {words.command}")
+    if "" in levels:
+        raise Terse("Provided feature can not be empty.")
     dry = words.has("dry-run")
     ordered = {name: levels[name] for name in hash_order(levels, string_hash)}
     failed: dict[str, str] = {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from moldau.admin.classic.group_options import SCENARIOS
 from moldau.admin.classic.groups_session import GroupSession, valid_group, wrapped
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_csv import read_plan, write_line
 from moldau.admin.classic.java_json import read_file
-from moldau.admin.classic.java_order import hash_order, partition_hash
+from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.java_times import java_ago_ms, java_datetime_ms
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given, UsageError, java_integer
@@ -31,7 +31,9 @@ def reset(session: GroupSession, given: Given) -> None:
         described = session.described(session.chosen_groups())
     except JavaError as error:
         raise wrapped(error) from None
-    plans = {name: _reset_group(session, given, group) for name, group in described.items()}
+    asked = hash_order(described, string_hash, len(described))  # in Java's order of a table of just that size
+    found = {name: _reset_group(session, given, described[name]) for name in asked}
+    plans = {name: found[name] for name in hash_order(asked, string_hash)}
     if given.has("export"):
         alone = len(given.values("group")) == 1
         rows = [
@@ -122,17 +124,22 @@ def _plan(session: GroupSession, given: Given, group: str, partitions: list[Topi
     order = hash_order(partitions, partition_hash)
     if given.has("to-offset"):
         offset = given.integers("to-offset", 64)[0]
-        return _within(session, _each_once(partitions, order, dict.fromkeys(order, offset)))
+        _demand_once(partitions, lambda _: str(offset))
+        return _within(session, dict.fromkeys(order, offset))
     if given.has("to-earliest"):
+        _demand_once(partitions, _spec("Earliest"))
         return _at(session, order, EARLIEST)
     if given.has("to-latest"):
+        _demand_once(partitions, _spec("Latest"))
         return _at(session, order, LATEST)
     if given.has("shift-by"):
-        return _within(session, _each_once(partitions, order, _shifted(session, given, group, partitions)))
+        shifted = _shifted(session, given, group, partitions)
+        _demand_once(partitions, lambda p: str(shifted[p]))
+        return _within(session, {p: shifted[p] for p in order})
     if given.has("to-datetime"):
-        return _since(session, order, java_datetime_ms(given.values("to-datetime")[0]))
+        return _since(session, partitions, java_datetime_ms(given.values("to-datetime")[0]))
     if given.has("by-duration"):
-        return _since(session, order, java_ago_ms(time.time_ns(), given.text("by-duration")))
+        return _since(session, partitions, java_ago_ms(time.time_ns(), given.text("by-duration")))
     if given.has("from-file"):
         return _from_file(session, given, group)
     if given.has("to-current"):
@@ -167,16 +174,24 @@ def _shifted(session: GroupSession, given: Given, group: str, partitions: list[T
     return {p: java_long(committed[p].offset + by) for p in partitions}
 
 
-def _each_once(given: list[TopicPartition], order: list[TopicPartition], found: Offsets) -> Offsets:
-    """The offsets in the order of Java's map, which takes no partition twice."""
-    for at, p in enumerate(given):
-        if p in given[:at]:
-            why = f"Duplicate key {p} (attempted merging values {found[p]} and {found[p]})"
+def _demand_once(partitions: Collection[TopicPartition], shown: Callable[[TopicPartition], str]) -> None:
+    """JavaError for a partition that is there twice, which Java's maps do not take; ``shown`` is its value there."""
+    seen: set[TopicPartition] = set()
+    for p in partitions:
+        if p in seen:
+            why = f"Duplicate key {p} (attempted merging values {shown(p)} and {shown(p)})"
             raise JavaError("java.lang.IllegalStateException", why)
-    return {p: found[p] for p in order}
+        seen.add(p)
 
 
-def _since(session: GroupSession, partitions: list[TopicPartition], time_ms: int) -> Offsets:
+def _spec(kind: str) -> Callable[[TopicPartition], str]:
+    """How Java shows the place that is asked for: as an object without a text of its own, at an address."""
+    return lambda p: f"org.apache.kafka.clients.admin.OffsetSpec${kind}Spec@{partition_hash(p) & 0xFFFFFFFF:x}"
+
+
+def _since(session: GroupSession, given: list[TopicPartition], time_ms: int) -> Offsets:
+    _demand_once(given, _spec("Timestamp"))
+    partitions = hash_order(given, partition_hash)
     found = _at(session, partitions, time_ms)
     late = [p for p in partitions if found[p] < 0]
     for p in late:
@@ -202,7 +217,10 @@ def _from_file(session: GroupSession, given: Given, group: str) -> Offsets:
 
 def _current(session: GroupSession, group: str, partitions: list[TopicPartition]) -> Offsets:
     committed = session.committed(group)
-    stay = hash_order([p for p in partitions if p in committed], partition_hash)
-    ends = _at(session, hash_order([p for p in partitions if p not in committed], partition_hash), LATEST)
+    held, new = ([p for p in partitions if (p in committed) is known] for known in (True, False))
+    _demand_once(held, lambda p: f"OffsetAndMetadata{{offset={committed[p].offset}, leaderEpoch=null, metadata=''}}")
+    _demand_once(new, _spec("Latest"))
+    stay = hash_order(held, partition_hash)
+    ends = _at(session, hash_order(new, partition_hash), LATEST)
     found = {p: committed[p].offset for p in stay} | dict(ends)
     return {p: found[p] for p in hash_order(found, partition_hash)}

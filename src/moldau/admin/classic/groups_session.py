@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
@@ -9,8 +10,8 @@ from moldau.admin.classic.java import ILLEGAL_ARGUMENT, JavaError, illegal_argum
 from moldau.admin.classic.java_order import hash_order, partition_hash, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
-from moldau.admin.classic.session import Session, executed, no_groups, read_config
-from moldau.client import groups, reading
+from moldau.admin.classic.session import Session, call_timed_out, executed, no_groups, read_config
+from moldau.client import described, groups, reading
 from moldau.client.consumer_groups import ConsumerGroup, describe_consumer_groups
 from moldau.client.groups import Committed, Listed
 from moldau.client.membership import PROTOCOL_TYPE
@@ -87,8 +88,14 @@ class GroupSession(Session):
         view = self.cluster.client.view
         troubles = self.ask(call, lambda client: client.know(topics)) if topics else {}
         for topic in hash_order(topics, string_hash):
+            if not topic:
+                why = "The given topic name '' cannot be represented in a request."
+                raise JavaError(f"{PACKAGE}InvalidTopicException", why)
             if topic not in view.topics:
-                raise kafka_error(troubles.get(topic, Code.UNKNOWN_TOPIC_OR_PARTITION))
+                code = troubles.get(topic, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                if code is Code.INVALID_TOPIC_EXCEPTION:  # is said to old brokers' clients only
+                    code = self.ask(call, described.describe_topics, [topic])[topic].code
+                raise kafka_error(code)
         order = hash_order(topics, string_hash, len(topics))
         return [TopicPartition(topic, number) for topic in order for number in sorted(view.topics[topic].partitions)]
 
@@ -122,7 +129,10 @@ class GroupSession(Session):
                 why = f"because metadata for topic `{p.topic}` could not be found"
                 text = f"Failed to fetch metadata for partition {p} {why}"
                 raise JavaError(f"{PACKAGE}UnknownTopicOrPartitionException", text)
-        found = self.ask("listOffsets(api=LIST_OFFSETS)", reading.list_offsets, asked)
+        since_ms, lost = int(time.time() * 1000), set(asked) - set(self.partitions({p.topic for p in asked}))
+        found = {} if lost else self.ask("listOffsets(api=LIST_OFFSETS)", reading.list_offsets, asked)
+        if lost or any(one.code is Code.LEADER_NOT_AVAILABLE for one in found.values()):
+            raise call_timed_out("listOffsets(api=METADATA)", since_ms)
         for p in asked:
             if found[p].code is not Code.NONE:
                 raise kafka_error(found[p].code)

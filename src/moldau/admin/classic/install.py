@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from moldau.admin.classic.line_reader import STDIN_FAULT
 from moldau.admin.classic.registry import RUN_CLASS, SCRIPTS
 from moldau.admin.main import fail, reason
 
@@ -34,6 +35,8 @@ def install_scripts(folder: Path, force: bool) -> None:
 
 
 _MARK = "# by `moldau install-scripts`"
+_NO_FOLDER = f"[ ! -d /dev/stdin ] || {{ export {STDIN_FAULT}='Is a directory'; exec </dev/null; }}"
+"""Python does not start with a folder as its standard input; Java does, and fails where it is read."""
 
 
 def _is_ours(path: Path) -> bool:
@@ -43,6 +46,6 @@ def _is_ours(path: Path) -> bool:
 def _write(path: Path) -> None:
     """Put the script in place whole: one that is replaced while it runs is read to its end."""
     new = path.with_name(f".{path.name}.new")
-    new.write_text(f'#!/bin/sh\n{_MARK}\nexec {shlex.quote(sys.executable)} -m moldau {path.name} "$@"\n')
+    new.write_text(f'#!/bin/sh\n{_MARK}\n{_NO_FOLDER}\nexec {shlex.quote(sys.executable)} -m moldau {path.name} "$@"\n')
     new.chmod(0o755)
     new.replace(path)

@@ -6,7 +6,7 @@ taken for 0, as Kafka's tool does.
 
 from __future__ import annotations
 
-import csv
+import re
 import sys
 from collections.abc import Sequence
 
@@ -14,10 +14,15 @@ from moldau.admin.classic.groups_session import wrapped
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.options import java_integer
 from moldau.model import TopicPartition
+from moldau.wire.varints import LONG_MAX, LONG_MIN
 
 _RECORD = "org.apache.kafka.tools.consumer.group.CsvUtils$CsvRecord"
 _CSV = "com.fasterxml.jackson.dataformat.csv."
-_BIND = "com.fasterxml.jackson.databind.exc."
+_CORE = "com.fasterxml.jackson.core."
+_DATA = "com.fasterxml.jackson.databind."
+_BIND = f"{_DATA}exc."
+_WHOLE = re.compile("[-+]?[0-9]+")
+_QUOTED = re.compile('"((?:[^"]|"")*)"([\\x00- ]*)')
 _SAFE_FROM = "-"
 _LONGEST_UNQUOTED = 24
 
@@ -57,28 +62,115 @@ def read_plan(text: str, group: str | None) -> dict[str, dict[TopicPartition, in
 
 def _read_line(line: str, *, grouped: bool) -> tuple[str, str, int, int]:
     columns = ["group"] * grouped + ["topic", "partition", "offset"]
-    cells = next(csv.reader([line]), [])
-    if not cells:
+    if not line:
         why = "No content to map due to end-of-input\n at [Source: (StringReader); line: UNKNOWN, column: UNKNOWN]"
         raise JavaError(f"{_BIND}MismatchedInputException", why)
-    found: dict[str, str] = dict(zip(columns, cells, strict=False))
-    numbers = []
-    for name, java, bits in (("partition", "int", 32), ("offset", "long", 64)):
-        at = columns.index(name)
-        try:
-            numbers.append(java_integer(found[name].strip() or "0", bits) if name in found else 0)
-        except ValueError:
-            what = f'Cannot deserialize value of type `{java}` from String "{found[name]}": not a valid `{java}` value'
+    cells = _Cells(line)
+    texts, numbers = {"group": "", "topic": ""}, {"partition": 0, "offset": 0}
+    for name in columns:
+        text = cells.next()
+        if text is None:
+            break
+        if name in texts:
+            texts[name] = text
+        else:
             chain = f'(through reference chain: {_RECORD}{"With" if grouped else "No"}Group["{name}"])'
-            raise JavaError(f"{_BIND}InvalidFormatException", f"{what}\n at {_place(cells, at)} {chain}") from None
-    if len(cells) > len(columns):
-        at = len(columns)
-        value = f'(value #{at} ({len(cells[at])} chars) "{cells[at]}")'
-        what = f"Too many entries: expected at most {at} {value}"
-        raise JavaError(f"{_CSV}CsvReadException", f"{what}\n at {_place(cells, at)}")
-    return found.get("group", ""), found.get("topic", ""), numbers[0], numbers[1]
+            numbers[name] = _number(text, 32 if name == "partition" else 64, cells, chain)
+    _check_rest(cells, len(columns))
+    return texts["group"], texts["topic"], numbers["partition"], numbers["offset"]
 
 
-def _place(cells: Sequence[str], at: int) -> str:
-    column = sum(len(cell) + 1 for cell in cells[:at]) + 1
+def _check_rest(cells: _Cells, count: int) -> None:
+    """JavaError for more cells than there are columns, but for one that is blank: that is a comma at the end."""
+    text = cells.next()
+    if text is None or (not text.strip() and cells.next() is None):
+        return
+    shown = text.strip()
+    value = f'(value #{count} ({len(shown)} chars) "{shown}")'
+    what = f"Too many entries: expected at most {count} {value}"
+    raise JavaError(f"{_CSV}CsvReadException", f"{what}\n at {_place(cells.start)}")
+
+
+def _number(text: str, bits: int, cells: _Cells, chain: str) -> int:
+    """A number as Jackson reads one from a cell: nothing is 0, and so is the word null."""
+    kind, least, most = ("int" if bits == 32 else "long"), -(1 << bits - 1), (1 << bits - 1) - 1
+    if _WHOLE.fullmatch(text):
+        number = int(text)
+        if least <= number <= most:
+            return number
+        bounds = "" if LONG_MIN <= number <= LONG_MAX else f" ({least} - {most})"
+        why, place = f"Numeric value ({text}) out of range of {kind}{bounds}", f"\n at {_place(cells.now)}"
+        cause = JavaError(f"{_CORE}JsonParseException", why + place)
+        raise JavaError(f"{_DATA}JsonMappingException", f"{why}{place} {chain}", cause)
+    text = text.strip()
+    if text in ("", "null"):
+        return 0
+    why = f"not a valid `{kind}` value"
+    try:
+        number = java_integer(text, 64)
+    except ValueError:
+        pass
+    else:
+        if least <= number <= most:
+            return number
+        why = f"Overflow: numeric value ({text}) out of range of int ({least} -{most})"
+    what = f'Cannot deserialize value of type `{kind}` from String "{text}": {why}'
+    raise JavaError(f"{_BIND}InvalidFormatException", f"{what}\n at {_place(cells.start)} {chain}")
+
+
+class _Cells:
+    """The cells of a line, one after the other, as Jackson's decoder takes them."""
+
+    def __init__(self, line: str) -> None:
+        self.start = self.now = 1
+        """The columns in which the last cell began, and where the decoder says that it stands: at the end of the input
+        that is another one, as its buffer is behind it."""
+        self._line = line
+        self._at = 0
+        self._over = False
+
+    def next(self) -> str | None:
+        """The next cell, None after the last; JavaError where a quote is not closed, or not the end of its cell."""
+        if self._over:
+            return None
+        if self._at == len(self._line):
+            self._over = True
+            return ""
+        self.start = self._at + 1
+        if self._line[self._at] == '"':
+            return self._quoted()
+        end = self._line.find(",", self._at)
+        text = self._line[self._at :] if end < 0 else self._line[self._at : end]
+        self._go_on(end, 2 * len(self._line) + 1)
+        return text
+
+    def _quoted(self) -> str:
+        found = _QUOTED.match(self._line, self._at)
+        if found is None:
+            raise _unparseable("Missing closing quote for value", len(self._line) + 1)
+        end = found.end()
+        if end < len(self._line) and self._line[end] != ",":
+            expected = "Expected column separator character (',' (code 44)) or end-of-line"
+            raise _unparseable(f"Unexpected character ({_shown(self._line[end])}): {expected}", end + 2)
+        self._go_on(end if end < len(self._line) else -1, len(self._line) + bool(found[2]))
+        return found[1].replace('""', '"')
+
+    def _go_on(self, separator: int, column_at_end: int) -> None:
+        self._over = separator < 0
+        self._at = separator + 1
+        self.now = column_at_end if self._over else self._at + 1
+
+
+def _shown(mark: str) -> str:
+    code = ord(mark)
+    if code < 32 or 127 <= code < 160:
+        return f"(CTRL-CHAR, code {code})"
+    return f"'{mark}' (code {code})" if code <= 255 else f"'{mark}' (code {code} / 0x{code:x})"
+
+
+def _unparseable(why: str, column: int) -> JavaError:
+    return JavaError(f"{_CORE}JsonParseException", f"{why}\n at {_place(column)}")
+
+
+def _place(column: int) -> str:
     return f"[Source: (StringReader); line: 1, column: {column}]"

@@ -42,6 +42,12 @@ def hash_order(keys: Iterable[T], hashed: Callable[[T], int], capacity: int = 16
     return [key for at in sorted(buckets) for key in buckets[at]]
 
 
+def map_order(keys: Iterable[T], hashed: Callable[[T], int]) -> list[T]:
+    """Distinct keys in the order of a HashMap that was made of another one with its keys in this order."""
+    arrived = list(keys)
+    return hash_order(arrived, hashed, int(len(arrived) / 0.75) + 1)
+
+
 def set_order(keys: Iterable[T], hashed: Callable[[T], int]) -> list[T]:
     """Distinct keys in the order of a HashSet that was made of a collection in this order."""
     arrived = list(keys)

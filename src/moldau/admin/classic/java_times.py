@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from moldau.admin.classic.java import JavaError
 from moldau.wire.varints import LONG_MAX, LONG_MIN
 
-_TIME = re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(?:(Z)|([+-])(\d\d)(?::?(\d\d))?)")
+_TIME = re.compile(r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d+)(?:(Z)|([+-])(\d\d)(?::(\d\d))?)")
 _DURATION = re.compile(
     r"([-+]?)P(?:([-+]?[0-9]+)D)?(T(?:([-+]?[0-9]+)H)?(?:([-+]?[0-9]+)M)?(?:([-+]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
     re.IGNORECASE,
@@ -17,6 +17,9 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 _NS = 1_000_000_000
 _FIRST_SECOND, _LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
 """Of java.time.Instant."""
+_WEST, _EAST, _LAST_YEAR = timedelta(hours=-13), timedelta(hours=14), 292_278_994
+"""Of java.util.GregorianCalendar: how far zones may be from UTC, and the last year."""
+_CYCLE_MS = 146_097 * 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -32,14 +35,25 @@ def java_datetime_ms(text: str) -> int:
         if match is None:
             raise ValueError
         year, month, day, hour, minute, second = (int(match[n]) for n in range(1, 7))
-        ahead = timedelta(hours=int(match[10] or 0), minutes=int(match[11] or 0))
-        zone = timezone(-ahead if match[9] == "-" else ahead)
-        if int(match[7]) > 999:
+        ahead = _ahead(match[9], int(match[10] or 0), int(match[11] or 0))
+        if int(match[7]) > 999 or year > _LAST_YEAR:
             raise ValueError
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=zone)
+        cycles = max(0, year - 2000) // 400  # of the calendar, which repeats: datetime ends with the year 9999
+        moment = datetime(year - 400 * cycles, month, day, hour, minute, second, tzinfo=UTC) - ahead
     except (ValueError, OverflowError):
         raise _unreadable(f'Unparseable date: "{text}"') from None
-    return (moment - _EPOCH) // timedelta(milliseconds=1) + int(match[7])
+    return (moment - _EPOCH) // timedelta(milliseconds=1) + cycles * _CYCLE_MS + int(match[7])
+
+
+def _ahead(sign: str | None, hours: int, minutes: int) -> timedelta:
+    """How far a zone is ahead of UTC. Where its minutes cannot be, it is read without them, as by Kafka's tool, which
+    tries a second pattern; ValueError where that is too far as well."""
+    for minute in (minutes, 0):
+        ahead = timedelta(hours=hours, minutes=minute)
+        ahead = -ahead if sign == "-" else ahead
+        if minute < 60 and _WEST <= ahead <= _EAST:
+            return ahead
+    raise ValueError
 
 
 def _unreadable(why: str) -> JavaError:
@@ -50,7 +64,7 @@ def _unreadable(why: str) -> JavaError:
 def java_ago_ms(now_ns: int, text: str) -> int:
     """Milliseconds since 1970 of what was a duration like P1DT2H3M4.5S before ``now_ns``; refused as Java does, which
     knows no instant more than some 10^9 years away."""
-    then_ns = now_ns - _duration_ns(text)
+    then_ns = now_ns - duration_ns(text)
     if not _FIRST_SECOND <= then_ns // _NS <= _LAST_SECOND:
         raise JavaError("java.time.DateTimeException", "Instant exceeds minimum or maximum instant")
     if not LONG_MIN <= then_ns // 1_000_000 <= LONG_MAX:
@@ -58,7 +72,8 @@ def java_ago_ms(now_ns: int, text: str) -> int:
     return then_ns // 1_000_000
 
 
-def _duration_ns(text: str) -> int:
+def duration_ns(text: str) -> int:
+    """Nanoseconds of a duration like P1DT2H3M4.5S; JavaError when it is none."""
     match = _DURATION.fullmatch(text)
     if match is None or (match[3] or "").upper() == "T" or not any(match[n] for n in (2, 4, 5, 6)):
         raise _no_duration("")

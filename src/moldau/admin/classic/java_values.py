@@ -71,6 +71,14 @@ def _uuid(data: bytes) -> str:
         raise ValueError(f"Error parsing data into UUID: {text}") from None
 
 
+def _void(data: bytes) -> str:
+    raise ValueError(f"Data should be null for a VoidDeserializer: {len(data)} bytes.")
+
+
+def _buffer(data: bytes) -> str:
+    return f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]"
+
+
 def _bytes(data: bytes) -> str:
     return "".join(chr(one) if one in _READABLE and one != 92 else f"\\x{one:02X}" for one in data)
 
@@ -85,6 +93,8 @@ DESERIALIZERS: dict[str, Callable[[bytes], str]] = {
     f"{_PACKAGE}BooleanDeserializer": _boolean,
     f"{_PACKAGE}UUIDDeserializer": _uuid,
     f"{_PACKAGE}BytesDeserializer": _bytes,
+    f"{_PACKAGE}ByteBufferDeserializer": _buffer,
+    f"{_PACKAGE}VoidDeserializer": _void,
 }
 """Kafka's class -> the text of what it reads out of bytes. ValueError when the bytes are not of that kind."""
 

@@ -14,6 +14,8 @@ from moldau.model.named import NamedTuple
 
 _READ_BYTES = 256 << 10
 _END = re.compile("\r\n|\n|\r(?!\\Z)")
+STDIN_FAULT = "MOLDAU_STDIN_FAULT"
+"""The environment variable by which a script tells why standard input, which Python cannot have so, is another."""
 KAFKA_ERROR = "org.apache.kafka.common.KafkaException"
 
 
@@ -99,7 +101,12 @@ class LineReader:
 
 
 def lines_of_stdin(patience_s: float) -> Iterator[str | None]:
-    """The lines of standard input; None when no other has come for a while: then what has gathered may be sent."""
+    """The lines of standard input; None when no other has come for a while: then what has gathered may be sent.
+
+    JavaError when it cannot be read.
+    """
+    if (why := os.environ.get(STDIN_FAULT)) is not None:
+        raise _unreadable(why)
     try:
         source = sys.stdin.fileno()
     except (OSError, ValueError):  # a stream of text was put in its place
@@ -114,7 +121,10 @@ def lines_of_stdin(patience_s: float) -> Iterator[str | None]:
         if not select.select([source], [], [], patience_s)[0]:
             yield None
             select.select([source], [], [])
-        data = os.read(source, _READ_BYTES)
+        try:
+            data = os.read(source, _READ_BYTES)
+        except OSError as error:
+            raise _unreadable(error.strerror or str(error)) from None
         *found, rest = _END.split(rest + decode(data, final=not data))
         for line in found:
             yield line
@@ -124,6 +134,11 @@ def lines_of_stdin(patience_s: float) -> Iterator[str | None]:
             if rest:
                 yield rest.removesuffix("\r")
             return
+
+
+def _unreadable(why: str) -> JavaError:
+    cause = JavaError("java.io.IOException", why)
+    return JavaError(KAFKA_ERROR, str(cause), cause)
 
 
 def _prompt() -> None:

@@ -146,14 +146,14 @@ def _time(text: str) -> int:
 def _rules(given: Given) -> list[Filter]:
     if given.has("topic-partitions"):
         return [_rule(text) for text in java_split(given.text("topic-partitions"), ",")]
-    topic = include_list(given.value("topic") or ".*")
+    topic = include_list(given.text("topic") if given.has("topic") else ".*")
     text = given.value("partitions")
     try:
-        numbers = {java_integer(word) for word in java_split(text, ",")} if text else None
+        numbers = {java_integer(word) for word in java_split(text, ",")} if text else set()
     except ValueError:
         what = "a comma separated list of numeric partition ids"
         raise _Terse(f"--partitions expects {what}, but received: {text}") from None
-    return [(_topic_rule(topic), lambda p: numbers is None or p.partition in numbers)]
+    return [(_topic_rule(topic), lambda p: not numbers or p.partition in numbers)]
 
 
 def _topic_rule(topic: re.Pattern[str]) -> Callable[[str], bool]:
@@ -166,9 +166,13 @@ def _rule(text: str) -> Filter:
         terse = "org.apache.kafka.tools.TerseException"
         cause = JavaError(terse, f"Invalid rule specification: {text}")
         raise JavaError("java.lang.RuntimeException", str(cause), cause)
-    low, high = int(match[3] or 0), int(match[4] or 2**31 - 1)
-    if match[2]:
-        low, high = int(match[2]), int(match[2]) + 1
+    try:
+        low, high = java_integer(match[3] or "0"), java_integer(match[4] or str(2**31 - 1))
+        if match[2]:
+            low = java_integer(match[2])
+            high = low + 1
+    except ValueError as error:
+        raise JavaError("java.lang.NumberFormatException", str(error)) from None
     return _topic_rule(include_list(match[1] or ".*")), lambda p: low <= p.partition < high
 
 

@@ -166,10 +166,10 @@ class Given:
                 self.rest += reversed(words)
                 break
             if word.startswith("--"):
-                name, _equals, value = word[2:].partition("=")
+                name, equals, value = word[2:].partition("=")
                 if name not in self._named:
                     raise _unrecognized(name)
-                self._take(self._named[name], value, words)
+                self._take(self._named[name], value if equals else None, words)
             elif word.startswith("-") and word != "-":
                 self._read_short(word[1:], words)
             else:
@@ -189,9 +189,9 @@ class Given:
         return not option.available_if or any(self.has(name) for name in option.available_if)
 
     def _read_short(self, text: str, words: list[str]) -> None:
-        name, _, value = text.partition("=")
+        name, equals, value = text.partition("=")
         if name in self._named:
-            self._take(self._named[name], value, words)
+            self._take(self._named[name], value if equals else None, words)
             return
         for letter in text:
             if letter not in self._named:
@@ -201,21 +201,23 @@ class Given:
             if option.takes is not None and at + 1 < len(text):
                 self._take(option, text[at + 1 :], words)
                 return
-            self._take(option, "", words)
+            self._take(option, None, words)
 
-    def _take(self, option: Option, value: str, words: list[str]) -> None:
+    def _take(self, option: Option, value: str | None, words: list[str]) -> None:
+        """Note an option; without a value beside it (an empty one is one) it may take the next word."""
         self.order.append(option.name)
         found = self._found.setdefault(option.name, [])
         if option.takes is None:
             return
-        if not value:
+        if value is None:
             if option.optional_value and (not words or self._looks_like_an_option(words[-1])):
                 return
             if not words:
                 text = f"Option {_listed(option.names)} requires an argument"
                 raise OptionError("OptionMissingRequiredArgumentException", text)
             value = words.pop()
-        found += value.split(option.repeats_with) if option.repeats_with else [value]
+        tokens = [one for one in value.split(option.repeats_with) if one] if option.repeats_with else []
+        found += tokens or [value]  # as Java's StringTokenizer, which passes over what is empty
 
     def _looks_like_an_option(self, word: str) -> bool:
         return word.startswith("-") and word != "-"

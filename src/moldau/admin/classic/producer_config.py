@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.admin.classic.client_keys import PRODUCER, demand_values
+from moldau.admin.classic.client_keys import KAFKA_ERROR as KAFKA_ERROR
+from moldau.admin.classic.client_keys import PRODUCER, demand_classes, demand_values
 from moldau.admin.classic.java import CONFIG_ERROR, JavaError
 from moldau.wire.compression import Codec
 
@@ -13,7 +14,6 @@ ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 LINGER_MS, BATCH_BYTES, BUFFER_BYTES, REQUEST_BYTES = 5, 16_384, 32 << 20, 1 << 20
 """The defaults of Kafka 4.3.1's producer."""
 IN_FLIGHT_MAX = 5
-KAFKA_ERROR = "org.apache.kafka.common.KafkaException"
 NO_PRODUCER = "Failed to construct kafka producer"
 
 
@@ -52,8 +52,14 @@ def demand_consistent(properties: Mapping[str, str]) -> None:
         raise JavaError(CONFIG_ERROR, f"{why} Current value is {in_flight}.")
     if "transactional.id" in properties and (against or not wanted):
         raise JavaError(CONFIG_ERROR, "Cannot set a transactional.id without also enabling idempotence.")
+    demand_classes(properties, no_producer)
     request_ms = number_of(properties, "request.timeout.ms", 30_000)
     least_ms = min(number_of(properties, "linger.ms", LINGER_MS) + request_ms, (1 << 31) - 1)
     if "delivery.timeout.ms" in properties and number_of(properties, "delivery.timeout.ms", 0) < least_ms:
         why = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
-        raise JavaError(KAFKA_ERROR, NO_PRODUCER, JavaError(CONFIG_ERROR, why))
+        raise no_producer(JavaError(CONFIG_ERROR, why))
+
+
+def no_producer(why: JavaError) -> JavaError:
+    """Kafka's producer would not start."""
+    return JavaError(KAFKA_ERROR, NO_PRODUCER, why)

@@ -14,7 +14,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.releases import Terse
-from moldau.admin.classic.session import Session, executed, read_config
+from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
 from moldau.admin.classic.uuids import java_uuid
 from moldau.broker.config.listeners import Listener, parse_listeners
 from moldau.client import admin
@@ -107,11 +107,11 @@ def _run(words: Words) -> int:
 
 def _work(words: Words) -> None:
     path = words.value("command-config")
-    if path is not None and not Path(path).exists():
+    if path is not None and (not path or not Path(path).exists()):
         raise Terse(f"Properties file {path} does not exists!")
     config = read_config(path)
     places = words.value("bootstrap-server"), words.value("bootstrap-controller")
-    with Session(config, places[0], controllers=places[1]) as session:
+    with Session(without_bootstrap(config), places[0], controllers=places[1]) as session:
         if words.command == "describe":
             _describe(session, words)
         elif words.command == "add-controller":

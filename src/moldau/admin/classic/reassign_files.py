@@ -9,6 +9,7 @@ from typing import TypeVar
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_json import Json, compact, parse
 from moldau.admin.classic.java_json_errors import TOO_MUCH, why_no_json
+from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION
 from moldau.model import TopicPartition
@@ -104,7 +105,7 @@ def topics_in(text: str, shown: str = "[{}]") -> list[str]:
 def brokers_in(text: str, shown: str = "[{}]") -> list[int]:
     """The ids of --broker-list; ``shown``: how those are listed that it names twice."""
     try:
-        ids = [java_integer(word) for word in text.split(",")]
+        ids = [java_integer(word) for word in java_split(text, ",")]
     except ValueError as error:
         raise JavaError("java.lang.NumberFormatException", str(error)) from None
     if twice := duplicates(ids):

@@ -119,6 +119,7 @@ PERMITTED = {
     "generate": ("bootstrap-server", "command-config", "disable-rack-aware"),
     "execute": (
         "additional", "bootstrap-server", "command-config", "throttle", "replica-alter-log-dirs-throttle", "timeout",
+        "disallow-replication-factor-change",
     ),
     "verify": ("bootstrap-server", "command-config", "preserve-throttles"),
     "cancel": ("bootstrap-server", "bootstrap-controller", "command-config", "preserve-throttles", "timeout"),

@@ -18,7 +18,15 @@ from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.reassign_files import Moves, Replica, brokers_in, executable, moves_in, text_of, topics_in
 from moldau.admin.classic.reassign_options import OPTIONS, action_of
-from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, executed, read_config
+from moldau.admin.classic.session import (
+    ADMIN_FAILED,
+    ADMIN_OPERATION,
+    Session,
+    checked,
+    executed,
+    no_name,
+    read_config,
+)
 from moldau.client import admin
 from moldau.client.admin import Reassignment
 from moldau.client.described import DescribedTopic, describe_topics
@@ -56,7 +64,10 @@ def run(given: Given) -> int:
     action = action_of(given)
     try:
         places = given.value("bootstrap-server"), given.value("bootstrap-controller")
-        with Session(read_config(given.value("command-config")), places[0], controllers=places[1]) as session:
+        config = read_config(given.value("command-config"))
+        if places == (None, None):  # the option is there, its value is not
+            raise JavaError("java.lang.NullPointerException", None)
+        with Session(config, places[0], controllers=places[1]) as session:
             ACTIONS[action](session, given)
     except Terse as error:
         print(error)
@@ -104,7 +115,7 @@ def _state(
         raise kafka_error(topic.code)
     if topic.code is Code.NONE and len(topic.partitions) >= partition.partition:
         parts = sorted(topic.partitions, key=lambda part: part.number)
-        if len(parts) == partition.partition:
+        if not 0 <= partition.partition < len(parts):
             text = f"Index {partition.partition} out of bounds for length {len(parts)}"
             raise JavaError("java.lang.IndexOutOfBoundsException", text)
         current = parts[partition.partition].replicas
@@ -182,15 +193,23 @@ def _execute(session: Session, given: Given) -> None:
     if directory_rate >= 0:
         brokers = hash_order([replica.broker for replica in moves.directories], int)
         throttles.throttle_directories(session, brokers, directory_rate)
-    _alter(session, wanted, "Error reassigning partition(s):")
+    keeps = given.has("disallow-replication-factor-change")
+    _alter(session, wanted, "Error reassigning partition(s):", other_factor=not keeps)
     several = "" if len(wanted) == 1 else "s"
     print(f"Successfully started partition reassignment{several} for {partitions_of(wanted)}")
     if moves.directories:
         _move_directories(session, moves.directories, timeout_ms)
 
 
-def _alter(session: Session, targets: Mapping[TopicPartition, Sequence[int] | None], title: str) -> None:
-    whole, outcomes = session.ask("alterPartitionReassignments", admin.reassign, targets)
+def _alter(
+    session: Session,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    title: str,
+    *,
+    other_factor: bool = True,
+) -> None:
+    call = "alterPartitionReassignments"
+    whole, outcomes = session.ask(call, admin.reassign, targets, other_factor=other_factor)
     wrong = {p: outcomes.get(p, Outcome(Code.UNKNOWN_SERVER_ERROR)) for p in targets}
     wrong = {p: one for p, one in wrong.items() if not one.ok} if whole.ok else dict.fromkeys(targets, whole)
     if wrong:
@@ -259,6 +278,8 @@ ACTIONS = {"verify": _verify, "generate": _generate, "execute": _execute, "cance
 def _under_way(
     session: Session, partitions: Sequence[TopicPartition] | None = None
 ) -> dict[TopicPartition, Reassignment]:
+    if any(not p.topic for p in partitions or ()):
+        raise no_name()
     outcome, moving = session.ask("listPartitionReassignments", admin.reassignments, partitions)
     checked(outcome)
     return moving
@@ -266,6 +287,8 @@ def _under_way(
 
 def _topics(session: Session, names: Iterable[str]) -> dict[str, DescribedTopic]:
     wanted = sorted(set(names))
+    if "" in wanted:
+        raise no_name()
     return session.ask("describeTopicPartitions", describe_topics, wanted) if wanted else {}
 
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
-from moldau.admin.classic.client_keys import split_servers
+from moldau.admin.classic.client_keys import split_list
 from moldau.admin.classic.client_topics import want_topics
 from moldau.admin.classic.console_consumer_options import FOREVER, Wish
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.session import Session, no_consumer
 from moldau.client.client import Client, Refused, Unreachable
 from moldau.client.consumer import Chunk, Consumer, NoOffset
@@ -40,7 +41,7 @@ def consumer_session(
     properties: Mapping[str, str], bootstrap: str | None = None, *, timeout_ms: int | None = None
 ) -> Session:
     """A session for a consumer; JavaError when Kafka's would not start."""
-    split_servers("bootstrap.servers", bootstrap or "")
+    split_list("bootstrap.servers", bootstrap or "")
     try:
         return Session(properties, bootstrap, client="Consumer", timeout_ms=timeout_ms)
     except JavaError as error:
@@ -53,6 +54,13 @@ def no_offset(error: NoOffset) -> JavaError:
     return JavaError("org.apache.kafka.clients.consumer.NoOffsetForPartitionException", what)
 
 
+def demand_group(properties: Mapping[str, str]) -> None:
+    """JavaError for a group without a name, with which Kafka's consumer would not start."""
+    if not properties.get("group.id", "a group").strip():
+        why = "The configured group.id should not be an empty string or whitespace."
+        raise no_consumer(JavaError(f"{PACKAGE}InvalidGroupIdException", why))
+
+
 class Reader:
     """What is to be read, record by record, over breaks of connections and elections."""
 
@@ -61,6 +69,7 @@ class Reader:
         self.client: Client = cluster.client
         self.consumer = consumer
         self.wish = wish
+        self._pattern = _pattern(wish)
         self._topics: tuple[str, ...] = () if wish.topic is None else (wish.topic,)
         self._ready = False
         self._look_at = 0.0
@@ -76,7 +85,7 @@ class Reader:
                 chunks = self._poll(min(left_ms, ONCE_MS), None if self.wish.timeout_ms == FOREVER else left_ms)
             except (Unreachable, OSError):
                 chunks = []
-                time.sleep(min(left_ms, 100) / 1000)  # nobody tells that a broker is there again
+                time.sleep(min(max(self._left_ms(began), 0), 100) / 1000)  # nobody tells that a broker is there again
             except NoOffset as error:
                 log("ERROR", f"Error processing message, terminating consumer process: {no_offset(error)}", LOGGER)
                 return None
@@ -155,12 +164,8 @@ class Reader:
         return True
 
     def _included(self) -> tuple[str, ...]:
-        try:
-            pattern = re.compile(self.wish.include or "")
-        except re.error as error:
-            raise JavaError("java.util.regex.PatternSyntaxException", str(error)) from None
-        topics = self.client.view.topics.values()
-        return tuple(sorted(topic.name for topic in topics if not topic.internal and pattern.fullmatch(topic.name)))
+        topics, matches = self.client.view.topics.values(), self._pattern.fullmatch
+        return tuple(sorted(topic.name for topic in topics if not topic.internal and matches(topic.name)))
 
     def _look_again(self) -> None:
         """Notice topics and partitions that were made meanwhile."""
@@ -186,3 +191,17 @@ class Reader:
                 time_of_broker = appended[at][1] if record.timestamp >= 0 else None
                 self._positions.setdefault(chunk.partition, record.offset)
                 yield Seen(chunk.partition, record, time_of_broker)
+
+
+def _pattern(wish: Wish) -> re.Pattern[str]:
+    """The names of topics that are included; JavaError where Kafka's consumer refuses what is to be read."""
+    if wish.topic is not None and not wish.topic.strip():
+        if wish.partition is not None:
+            raise illegal_argument("Topic partitions to assign to cannot have null or empty topic")
+        raise illegal_argument("Topic collection to subscribe to cannot contain null or empty topic")
+    if wish.include == "":
+        raise illegal_argument("Topic pattern to subscribe to cannot be empty")
+    try:
+        return re.compile(wish.include or "")
+    except re.error as error:
+        raise JavaError("java.util.regex.PatternSyntaxException", str(error)) from None

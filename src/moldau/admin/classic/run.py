@@ -1,7 +1,7 @@
 """Runs a classic tool: by the name of its script, or of its class.
 
 A tool writes to standard output and error and returns its exit status. Interrupted, it ends with 130 and without a
-word, as a JVM does; an output that nobody reads any more is no failure of it.
+word, as a JVM does; an output that nobody reads any more is no failure of it (streams.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, UsageError, asks_zookeeper
 from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, OF_ZOOKEEPER, RUN_CLASS, SCRIPTS
-from moldau.admin.output import drop_output
+from moldau.admin.classic.streams import that_never_fail
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
@@ -44,18 +44,14 @@ def is_classic(name: str) -> bool:
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """The exit status of a tool that has run to its end."""
+    """The exit status of a tool that has run to its end; OSError when what it said could not all be written."""
     try:
-        status = _main(name, list(arguments))
-        sys.stdout.flush()
+        with that_never_fail():
+            return _main(name, list(arguments))
     except Terminated:
-        status = TERMINATED
+        return TERMINATED
     except KeyboardInterrupt:
-        status = INTERRUPTED
-    except BrokenPipeError:
-        drop_output()
-        status = 1
-    return status
+        return INTERRUPTED
 
 
 def _main(name: str, arguments: list[str]) -> int:

@@ -28,6 +28,12 @@ def shown_set(texts: Sequence[str]) -> str:
     return f"{name}({', '.join(order)})"
 
 
+def shown_numbers(numbers: Sequence[int]) -> str:
+    """A set of numbers that cannot change, as it is shown: a number is its own hash."""
+    name, order = ("Set", list(numbers)) if len(numbers) <= SMALL else ("HashSet", set_order(numbers, int))
+    return f"{name}({', '.join(map(str, order))})"
+
+
 def set_order(elements: Iterable[T], hashed: Callable[[T], int]) -> list[T]:
     """The elements of a set that cannot change and has more than four, in its order."""
     return _in_trie([(_spread(hashed(one)), one) for one in elements], 0)

@@ -9,11 +9,20 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from moldau.admin.classic.client_keys import ADMIN, CONSUMER, PRODUCER, demand_values, split_servers
+from moldau.admin.classic.client_keys import (
+    ADMIN,
+    CONSUMER,
+    KAFKA_ERROR,
+    PRODUCER,
+    VERSIONS,
+    demand_classes,
+    demand_values,
+    split_list,
+)
 from moldau.admin.classic.java import CONFIG_ERROR, JavaError, illegal_argument
 from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
@@ -31,10 +40,12 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _ADDRESS = re.compile(r"^(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)\Z")
-_KAFKA, _JMX = "org.apache.kafka.common.KafkaException", "org.apache.kafka.common.metrics.JmxReporter"
+_KEYS_OF = {"Admin": ADMIN, "LegacyAdmin": VERSIONS, "Producer": PRODUCER, "Consumer": CONSUMER}
 ADMIN_FAILED = "org.apache.kafka.tools.AdminCommandFailedException"
 ADMIN_OPERATION = "org.apache.kafka.tools.AdminOperationException"
 _TOO_SHORT = "The specified value of default.api.timeout.ms must be no smaller than the value of request.timeout.ms."
+_AGAIN_MS, _LATEST_AGAIN_MS = 50, 1_000
+"""reconnect.backoff.ms and reconnect.backoff.max.ms of Kafka's clients."""
 OF_CONTROLLERS = frozenset(
     {
         "addRaftVoter",
@@ -69,6 +80,11 @@ def read_config(path: str | None) -> dict[str, str]:
         raise illegal_argument(str(error)) from None
 
 
+def without_bootstrap(config: Mapping[str, str]) -> dict[str, str]:
+    """The properties without where the cluster is: some tools take that from their options alone."""
+    return {key: value for key, value in config.items() if key not in ("bootstrap.servers", "bootstrap.controllers")}
+
+
 class Session:
     """Asks a cluster. Use as a context manager. JavaError where Kafka's own client would not start."""
 
@@ -85,32 +101,31 @@ class Session:
         properties say.
         """
         self.client_name = client
-        demand_values({"Producer": PRODUCER, "Consumer": CONSUMER}.get(client, ADMIN), config)
-        request_timeout_ms = _number(config, "request.timeout.ms", 30_000)
-        api_timeout_ms = _number(config, "default.api.timeout.ms", max(60_000, request_timeout_ms))
+        config = dict(config)
+        config |= {} if bootstrap is None else {"bootstrap.servers": bootstrap}
+        config |= {} if controllers is None else {"bootstrap.controllers": controllers}
+        demand_values(_KEYS_OF[client], config)
+        asks_controllers, places = self._bootstrap(config)
+        if client == "Admin":
+            demand_classes({"metric.reporters": config.get("metric.reporters", "")}, self._no_client)
+        protocol = config.get("security.protocol", "PLAINTEXT").strip()
+        if protocol.upper() != "PLAINTEXT":
+            raise JavaError(CONFIG_ERROR, f"security.protocol={protocol} is not served by Moldau's tools yet")
+        request_timeout_ms = _number(config, "request.timeout.ms", 5_000 if client == "LegacyAdmin" else 30_000)
+        api_timeout_ms = request_timeout_ms
+        if client != "LegacyAdmin":
+            api_timeout_ms = _number(config, "default.api.timeout.ms", max(60_000, request_timeout_ms))
         if api_timeout_ms < request_timeout_ms and client == "Admin":
             raise self._no_client(JavaError(CONFIG_ERROR, _TOO_SHORT))
-        for name in _names(config, "metric.reporters") if client == "Admin" else ():
-            if name != _JMX:
-                lost = JavaError("java.lang.ClassNotFoundException", name)
-                raise self._no_client(JavaError(_KAFKA, f"Class {name} cannot be found", lost))
         if timeout_ms is not None:
             api_timeout_ms, request_timeout_ms = timeout_ms, min(timeout_ms, request_timeout_ms)
-        protocol = config.get("security.protocol", "PLAINTEXT")
-        if protocol != "PLAINTEXT":
-            raise JavaError(CONFIG_ERROR, f"security.protocol={protocol} is not served by Moldau's tools yet")
-        servers = config.get("bootstrap.servers", "") if bootstrap is None else bootstrap
-        key = "bootstrap.servers" if controllers is None else "bootstrap.controllers"
-        places = self._places(key, servers if controllers is None else controllers)
         self.bootstrap = ",".join(places)
         self.connection = connection = ConnectionOptions(
             client_id=config.get("client.id") or "adminclient-1",
             request_timeout_ms=request_timeout_ms,
             connect_timeout_ms=_number(config, "socket.connection.setup.timeout.ms", 10_000),
         )
-        options = ClientOptions(
-            api_timeout_ms=api_timeout_ms, retry_backoff_ms=100, controllers=controllers is not None
-        )
+        options = ClientOptions(api_timeout_ms=api_timeout_ms, retry_backoff_ms=100, controllers=asks_controllers)
         self.cluster = Cluster(self.bootstrap, connection=connection, options=options)
         self.cluster.client.lines = _LoudLines(connection, self.cluster.client.view.brokers)
 
@@ -120,12 +135,21 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.cluster.close()
 
-    def _places(self, key: str, servers: str) -> list[str]:
-        given = split_servers(key, servers)
-        if not given:
-            raise self._no_client(
-                JavaError(CONFIG_ERROR, "You must set either bootstrap.servers or bootstrap.controllers")
-            )
+    def _bootstrap(self, config: Mapping[str, str]) -> tuple[bool, list[str]]:
+        """If controllers are to be asked, and where; JavaError unless brokers or controllers are given, not both."""
+        servers = split_list("bootstrap.servers", config.get("bootstrap.servers", ""))
+        controllers: list[str] = []
+        if self.client_name == "Admin":
+            controllers = split_list("bootstrap.controllers", config.get("bootstrap.controllers", ""))
+        if servers and controllers:
+            why = "You cannot set both bootstrap.servers and bootstrap.controllers"
+            raise self._no_client(JavaError(CONFIG_ERROR, why))
+        if not servers and not controllers:
+            why = "You must set either bootstrap.servers or bootstrap.controllers"
+            raise self._no_client(JavaError(CONFIG_ERROR, why))
+        return bool(controllers), self._places(servers or controllers)
+
+    def _places(self, given: Sequence[str]) -> list[str]:
         places = []
         for one in given:
             match = _ADDRESS.match(one)
@@ -149,7 +173,7 @@ class Session:
     def _no_client(self, cause: JavaError) -> JavaError:
         if self.client_name != "Admin":
             return cause
-        return JavaError(_KAFKA, "Failed to create new KafkaAdminClient", cause)
+        return JavaError(KAFKA_ERROR, "Failed to create new KafkaAdminClient", cause)
 
     def ask(
         self,
@@ -201,12 +225,17 @@ def empty_servers() -> JavaError:
 
 def no_consumer(why: JavaError) -> JavaError:
     """Kafka's consumer would not start."""
-    return JavaError("org.apache.kafka.common.KafkaException", "Failed to construct kafka consumer", why)
+    return JavaError(KAFKA_ERROR, "Failed to construct kafka consumer", why)
 
 
 def no_groups(why: JavaError) -> JavaError:
     """Groups could not be listed."""
-    return JavaError(_KAFKA, "Failed to find brokers to send ListGroups", why)
+    return JavaError(KAFKA_ERROR, "Failed to find brokers to send ListGroups", why)
+
+
+def no_name() -> JavaError:
+    """Kafka's client asks nobody for a topic without a name."""
+    return kafka_error(Code.INVALID_TOPIC_EXCEPTION, "The given topic name '' cannot be represented in a request.")
 
 
 def executed(error: JavaError) -> JavaError:
@@ -239,10 +268,6 @@ def warn(text: str, logger: str) -> None:
     print(f"[{stamp},{int(now * 1000) % 1000:03}] WARN {text} ({logger})", file=sys.stderr)
 
 
-def _names(config: Mapping[str, str], key: str) -> list[str]:
-    return [name for name in map(str.strip, config.get(key, "").split(",")) if name]
-
-
 def _number(config: Mapping[str, str], key: str, default: int) -> int:
     text = config.get(key)
     if text is None:
@@ -255,16 +280,23 @@ def _number(config: Mapping[str, str], key: str, default: int) -> int:
 
 
 class _LoudLines(SocketLines):
-    """Opens connections, and says in the log when one cannot be had, as Kafka's client does."""
+    """Opens connections, and says in the log when one cannot be had, as often as Kafka's client tries that again."""
 
     def __init__(self, options: ConnectionOptions, brokers: Mapping[int, Broker]) -> None:
         super().__init__(options)
         self._brokers = brokers
+        self._silences: dict[tuple[str, int], tuple[int, int]] = {}
+        """By address: until when nothing more is said of it, and for how long that is, in ms."""
 
-    async def connect(self, host: str, port: int) -> Line:
+    async def connect(self, host: str, port: int, limit_ms: int | None = None) -> Line:
         try:
-            return await super().connect(host, port)
+            return await super().connect(host, port, limit_ms)
         except OSError:
+            until_ms, silent_ms = self._silences.get((host, port), (0, _AGAIN_MS // 2))
+            if self.now_ms() < until_ms:
+                raise
+            silent_ms = min(2 * silent_ms, _LATEST_AGAIN_MS)
+            self._silences[host, port] = (self.now_ms() + silent_ms, silent_ms)
             node = next((id for id, b in self._brokers.items() if (b.host, b.port) == (host, port)), -1)
             place = f"{host}:{port}" if re.match(r"[\d.:]+\Z", host) else f"{host}/{host}:{port}"
             text = f"Connection to node {node} ({place}) could not be established. Node may not be available."

@@ -1,19 +1,23 @@
 """``kafka.tools.StateChangeLogMerger``, which Apache Kafka had until 4.0: its options, messages and exit codes.
 
 What it printed is printed, in the same order of time. It understood lines of before 1.0 only (``[topic,partition]``)
-and left all others out, stack traces too; here they are kept (docs/decisions/0028). Files may be packed by gzip.
+and left all others out, stack traces too; here they are kept (docs/decisions/0028), but for what stands before a log's
+first time. Files may be packed by gzip.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
+from contextlib import suppress
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, java_integer
+from moldau.admin.classic.streams import OutputFailed, write_bytes
 from moldau.clusterdata.state_changes.merging import merge, wanted
-from moldau.clusterdata.state_changes.sources import Source
+from moldau.clusterdata.state_changes.sources import Source, begins_with_time, has_time, opened, some_bytes
 
 ABOUT = "A tool for merging the log files from several brokers to reconnstruct a unified history of what happened."
 _FORMAT = "java.text.SimpleDateFormat@f17a63e7"
@@ -55,7 +59,7 @@ def main(arguments: list[str]) -> int:
     if given.has("partitions") and not given.has("topic"):
         topic = given.shown("topic")
         given.refuse(f'The option "{topic}" needs to be provided an argument when specifying partition ids')
-    files = given.text("logs").split(",") if given.has("logs") else _matching(given.text("logs-regex"))
+    files = _split(given.text("logs")) if given.has("logs") else _matching(given.text("logs-regex"))
     partitions = _partitions(given.value("partitions"))
     repeated = [str(one) for one in dict.fromkeys(partitions) if partitions.count(one) > 1]
     if repeated:
@@ -69,12 +73,39 @@ def main(arguments: list[str]) -> int:
         if not os.path.isfile(path):
             why = "Is a directory" if os.path.isdir(path) else "No such file or directory"
             raise JavaError("java.io.FileNotFoundException", f"{path} ({why})")
-    keep = wanted(given.value("topic"), partitions, start, end)
-    out = sys.stdout.buffer
-    for entries in merge([Source([path], keep) for path in files]):
-        out.write(b"\n".join(entries) + b"\n")
-    out.flush()
+    if not all(map(_is_text, files)):
+        raise JavaError("java.nio.charset.MalformedInputException", "Input length = 1")
+    chosen = wanted(given.value("topic"), partitions, start, end)
+
+    def keep(entry: bytes) -> bool:
+        return begins_with_time(entry) and (chosen is None or chosen(entry))
+
+    with suppress(OutputFailed):  # nobody reads on
+        for entries in merge([Source([path], keep) for path in files]):
+            text = b"\n".join(entries) + b"\n"
+            write_bytes(text.replace(b"\r\n", b"\n") if b"\r" in text else text)
     return 0
+
+
+def _split(text: str) -> list[str]:
+    """The words between commas; empty ones at the end are none, as in Java."""
+    words = text.split(",")
+    while len(words) > 1 and not words[-1]:
+        words.pop()
+    return [] if len(words) == 1 and text.startswith(",") else words
+
+
+def _is_text(path: str) -> bool:
+    """Whether a file may be a log: it has a time near its beginning, or is text at least."""
+    with opened(path) as file:
+        head = some_bytes(file, path, 1 << 16)
+    if has_time(head):
+        return True
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _matching(regex: str) -> list[str]:
@@ -84,17 +115,35 @@ def _matching(regex: str) -> list[str]:
     try:
         pattern = re.compile(name)
     except re.error as error:
-        raise JavaError("java.util.regex.PatternSyntaxException", f"{error} near index {error.pos}\n{name}") from None
+        raise JavaError("java.util.regex.PatternSyntaxException", _what_is_wrong(name, error)) from None
     try:
         names = sorted(os.listdir(folder or "/"))
-    except OSError:
-        raise JavaError("java.lang.NullPointerException", None) from None
-    return [path for path in (f"{folder}/{one}" for one in names if pattern.search(one)) if os.path.isfile(path)]
+    except OSError:  # Java tells of it by what it then stumbles over
+        why = 'Cannot invoke "Object.getClass()" because "$this" is null'
+        raise JavaError("java.lang.NullPointerException", why) from None
+    return [f"{folder}/{one}" for one in names if pattern.search(one)]
+
+
+def _what_is_wrong(regex: str, error: re.error) -> str:
+    """What Java says of a regular expression that is none: of the usual mistakes in its words."""
+    at = error.pos or 0
+    if error.msg.startswith(("nothing to repeat", "multiple repeat")):
+        what = f"Dangling meta character '{regex[at]}'"
+    elif error.msg.startswith("unterminated character set"):
+        what, at = "Unclosed character class", len(regex) - 1
+    elif error.msg.startswith("missing ), unterminated"):
+        what, at = "Unclosed group", len(regex)
+    elif error.msg.startswith("unbalanced parenthesis") and at:
+        what, at = "Unmatched closing ')'", at - 1
+    else:
+        what = error.msg
+    mark = f"\n{' ' * at}^" if at < len(regex) else ""
+    return f"{what} near index {at}\n{regex}{mark}"
 
 
 def _partitions(text: str | None) -> list[int]:
     try:
-        return [java_integer(one) for one in (text or "").split(",")] if text is not None else []
+        return [java_integer(one) for one in _split(text)] if text is not None else []
     except ValueError as error:
         raise JavaError("java.lang.NumberFormatException", str(error)) from None
 

@@ -5,6 +5,7 @@ What ``format`` writes is what ``moldau storage format`` writes: clusters of met
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,14 +29,16 @@ from moldau.admin.classic.releases import (
     read_level,
     version_of,
 )
+from moldau.admin.classic.server_keys import demand_startable
 from moldau.admin.classic.session import read_config
 from moldau.broker.config import storage_format as formatting
 from moldau.broker.config.node_config import NodeConfig, load
-from moldau.broker.config.storage_format import METADATA_VERSION, FormatRefused
+from moldau.broker.config.storage_format import BOOTSTRAP, METADATA_VERSION, FormatRefused
 from moldau.model import uuid_text
 from moldau.model.config_key import ConfigError
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import MetaProperties, parse_meta
+from moldau.storage.errors import BrokenFile
 from moldau.storage.names import META
 from moldau.wire.records.control import VotersRecord
 
@@ -153,8 +156,7 @@ def _work(words: Words) -> int:
 def _config(words: Words) -> NodeConfig:
     path = words.value("config") or ""
     given = read_config(path)
-    if "process.roles" in given and "node.id" not in given:
-        raise JavaError(CONFIG_ERROR, 'Missing required configuration "node.id" which has no default value.')
+    demand_startable(given)
     try:
         return load(Path(path).read_text(encoding="utf-8-sig"))
     except ConfigError as error:
@@ -162,24 +164,39 @@ def _config(words: Words) -> NodeConfig:
 
 
 def _folders(config: NodeConfig) -> list[str]:
-    return sorted({config.metadata_dir, *config.log_dirs})
+    """Sorted; an empty ``metadata.log.dir`` is a folder of its own to Kafka's tool, and to a node of Moldau's none."""
+    return sorted({"" if config["metadata.log.dir"] == "" else config.metadata_dir, *config.log_dirs})
 
 
 # -- info
+
+_LEGACY = (
+    "The kafka configuration file appears to be for a cluster in KRaft mode, but the directories are formatted for "
+    "legacy mode."
+)
 
 
 def _info(config: NodeConfig, disk: Disk) -> int:
     problems, found, metas = [], [], []
     for folder in _folders(config):
-        if not disk.exists(folder):
+        if folder and not disk.exists(folder):
             problems.append(f"{folder} does not exist")
+            continue
+        if folder and not os.path.isdir(folder):
+            problems.append(f"{folder} is not a directory")
             continue
         found.append(folder)
         if not disk.exists(f"{folder}/{META}"):
             problems.append(f"{folder} is not formatted.")
             continue
-        meta = parse_meta(disk.read(f"{folder}/{META}"), folder)
+        try:
+            meta = parse_meta(disk.read(f"{folder}/{META}"), folder)
+        except BrokenFile as error:
+            problems.append(f"Error loading {folder}/{META}: {error}")
+            continue
         metas.append(meta)
+        if not meta.version:
+            problems.append(_LEGACY)
     if found:
         print("Found log directory:" if len(found) == 1 else "Found log directories:")
         print("".join(f"  {folder}\n" for folder in found))
@@ -218,6 +235,9 @@ def _format(words: Words, config: NodeConfig, disk: Disk, random: Random) -> Non
     if not fresh:
         print("All of the log directories are already formatted.")
         return
+    if "" in fresh:
+        where = f"Kafka's tool writes /{META} then, and {BOOTSTRAP} into the folder in which it is called"
+        raise Terse(f"metadata.log.dir is empty: name a folder, or leave the key out ({where}).")
     try:
         formatting.format_storage(config, cluster_id, disk, random, voters=voters, ignore_formatted=True)
     except FormatRefused as error:
@@ -311,7 +331,10 @@ def _formatted(config: NodeConfig, disk: Disk, cluster_id: str) -> list[str]:
         path = f"{folder}/{META}"
         if not disk.exists(path):
             continue
-        meta = parse_meta(disk.read(path), path)
+        try:
+            meta = parse_meta(disk.read(path), path)
+        except BrokenFile as error:
+            raise JavaError("java.lang.RuntimeException", f"Error loading {path}: {error}") from None
         pairs = (("cluster.id", cluster_id, meta.cluster_id), ("node.id", config.node_id, meta.node_id))
         for name, expected, read in pairs:
             if expected != read:

@@ -16,7 +16,7 @@ from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
 from moldau.admin.classic.options import Given, java_integer
 from moldau.admin.classic.run import Finished, help_or_version, print_usage, tell
-from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, read_config
+from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, checked, no_name, read_config
 from moldau.admin.classic.topic_values import refuse_bad_values
 from moldau.admin.classic.topics_described import describe
 from moldau.admin.classic.topics_named import REPORTS, existing, matching
@@ -179,7 +179,7 @@ def _create(session: Session, given: Given) -> None:
     if partitions is not None and partitions < 1:
         raise illegal_argument("The partitions must be greater than 0")
     if not name:
-        raise kafka_error(Code.INVALID_TOPIC_EXCEPTION, "The given topic name '' cannot be represented in a request.")
+        raise no_name()
     wish = admin.NewTopic(
         name=name,
         partitions=-1 if partitions is None else partitions,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from moldau.admin.classic.java import JavaError, illegal_argument
-from moldau.admin.classic.java_order import hash_order, string_hash
+from moldau.admin.classic.java_order import hash_order, map_order, string_hash
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.session import Session, checked
@@ -22,6 +22,13 @@ DEFAULT = 5
 """The source of a value that nobody has set."""
 
 
+def answered_order(names: Collection[str]) -> list[str]:
+    """Sorted names in the order in which Java's client gives what it was told of them: of a table for so many, of its
+    copy, which may be twice as large, and of a table for so many again."""
+    size = len(names)
+    return hash_order(map_order(hash_order(names, string_hash, size), string_hash), string_hash, size)
+
+
 def describe(session: Session, given: Given) -> None:
     """Print what there is to say of the topics that were asked for."""
     limit = given.integer("partition-size-limit-per-response") or 2000
@@ -35,7 +42,7 @@ def describe(session: Session, given: Given) -> None:
     for topic in found.values():
         if topic.code is not Code.NONE:
             raise kafka_error(topic.code)
-    order = hash_order(hash_order(found, string_hash, len(found)), string_hash, len(found))
+    order = answered_order(found)
     resources = [Resource(ResourceType.TOPIC, name) for name in order]
     configs = session.ask("describeConfigs", admin.describe_configs, resources) if resources else {}
     session.know("describeCluster", [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.java_regex import NotRegex, java_pattern
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.session import Session
 
@@ -28,8 +29,8 @@ def include_list(text: str) -> re.Pattern[str]:
     """The pattern of Kafka's include list: commas separate alternatives, blanks and quotes around it are nothing."""
     pattern = text.strip().replace(",", "|").replace(" ", "").lstrip("\"'").rstrip("\"'")
     try:
-        return re.compile(pattern)
-    except re.error:
+        return java_pattern(pattern)
+    except NotRegex:
         raise JavaError("java.lang.RuntimeException", f"{pattern} is an invalid regex.") from None
 
 

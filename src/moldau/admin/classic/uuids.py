@@ -15,7 +15,7 @@ def java_uuid(text: str) -> bytes:
         return uuid_bytes(text)
     except ValueError:
         pass
-    if len(text) < 2:
+    if len(text) == 1:
         raise illegal_argument("Input byte[] should at least have 2 bytes for base64 bytes")
     bad = next((letter for letter in text if not (letter.isascii() and (letter.isalnum() or letter in "-_"))), None)
     if bad is not None:

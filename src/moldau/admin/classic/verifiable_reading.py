@@ -9,11 +9,11 @@ from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error
+from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given
-from moldau.admin.classic.record_reader import Reader, consumer_session, no_offset
+from moldau.admin.classic.record_reader import Reader, consumer_session, demand_group, no_offset
 from moldau.admin.classic.run import ending_softly
-from moldau.admin.classic.session import Session, empty_servers, no_consumer
+from moldau.admin.classic.session import Session, empty_servers
 from moldau.admin.classic.verifiable import event
 from moldau.client.client import Refused
 from moldau.client.consumer import Consumer, NoOffset
@@ -32,9 +32,7 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     if not properties["bootstrap.servers"].strip():
         raise empty_servers()
     options = consumer_options(properties)
-    if not properties["group.id"].strip():
-        why = "The configured group.id should not be an empty string or whitespace."
-        raise no_consumer(JavaError(f"{PACKAGE}InvalidGroupIdException", why))
+    demand_group(properties)
     tell_unused(properties, USED, TOOL)
     wish = Wish(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
     with consumer_session(properties) as session:
@@ -42,10 +40,11 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
         consumer.on_assigned = lambda given: event("partitions_assigned", partitions=_listed(given))
         consumer.on_revoked = lambda gone: event("partitions_revoked", partitions=_listed(gone))
         run = _Run(session, consumer, limit, verbose=verbose)
-        reader = Reader(session.cluster, consumer, wish)
+        reader: Reader | None = None
         event("startup_complete")
         try:
             with ending_softly():
+                reader = Reader(session.cluster, consumer, wish)
                 run.read(reader)
         except KeyboardInterrupt:
             event("shutdown_requested")
@@ -59,8 +58,9 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     return 0
 
 
-def _close(reader: Reader) -> None:
-    reader.close()
+def _close(reader: Reader | None) -> None:
+    if reader is not None:
+        reader.close()
     event("shutdown_complete")
 
 

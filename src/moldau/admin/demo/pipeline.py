@@ -1,102 +1,138 @@
-"""The consuming end: the Spark stream in a process of its own, followed by the JSON lines it writes."""
+"""The consuming end: ``moldau pipeline run`` on a file of the demo's, in its own process, followed by its books."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+
+from moldau.pipeline.books import Line
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.reading import load
 
 START_TIMEOUT_S = 300.0
 """A process that ends is noticed at once; this is for machines on which Spark takes its time."""
 FINISH_TIMEOUT_S = 180.0
 """Without another batch: as long as they come, it reads on, on whatever machine."""
+LOOK_S = 0.1
+NAME = "flights"
+FILE = """\
+# The demo's pipeline. Its cluster is gone by the time you read this; its books are not:
+#   moldau pipeline status {path}
+pipeline: {name}
+cluster: {cluster}
+source:
+  topics: [{topic}]
+  start: earliest
+  max_records: 50000
+decode:
+  format: json
+  fields:
+    id: long
+    year: int
+    month: int
+    day: int
+    dep_time: double
+    sched_dep_time: int
+    dep_delay: double
+    arr_time: double
+    sched_arr_time: int
+    arr_delay: double
+    carrier: string
+    flight: int
+    tailnum: string
+    origin: string
+    dest: string
+    air_time: double
+    distance: int
+    hour: int
+    minute: int
+    time_hour: timestamp
+  on_error: fail
+sinks:
+  - table: tables/{name}
+every: 1s
+"""
 
 
 class PipelineError(RuntimeError):
-    """The stream ended on its own; the text has its last words."""
+    """The pipeline ended on its own; the text has its last words."""
 
 
 class Pipeline:
-    """``python -m moldau.spark.flights`` on a topic. ``batches`` are its events, each with the time it arrived."""
+    """``moldau pipeline run`` on a topic of flights; its file, its books and its table are in ``folder``."""
 
     def __init__(self, bootstrap_servers: str, topic: str, folder: Path) -> None:
-        self.folder = folder
-        self.batches: list[tuple[float, dict[str, Any]]] = []
+        self.table = folder / "tables" / NAME
+        self.batches: list[Line] = []
+        """The lines of its books that were seen so far."""
         self.log = folder / "pipeline.log"
+        self.file = folder / f"{NAME}.yaml"
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "moldau.spark.flights"]
-        command += ["--bootstrap-servers", bootstrap_servers, "--topic", topic, "--folder", str(folder)]
-        with self.log.open("wb") as log:
+        self.file.write_text(FILE.format(path=self.file, name=NAME, cluster=bootstrap_servers, topic=topic))
+        self._folder = Folder(load(self.file))
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-m", "moldau", "pipeline", "run", str(self.file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
                 stderr=log,
-                text=True,
-                start_new_session=True,  # with its JVM, so that both can be ended
+                start_new_session=True,  # so that Ctrl-C is the demo's alone, and what it started can be ended with it
             )
-        self._ready, self._done = threading.Event(), threading.Event()
-        assert self._process.stdout is not None
-        threading.Thread(target=self._follow, args=(self._process.stdout,), daemon=True).start()
 
     @property
     def rows(self) -> int:
         """Rows committed to the table so far."""
-        return sum(event["rows"] for _, event in self.batches)
+        self._read_on()
+        return sum(line.rows_out for line in self.batches)
+
+    @property
+    def read(self) -> int:
+        """Records that the batches in the books have read."""
+        self._read_on()
+        return sum(line.read for line in self.batches)
 
     def wait_ready(self) -> None:
-        """Wait until the stream runs. PipelineError when it does not come up."""
-        self._wait(self._ready, START_TIMEOUT_S, "start")
+        """Wait until Spark's query is begun. PipelineError when it does not come up."""
+        self._wait(self._folder.has_query, START_TIMEOUT_S, "start")
 
-    def finish(self) -> None:
-        """Let it read to the end of the topic and stop. PipelineError when it ends otherwise."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write("finish\n")
-            self._process.stdin.close()
-        except BrokenPipeError:
-            raise PipelineError(f"the stream has ended:\n{self.last_words()}") from None
-        self._wait(self._done, FINISH_TIMEOUT_S, "finish")
-        self._process.wait(30)
+    def finish(self, records: int) -> None:
+        """Let it read so many records of the topic, and stop it. PipelineError when it ends otherwise."""
+        self._wait(lambda: self.read >= records, FINISH_TIMEOUT_S, "finish")
+        self._process.terminate()
+        self._wait(lambda: self._process.poll() is not None, FINISH_TIMEOUT_S, "stop")
+        if self._process.returncode:
+            raise PipelineError(f"the pipeline did not stop in order:\n{self.last_words()}")
 
     def kill(self) -> None:
-        """End it at once, if it still runs, and its JVM: one that was just starting would stay."""
+        """End it at once, if it still runs; its JVM ends when the pipe to it breaks."""
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(10)
 
     def last_words(self, lines: int = 20) -> str:
         """The end of what it and Spark had to say."""
-        told = [
-            path.read_text(errors="replace")
-            for path in (self.log, self.folder / "spark" / "spark.log")
-            if path.exists()
-        ]
-        return "\n".join("\n".join(told).splitlines()[-lines:])
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
-    def _follow(self, output: IO[str]) -> None:
-        for line in output:
-            event = json.loads(line) if line.startswith("{") else {"event": "?"}
-            match event["event"]:
-                case "ready":
-                    self._ready.set()
-                case "batch":
-                    self.batches.append((time.time(), event))
-                case "done":
-                    self._done.set()
+    def _read_on(self) -> None:
+        """Take in the lines that its books have by now."""
+        while (line := self._folder.books.line(len(self.batches))) is not None:
+            self.batches.append(line)
 
-    def _wait(self, for_what: threading.Event, timeout_s: float, verb: str) -> None:
+    def _wait(self, condition: Callable[[], bool], timeout_s: float, verb: str) -> None:
+        """Look again and again; batches that come are a reason to wait on."""
         seen, deadline = len(self.batches), time.monotonic() + timeout_s
-        while not for_what.wait(0.1):
+        while not condition():
             if len(self.batches) > seen:
                 seen, deadline = len(self.batches), time.monotonic() + timeout_s
-            if self._process.poll() is not None and not for_what.wait(1.0):
-                raise PipelineError(f"the stream did not {verb}:\n{self.last_words()}")
+            if self._process.poll() is not None and not condition():
+                raise PipelineError(f"the pipeline did not {verb}:\n{self.last_words()}")
             if time.monotonic() > deadline:
-                raise PipelineError(f"the stream did not {verb} within {timeout_s:g} s:\n{self.last_words()}")
+                raise PipelineError(f"the pipeline did not {verb} within {timeout_s:g} s:\n{self.last_words()}")
+            time.sleep(LOOK_S)

@@ -58,12 +58,12 @@ def clock_now() -> str:
     return clock(time.time())
 
 
-def tell(console: Console, outcome: Outcome, folder: Path) -> None:
+def tell(console: Console, outcome: Outcome, table: Path) -> None:
     """The whole report."""
     console.print()
     _timeline(console, outcome)
     _pace(console, outcome)
-    _heat(console, mean_delays(folder))
+    _heat(console, mean_delays(table))
     _sums(console, outcome)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from moldau.admin.demo.checking import Books, check
+from moldau.admin.demo.checking import Books, check, records_in
 from moldau.admin.demo.data import Message, flights
 from moldau.admin.demo.pipeline import Pipeline
 from moldau.admin.demo.producing import Acks, produce
@@ -116,7 +116,7 @@ def play(stage: Stage, folder: Path, logs: Sequence[Path], teller: Teller, scrip
     try:
         messages = flights(script.flights)
         pipeline.wait_ready()
-        teller.say("a Spark stream (no jar) reads it into a Delta table, one commit per batch")
+        teller.say(f"moldau pipeline run {pipeline.file} (Spark, no jar): into a Delta table, one commit per batch")
         return _produce_and_check(stage, pipeline, messages, logs, _Teller(teller, script))
     finally:
         pipeline.kill()
@@ -143,7 +143,7 @@ def _produce_and_check(
         acked = time.time()
         hand.finish()
         synced = _InSync(stage)
-        pipeline.finish()
+        pipeline.finish(records_in(stage.bootstrap_servers, TOPIC))
         in_table = time.time()
         teller.progress(len(messages), acks.count, pipeline.rows)
         in_sync = synced.when()
@@ -151,10 +151,10 @@ def _produce_and_check(
         restarted = hand.happenings[1]
         in_sync = back_in_sync(watch.changes, restarted.broker, restarted.at) or in_sync
     teller.say("everything is in sync again; now the books are compared, flight by flight")
-    books = check(messages, acks, stage.bootstrap_servers, TOPIC, pipeline.folder)
+    books = check(messages, acks, stage.bootstrap_servers, TOPIC, pipeline.table)
     said = [path for folder in logs for path in sorted(folder.glob("**/state-change.jsonl"))]
     changes = explained(watch.changes, hand.happenings, said, TOPIC)
-    batches = [(at, event["rows"]) for at, event in pipeline.batches]
+    batches = [((line.at_ms + line.took_ms) / 1000, line.rows_out) for line in pipeline.batches]
     return Outcome(books, acks, changes, hand.happenings, batches, began, acked, in_table, in_sync)
 
 

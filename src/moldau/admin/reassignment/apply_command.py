@@ -16,6 +16,7 @@ from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, YES, confirm
+from moldau.admin.output import TABLES
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate
 from moldau.admin.reassignment import journal as journals
@@ -36,6 +37,10 @@ from moldau.admin.reassignment.journal import (
 )  # fmt: skip
 from moldau.admin.waiting import Looks
 
+VERBS = {RUNNING: "apply", PAUSED: "resume", CANCELLING: "cancel", ROLLING_BACK: "rollback"}
+"""What goes on with a plan that has not ended."""
+LOOKED_AT_S = 0.2
+"""For how long, at most, somebody who looks whether the plan is carried out holds its lock."""
 HANDOVER_S = 60.0
 """How long the process that carries a plan out may take to see that something else is wished."""
 
@@ -45,6 +50,8 @@ PLAN = click.option(
 TIMEOUT = click.option("--timeout", type=SECONDS, help="End after so many seconds; the moves go on.")
 WOULD = ("topic", "partition", "would", "replicas", "wanted")
 """What a dry run shows of each partition."""
+COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
+"""What programs are told of each at the end."""
 
 
 @click.command()
@@ -75,14 +82,16 @@ def apply(
     a partition meanwhile.
     """
     plan = read(path, plans.parse)
+    read(path, plans.directories_in)  # what is wrong with them is said before anything is begun
 
     def begin(talk: Talk) -> Journal:
-        journal = _known(path, talk, plan)
+        journal = known(path, talk, plan)
         if journal is not None and journal.plan != plan:  # another plan, made where one was that has ended
             journal = None
         if journal is not None and journal.state not in (RUNNING, *ENDED):
-            verb = {PAUSED: "resume", CANCELLING: "cancel", ROLLING_BACK: "rollback"}[journal.state]
-            fail(f"the plan is {journal.state}: `moldau reassign {verb} --plan {path}` goes on with that")
+            fail(
+                f"the plan is {journal.state}: `moldau reassign {VERBS[journal.state]} --plan {path}` goes on with that"
+            )
         now = current(talk, {p.topic for p in plan}, plan)
         moving = under_way(talk, None).keys()
         taken = moving & plan.keys()
@@ -103,12 +112,12 @@ def apply(
             journals.write(path, journal)
         return journal
 
-    with _mine(path, wait_s=0), Talk(bootstrap) as talk:
+    with _mine(path, LOOKED_AT_S), Talk(bootstrap) as talk:
         journal = begin(talk)
         if dry_run:
             _show_what_would_be(talk, journal, output)
             return
-        _carry(talk, path, journal, timeout)
+        _carry(talk, path, journal, timeout, output)
 
 
 @click.command()
@@ -124,7 +133,9 @@ def pause(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, outp
         return
     with _wished(path, bootstrap, PAUSED, (RUNNING, PAUSED)) as (talk, journal):
         with _words(path):
-            code = Carrier(talk, path, journal, {}, timeout).wait_for_the_moves()
+            carrier = Carrier(talk, path, journal, {}, timeout)
+            code = carrier.wait_for_the_moves()
+            _show_how_it_is(carrier, output)
         raise SystemExit(code)
 
 
@@ -140,7 +151,7 @@ def resume(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, out
         _would(path, bootstrap, RUNNING, (PAUSED,), output)
         return
     with _wished(path, bootstrap, RUNNING, (PAUSED,)) as (talk, journal):
-        _carry(talk, path, journal, timeout)
+        _carry(talk, path, journal, timeout, output)
 
 
 @click.command()
@@ -165,7 +176,7 @@ def rollback(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, y
     with _wished(path, bootstrap, ROLLING_BACK, every) as (talk, journal):
         with _words(path):
             Carrier(talk, path, journal, {}, timeout).call_off()
-        _carry(talk, path, journal, timeout)
+        _carry(talk, path, journal, timeout, output)
 
 
 def cancel_plan(path: Path, bootstrap: str, timeout: float | None, dry_run: bool) -> None:
@@ -189,14 +200,21 @@ def is_applied(path: Path) -> bool:
 # ---- parts
 
 
-def _carry(talk: Talk, path: Path, journal: Journal, timeout: float | None) -> None:
+def _carry(talk: Talk, path: Path, journal: Journal, timeout: float | None, output: str) -> None:
     """Carry out what the journal says, and end the command."""
     placed = read(path, plans.directories_in)
     back = journal.state == ROLLING_BACK
     with _words(path):
         carrier = Carrier(talk, path, journal, {} if back else placed, timeout)
         code = carrier.carry_out(ROLLED_BACK if back else DONE)
+        _show_how_it_is(carrier, output)
     raise SystemExit(code)
+
+
+def _show_how_it_is(carrier: Carrier, output: str) -> None:
+    """For programs; people are told on the way."""
+    if output not in TABLES:
+        show(carrier.rows(), output, COLUMNS)
 
 
 @contextlib.contextmanager
@@ -235,7 +253,7 @@ def _mine(path: Path, wait_s: float) -> Iterator[None]:
 def _applied(path: Path, talk: Talk, of: tuple[str, ...]) -> Journal:
     """The journal of a plan that was begun, and is in one of these states; ends the command when there is none."""
     plan = read(path, plans.parse)
-    journal = _known(path, talk, plan)
+    journal = known(path, talk, plan)
     if journal is None or journal.plan != plan:
         fail(f"{path} was never applied: {journals.journal_of(path).name} does not tell of it")
     if journal.state not in of:
@@ -303,8 +321,9 @@ def _load(path: Path) -> Journal | None:
         raise
 
 
-def _known(path: Path, talk: Talk, plan: Plan) -> Journal | None:
-    """The plan's journal; ends the command when it is of another cluster, or the plan is another one by now."""
+def known(path: Path, talk: Talk, plan: Plan) -> Journal | None:
+    """The plan's journal; ends the command when it is of another cluster, or the plan is another one by now. One that
+    has ended may be of an earlier plan in the same file."""
     journal, file = _load(path), journals.journal_of(path)
     if journal is None:
         return None

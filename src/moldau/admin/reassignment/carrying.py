@@ -105,6 +105,16 @@ class Carrier:
                 count += sum(one.ok for one in outcomes.values())
         raise OutOfTime
 
+    def rows(self) -> list[dict[str, object]]:
+        """How each partition of the goal is now."""
+        shown, moving = self._patiently(self._look)
+        goal = self._journal.goal
+        return [
+            {"topic": p.topic, "partition": p.partition, "status": "refused" if p in self._refused else state,
+             "replicas": list(shown[p].replicas) if p in shown else None, "wanted": list(goal[p])}
+            for p, state in sorted(waves.stand(goal, self._journal.origin, shown, moving).items())
+        ]  # fmt: skip
+
     def cancelled(self, done: str) -> None:
         """Take the throttles away, and note it."""
         self._finish(done)

@@ -6,14 +6,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from moldau.admin.asking import Talk, note
+from moldau.admin.asking import CONTROLLER_S, WHY_NONE, Talk, note
 from moldau.admin.main import fail, reason
 from moldau.admin.plans import BadPlan, Plan
 from moldau.client import admin
+from moldau.client.client import Refused
 from moldau.client.view import Outcome
-from moldau.model import TopicPartition
+from moldau.model import Code, TopicPartition
 
 Read = TypeVar("Read")
+NO_CONTROLLER = (
+    f"no controller is active (none answers within {CONTROLLER_S:g} s), which alone knows what moves; {WHY_NONE}"
+)
 
 
 def current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | None = None) -> Plan:
@@ -39,6 +43,21 @@ def current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | 
 def under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPartition, admin.Reassignment]:
     """The moves under way, of these partitions or all."""
     whole, moving = talk.ask(admin.reassignments, of)
+    if not whole.ok:
+        fail(f"{whole.code.name}: {whole.message or 'the moves under way cannot be listed'}")
+    return moving
+
+
+def listed(talk: Talk, of: Sequence[TopicPartition] | None = None) -> dict[TopicPartition, admin.Reassignment]:
+    """The moves under way, of these partitions or all, for who only looks: ends the command soon when no controller
+    answers, which alone knows."""
+    with talk.apart(int(1000 * CONTROLLER_S)) as other:
+        try:
+            whole, moving = other.ask(admin.reassignments, of)
+        except (Refused, OSError):
+            fail(NO_CONTROLLER)
+    if whole.code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
+        fail(NO_CONTROLLER)
     if not whole.ok:
         fail(f"{whole.code.name}: {whole.message or 'the moves under way cannot be listed'}")
     return moving

@@ -145,6 +145,16 @@ def update(plan: Path, change: Callable[[Journal], None]) -> Journal:
         os.close(folder)
 
 
+def is_held(plan: Path) -> bool:
+    """Whether a process carries the plan out."""
+    with plan.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed; others may look as well
+        except BlockingIOError:
+            return True
+    return False
+
+
 @contextlib.contextmanager
 def held(plan: Path) -> Iterator[None]:
     """While the plan is ours to carry out; Busy when another process does. A process that dies holds nothing."""

@@ -18,7 +18,9 @@ from moldau.admin import plans
 from moldau.admin.asking import OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.completing import broker_lists as complete_brokers
 from moldau.admin.completing import topics as complete_topics
+from moldau.admin.each_broker import told_directories
 from moldau.admin.files import write_whole
+from moldau.admin.findings import some
 from moldau.admin.main import fail
 from moldau.admin.output import show_one
 from moldau.admin.plans import Plan
@@ -26,7 +28,6 @@ from moldau.admin.rate import Rate, bytes_text, time_text
 from moldau.admin.reassignment.cluster import current, ids, read
 from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
 from moldau.admin.reassignment.summary import Summary, summarize
-from moldau.client import admin
 from moldau.model import TopicPartition
 
 BROKERS = (
@@ -109,10 +110,10 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
         everything = current(talk, talk.cluster.topics())
         racks = {id: broker.rack for id, broker in sorted(talk.cluster.brokers().items())}
         chosen = _chosen(everything, names, pattern)
-        sizes = _sizes(talk, racks) if wish["load"] is None else read(wish["load"], sizes_in)
+        before = {p: replicas for p, replicas in everything.items() if p.topic in chosen}
+        sizes = _sizes(talk, racks, before, goals) if wish["load"] is None else read(wish["load"], sizes_in)
         leaders = {TopicPartition(name, n): part.leader for name, topic in talk.cluster.topics().items()
                    for n, part in topic.partitions.items()}  # fmt: skip
-    before = {p: replicas for p, replicas in everything.items() if p.topic in chosen}
     planner = Planner(before, racks, sizes)
     try:
         _plan(planner, wish, goals, {id for held in everything.values() for id in held} | set(racks))
@@ -180,16 +181,25 @@ def _chosen(everything: Plan, names: Collection[str], pattern: str | None) -> se
     return found
 
 
-def _sizes(talk: Talk, alive: Collection[int]) -> dict[TopicPartition, int]:
-    """Bytes of each partition: of its largest replica, the others may still be copying."""
+def _sizes(talk: Talk, alive: Collection[int], chosen: Plan, goals: Collection[str]) -> dict[TopicPartition, int]:
+    """Bytes of each partition: of its largest replica, the others may still be copying. What no broker tells counts as
+    none, and a note says so; where disks are to be balanced by it, the command ends."""
     sizes: dict[TopicPartition, int] = {}
-    for directories in talk.ask(admin.describe_log_dirs, list(alive)).values():
+    told = told_directories(talk, alive)
+    for directories in told.values():
         for directory in directories:
             for topic in directory.topics:
                 for part in topic.partitions:
                     if not part.is_future_key:
                         key = TopicPartition(topic.name, part.partition_index)
                         sizes[key] = max(sizes.get(key, 0), part.partition_size)
+    silent = set(alive) - told.keys()
+    untold = [p for p, replicas in chosen.items() if p not in sizes and not silent.isdisjoint(replicas)]
+    if untold and "disk" in goals:
+        how = "--load FILE takes them from what `moldau job load -o json` wrote"
+        fail(f"the bytes of {some(untold)} are not known, and disks cannot be balanced without: {how}")
+    if untold:
+        note(f"the bytes of {some(untold)} are not known, and count as none")
     return sizes
 
 
@@ -203,7 +213,8 @@ def sizes_in(text: str) -> dict[TopicPartition, int]:
             replicas[key] = replicas.get(key, 0) + int(row["bytes"])
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         wanted = "a list of rows with topic, partition and bytes is expected, as `moldau job load -o json` writes it"
-        raise plans.BadPlan(f"{wanted}: {error!r}") from None
+        lacking = f"no {error.args[0]} in a row" if isinstance(error, KeyError) else str(error)
+        raise plans.BadPlan(f"{wanted}: {lacking}") from None
     sizes: dict[TopicPartition, int] = {}
     for (partition, _, _), size in replicas.items():
         sizes[partition] = max(sizes.get(partition, 0), size)

@@ -12,22 +12,23 @@ import click
 
 from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
-from moldau.admin.main import fail
+from moldau.admin.each_broker import told_directories
 from moldau.admin.options import PAUSE, WATCH
 from moldau.admin.output import DONE, show_one, watch
 from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
-from moldau.admin.reassignment.apply_command import PLAN
-from moldau.admin.reassignment.cluster import read, under_way
-from moldau.admin.reassignment.journal import BadJournal, Journal
+from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
+from moldau.admin.reassignment.cluster import listed, read
+from moldau.admin.reassignment.journal import CANCELLING, ROLLING_BACK, RUNNING, Journal
 from moldau.admin.reassignment.waves import Shown
-from moldau.client import admin
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied")
 WIDE = ("leader", "adding", "removing")
+UNDER_WAY = (RUNNING, CANCELLING, ROLLING_BACK)
+"""States in which a process is to carry the plan out."""
 Sizes = Mapping[tuple[TopicPartition, int], int]
 """Bytes of each replica."""
 
@@ -52,6 +53,8 @@ class Report(TypedDict):
     """How far a plan is, as ``-o json`` prints it."""
 
     state: str | None
+    applied: bool
+    """Whether a process carries it out now."""
     rate: int | None
     throttled: bool
     counts: dict[str, int]
@@ -79,16 +82,20 @@ def status(
     Exit 0: all as planned; 3: something moves or waits; 4: something is otherwise than planned.
     """
     plan = read(path, plans.parse)
+    read(path, plans.directories_in)  # a plan that no command takes is none
     watched = _Watched()
-    with Talk(bootstrap) as talk:
 
-        def look() -> object:
-            journal = _journal(path)
-            watched.look(_look(talk, plan if journal is None else journal.goal, journal))
-            _print(watched.report, everything, output)
-            return None if watched.left else DONE
+    def look() -> object:
+        is_applied = journals.is_held(path)  # before the journal is read: who has just ended has written it
+        with Talk(bootstrap) as talk:
+            journal = known(path, talk, plan)
+            if journal is not None and journal.plan != plan:  # of an earlier plan in the same file, which has ended
+                journal = None
+            watched.look(_look(talk, plan if journal is None else journal.goal, journal, is_applied))
+        _print(watched.report, everything, output, path)
+        return None if watched.left else DONE
 
-        watch(look, interval if every_s is not None and interval is not None else every_s)
+    watch(look, interval if every_s is not None and interval is not None else every_s)
     if watched.left:
         raise SystemExit(IN_PROGRESS)
     report = watched.report
@@ -116,17 +123,9 @@ class _Watched:
         return self.report["counts"][waves.MOVING] + self.report["counts"][waves.WAITING]
 
 
-def _journal(path: Path) -> Journal | None:
-    try:
-        return journals.load(path)
-    except BadJournal as error:
-        fail(str(error), 2)
-        raise
-
-
-def _look(talk: Talk, goal: waves.Plan, journal: Journal | None) -> Report:
+def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool) -> Report:
     """Everything that is known."""
-    moving = under_way(talk, list(goal))
+    moving = listed(talk, list(goal))
     topics = talk.cluster.topics({p.topic for p in goal})
     shown = {
         TopicPartition(name, number): Shown(part.replicas, part.leader)
@@ -141,6 +140,7 @@ def _look(talk: Talk, goal: waves.Plan, journal: Journal | None) -> Report:
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
     return {
         "state": None if journal is None else journal.state,
+        "applied": is_applied,
         "rate": None if journal is None else journal.rate,
         "throttled": bool(journal is not None and journal.throttles),
         "counts": {**dict.fromkeys((waves.FINISHED, waves.MOVING, waves.WAITING), 0), **Counter(states.values())},
@@ -168,9 +168,10 @@ def _row(
 
 
 def _sizes(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, int], int]:
+    """Bytes of the replicas of these brokers, of those that answer."""
     return {
         (TopicPartition(topic.name, part.partition_index), broker): part.partition_size
-        for broker, directories in talk.ask(admin.describe_log_dirs, sorted(brokers)).items()
+        for broker, directories in told_directories(talk, brokers).items()
         for directory in directories
         for topic in directory.topics
         for part in topic.partitions
@@ -178,17 +179,17 @@ def _sizes(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, i
     }
 
 
-def _print(report: Report, everything: bool, output: str) -> None:
+def _print(report: Report, everything: bool, output: str, path: Path) -> None:
     if show_one(report, output):
         return
     rows = [row for row in report["partitions"] if everything or row["status"] not in (waves.FINISHED, waves.WAITING)]
     if rows or output == "tsv":
         show(rows, output, COLUMNS, WIDE)
     if output != "tsv":
-        print(_words(report), flush=True)
+        print(_words(report, path), flush=True)
 
 
-def _words(report: Report) -> str:
+def _words(report: Report, path: Path) -> str:
     counts = report["counts"]
     words = [", ".join(f"{count} {state}" for state, count in counts.items())]
     left = sum((row["bytes"] or 0) - (row["bytes_copied"] or 0) for row in report["partitions"])
@@ -203,4 +204,7 @@ def _words(report: Report) -> str:
         words.append("throttled")
     if report["state"]:
         words.append(f"the plan is {report['state']}")
+    if not report["applied"] and (report["state"] in UNDER_WAY or (not report["state"] and waves.OTHERWISE in counts)):
+        verb = VERBS[report["state"] or RUNNING]
+        words.append(f"nobody carries it out: `moldau reassign {verb} --plan {path}` does")
     return "; ".join(words)

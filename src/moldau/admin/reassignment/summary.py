@@ -59,7 +59,7 @@ class Summary:
     skew: list[Skew]
 
     def as_json(self) -> dict[str, object]:
-        """The same for ``json.dumps``."""
+        """The summary as ``json.dumps`` takes it."""
         return asdict(self)
 
 

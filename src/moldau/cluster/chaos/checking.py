@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from moldau.client.client import Refused, Unreachable
 from moldau.cluster.chaos.net import CannotBreak
-from moldau.cluster.chaos.scenario_context import PARTITIONS, TOPIC, Fault, ScenarioContext
+from moldau.cluster.chaos.scenario_context import ACKS_MIN, PARTITIONS, TOPIC, Fault, ScenarioContext
 from moldau.cluster.chaos.system import MOLDAU
 from moldau.cluster.kills.checking import RunVerdict, check_disks, verdict_on
 from moldau.cluster.kills.killing import ScenarioResult, Stuck
@@ -25,8 +25,6 @@ from moldau.history.rows import OK, History, Send, write_lines
 from moldau.history.sessions import Session, told_apart
 from moldau.history.shown import Shown, went_back
 
-ACKS_MIN = 100
-"""Of each partition, below which a run proves nothing."""
 _LEAVING = "-delete"
 """The suffix by which both systems name a folder whose files are about to be deleted."""
 

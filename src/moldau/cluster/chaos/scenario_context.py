@@ -26,6 +26,8 @@ from moldau.history.rows import OK
 
 TOPIC = "chaos"
 PARTITIONS = 3
+ACKS_MIN = 100
+"""Of each partition, below which a run proves nothing."""
 PATIENCE_S = 120.0
 EFFECT_S = 45.0
 _LOOK_S = 0.01
@@ -127,6 +129,8 @@ class ScenarioContext:
             return  # a leader that lost records may refuse for good the sequence numbers that come after them
         healed_ns = time.monotonic_ns()
         self.wait(lambda: self.load.acked_since(healed_ns), "every partition acknowledges after the healing")
+        # On a busy machine a short scenario is over before there is enough to judge by.
+        self.wait(lambda: self.load.acks_min() >= ACKS_MIN, f"every partition has {ACKS_MIN} acknowledged records")
 
     def note_dead_nodes(self) -> None:
         """Note nodes that ended by themselves (law X7), before they are killed or started: that would hide it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from moldau.client.admin import METADATA_LOG
 from moldau.client.lines import ConnectionOptions, UnsupportedApi, shake_hands
@@ -18,7 +18,7 @@ from moldau.wire.codec import Malformed
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest
-from moldau.wire.schema import Message
+from moldau.wire.schema import Request, ResponseT
 
 _OPTIONS = ConnectionOptions(client_id="kills", request_timeout_ms=1_000, connect_timeout_ms=1_000)
 Address = tuple[str, int]
@@ -150,7 +150,7 @@ class ClusterPoller:
             if response is not None and response.error_code == Code.STALE_BROKER_EPOCH:
                 yield ControllerView(node, 0, 0)
 
-    def _ask(self, place: Address, request: Message) -> Any:
+    def _ask(self, place: Address, request: Request[ResponseT]) -> ResponseT | None:
         try:
             line = self._lines.get(place)
             if line is None or line.closed:
@@ -165,5 +165,5 @@ class ClusterPoller:
             return None
 
 
-async def _answer(line: SocketLine, request: Message) -> Any:
+async def _answer(line: SocketLine, request: Request[ResponseT]) -> ResponseT:
     return await line.ask(request)

@@ -41,6 +41,7 @@ class ProducerSession:
         self.sends: list[Send] = []
         self.acked_ns = [-1] * plan.partitions
         """Per partition, when the newest acknowledged record was sent."""
+        self.acks = [0] * plan.partitions
         self.broken = ""
         self._plan = plan
         self._padding = "." * plan.value_bytes
@@ -88,6 +89,7 @@ class ProducerSession:
             self._close(number, OK, -1 if offset is None else offset)
             send = self.sends[number]
             self.acked_ns[send.partition] = max(self.acked_ns[send.partition], send.invoke_ns)
+            self.acks[send.partition] += 1
         else:
             # The client tries again by itself and tells only of the last try: any earlier one may have arrived.
             self._close(number, INFO, error=f"{error.name()}: {error.str()}")
@@ -189,6 +191,10 @@ class ProducerLoad:
         """Whether every partition has acknowledged something that was sent after that time."""
         newest = [max(s.acked_ns[p] for w in self.writers for s in w.sessions) for p in range(self.plan.partitions)]
         return min(newest) > ns
+
+    def acks_min(self) -> int:
+        """How many records the partition with the fewest has acknowledged."""
+        return min(sum(s.acks[p] for w in self.writers for s in w.sessions) for p in range(self.plan.partitions))
 
     def sends(self) -> list[Send]:
         return [send for writer in self.writers for session in writer.sessions for send in session.sends]

@@ -21,7 +21,7 @@ def taking_part(given: Mapping[str, str], voters: str) -> dict[str, str]:
 
 
 def on_quorum(given: Mapping[str, str], voters: str) -> dict[str, str]:
-    """The same broker on the quorum's plane."""
+    """The properties of a broker of ZooKeeper mode in KRaft mode."""
     kept = {key: text for key, text in given.items() if key not in (*OF_ZOOKEEPER, "broker.id")}
     return {
         "process.roles": "broker",

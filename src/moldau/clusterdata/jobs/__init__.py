@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import lag, load, offsets, splits, timeline, verify
+from moldau.clusterdata.jobs.timeline import Heard
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.model.named import NamedTuple
 
@@ -58,6 +59,47 @@ JOBS = {
         lag.COLUMNS, ("topics", "groups"), lag.plan, lag.rows,
     ),
 }  # fmt: skip
+
+
+class Told(NamedTuple):
+    """The rows of a job, and what it was asked for and could not be told: ``absent`` are topics and groups that are
+    nowhere in the files, ``unread_lines`` those of state-change logs that are none of theirs."""
+
+    rows: list[Row]
+    nothing: bool
+    absent: tuple[str, ...]
+    unread_lines: int
+
+
+def tell(name: str, wish: Wish) -> Told:
+    """All rows of a job, and whether what they are about was there at all."""
+    job, heard = JOBS[name], Heard()
+    tasks = job.plan(wish)
+    if name in ("timeline", "splits"):
+        rows = [row for task in tasks for row in job.rows(task, wish, heard)]
+        topics, nothing = heard.topics, heard.entries == 0
+    else:
+        rows = [row for task in tasks for row in job.rows(task, wish)]
+        topics, nothing = _topics(name, tasks), not tasks
+    if nothing:
+        return Told(rows, True, (), heard.unread_lines)
+    groups = {str(row[0]) for row in rows}
+    absent = [f"topic {one}" for one in wish.topics if one not in topics]
+    absent += [f"group {one}" for one in wish.groups if one not in groups]
+    return Told(rows, nothing, tuple(absent), heard.unread_lines)
+
+
+def _topics(name: str, tasks: Sequence[object]) -> set[str]:
+    """The topics whose replicas are among the files."""
+    found: set[str] = set()
+    for task in tasks:
+        if isinstance(task, verify.Task):
+            found.add(task.partition.topic)
+        elif isinstance(task, lag.Task):
+            found.update(one.topic for one in task.logs)
+        elif isinstance(task, tuple):
+            found.update(one.topic for one in task)
+    return found
 
 
 def all_rows(job: Job, wish: Wish) -> Iterator[Row]:

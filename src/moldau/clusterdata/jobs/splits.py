@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs.timeline import events, plan
+from moldau.clusterdata.jobs.timeline import Heard, events, plan
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes.eras import Event
 
@@ -56,13 +56,13 @@ class _Known:
             del self.epochs[one]
 
 
-def rows(files: Sequence[Sequence[str]], wish: Wish) -> Iterator[Row]:
+def rows(files: Sequence[Sequence[str]], wish: Wish, heard: Heard | None = None) -> Iterator[Row]:
     """A row of ``COLUMNS`` for each finding, once, by the time of the line that shows it."""
-    return findings(events(files), wish.topics)
+    return findings(events(files, heard), wish.topics)
 
 
 def findings(lines: Iterator[Event], topics: Sequence[str] = ()) -> Iterator[Row]:
-    """The same of entries that are ordered by time."""
+    """A row of ``COLUMNS`` for each finding in entries that are ordered by time."""
     known = _Known()
     for event in lines:
         made = _MADE.search(event.text)

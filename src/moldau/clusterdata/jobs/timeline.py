@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
@@ -32,19 +33,43 @@ def plan(wish: Wish) -> Sequence[tuple[tuple[str, ...], ...]]:
     return [tuple(tuple(one) for one in logs(wish.paths))]
 
 
-def events(files: Sequence[Sequence[str]]) -> Iterator[Event]:
-    """The entries of all logs by time."""
+class Heard:
+    """What was read of logs: how many entries, of which topics, and how many lines were neither an entry nor the stack
+    trace of one."""
+
+    def __init__(self) -> None:
+        self.entries = self.unread_lines = 0
+        self.topics: set[str] = set()
+
+    def note(self, event: Event | None, entry: bytes) -> None:
+        if event is None:
+            self.unread_lines += sum(not _TRACE.match(line) for line in entry.split(b"\n"))
+            return
+        self.entries += 1
+        self.topics.update(topic for topic, _ in event.partitions)
+        if event.more:
+            self.unread_lines += sum(not _TRACE.match(line) for line in event.more.encode().split(b"\n"))
+
+
+_TRACE = re.compile(rb"\s|$|Caused by: |[\w.$]+(?:Exception|Error|Throwable)\b")
+"""How a line of a stack trace begins."""
+
+
+def events(files: Sequence[Sequence[str]], heard: Heard | None = None) -> Iterator[Event]:
+    """The entries of all logs by time; ``heard`` is told of each."""
     for entries in merge([Source(one) for one in files]):
         for entry in entries:
             event = parse(entry)
+            if heard is not None:
+                heard.note(event, entry)
             if event is not None:
                 yield event
 
 
-def rows(files: Sequence[Sequence[str]], wish: Wish) -> Iterator[tuple[object, ...]]:
+def rows(files: Sequence[Sequence[str]], wish: Wish, heard: Heard | None = None) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each change of each partition."""
     of: dict[TopicPartition, list[Event]] = {}
-    for event in events(files):
+    for event in events(files, heard):
         for topic, number in event.partitions:
             if not wish.topics or topic in wish.topics:
                 of.setdefault(TopicPartition(topic, number), []).append(event)

@@ -56,6 +56,8 @@ _ISR = re.compile(
     r"\bisr(?:=(?:List|Set|Vector|ArrayBuffer)?[(\[]| \[|:)([\d, ]*?)(?:[)\]]|,Leader(?:Epoch|RecoveryState))",
     re.IGNORECASE,
 )
+_BROKER_STATES = re.compile(r"\bisrWithBrokerEpoch=\w*\(((?:BrokerState\([^()]*\)(?:, )?)*)\)")
+_BROKER_ID = re.compile(r"brokerId=(\d+)")
 _REPLICAS = re.compile(r"(?:\breplicas=(?:List)?[(\[]|AllReplicas:|assigned replicas )([\d, ]+)")
 
 _EVENTS = [
@@ -113,7 +115,7 @@ def parse(entry: bytes) -> Event | None:
         state=state[2] if state else None,
         leader=id if event == "leader" else _found(_LEADER, told),
         leader_epoch=_found(_LEADER_EPOCH, told),
-        isr=_ids(_ISR, told),
+        isr=_in_sync(told),
         replicas=_ids(_REPLICAS, told),
     )
 
@@ -126,6 +128,11 @@ def _partitions(text: str, *, old: bool) -> tuple[tuple[str, int], ...]:
     else:
         found = _NAMED_PARTITION.findall(text) or _PARTITION.findall(text)
     return tuple(dict.fromkeys((topic, int(number)) for topic, number in found if number.isdigit()))
+
+
+def _in_sync(text: str) -> tuple[int, ...] | None:
+    states = _BROKER_STATES.search(text)
+    return _ids(_ISR, text) if states is None else tuple(map(int, _BROKER_ID.findall(states[1])))
 
 
 def _int(text: str | None) -> int | None:

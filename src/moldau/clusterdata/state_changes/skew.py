@@ -44,47 +44,75 @@ def milliseconds(time: str) -> int:
 
 def skews(events: Iterable[Event]) -> list[Skew]:
     """For every pair of a controller and another node that the logs connect."""
-    decided: dict[tuple[str, int, int], tuple[int, int]] = {}
-    handled: dict[tuple[int, int, int, int], list[int]] = {}
-    high: dict[tuple[int, int], int] = {}
-    low: dict[tuple[int, int], int] = {}
-    pairs: dict[tuple[int, int], int] = {}
-
-    def at_most(broker: int, controller: int, ms: int) -> None:
-        key = broker, controller
-        pairs[key] = pairs.get(key, 0) + 1
-        high[key] = min(ms, high.get(key, ms))
-
-    waiting: list[Event] = []
+    bounds = _Bounds()
+    later: list[Event] = []
     for event in events:
-        if event.event == "partition" and event.role == "Controller" and event.leader_epoch is not None:
-            for topic, number in event.partitions:
-                assert event.node is not None
-                decided.setdefault((topic, number, event.leader_epoch), (event.node, milliseconds(event.time)))
+        if event.event == "partition" and event.role == "Controller":
+            bounds.decided(event)
         elif event.event in ("leader", "follower", "response", "LeaderAndIsr", "UpdateMetadata", "StopReplica"):
-            waiting.append(event)
-    for event in waiting:
+            later.append(event)
+    for event in later:
+        bounds.arrived(event)
+    for event in later:
+        if event.event == "response":
+            bounds.answered(event)
+    return bounds.skews()
+
+
+class _Bounds:
+    """How far a broker's clock is behind and ahead of a controller's, by pairs of them. It takes all decisions first,
+    then what arrived at brokers, then the answers."""
+
+    def __init__(self) -> None:
+        self._decided: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self._handled: dict[tuple[int, int, int, int], list[int]] = {}
+        self._high: dict[tuple[int, int], int] = {}
+        self._low: dict[tuple[int, int], int] = {}
+        self._pairs: dict[tuple[int, int], int] = {}
+
+    def decided(self, event: Event) -> None:
+        """A controller made a leader epoch: no broker can have heard of it before."""
+        if event.leader_epoch is None:
+            return
+        assert event.node is not None
+        for topic, number in event.partitions:
+            key = topic, number, event.leader_epoch
+            self._decided.setdefault(key, (event.node, milliseconds(event.time)))
+
+    def arrived(self, event: Event) -> None:
+        """A broker heard of a decision, or handled a request of a controller."""
         if event.node is None:
-            continue
+            return
         now = milliseconds(event.time)
         if event.event in ("leader", "follower") and event.leader_epoch is not None:
             for topic, number in event.partitions:
-                whose = decided.get((topic, number, event.leader_epoch))
+                whose = self._decided.get((topic, number, event.leader_epoch))
                 if whose is not None and whose[0] != event.node:
-                    at_most(event.node, whose[0], now - whose[1])
+                    self._at_most(event.node, whose[0], now - whose[1])
         elif event.role == "Broker" and (key := _exchange(event, event.node, event.controller)) is not None:
-            handled.setdefault(key, []).append(now)
-    for event in waiting:
-        if event.event != "response" or event.to_broker == event.node:
-            continue
-        times = handled.get(_exchange(event, event.to_broker, event.node) or (-1, -1, -1, -1), [])
+            self._handled.setdefault(key, []).append(now)
+
+    def answered(self, event: Event) -> None:
+        """A controller has a broker's answer: the broker handled the request before."""
+        if event.to_broker == event.node:
+            return
+        times = self._handled.get(_exchange(event, event.to_broker, event.node) or (-1, -1, -1, -1), [])
         if times and max(times) - min(times) <= SAME_MS:  # numbers begin again with each connection
             assert event.to_broker is not None
             assert event.node is not None
             pair = event.to_broker, event.node
             bound = max(times) - milliseconds(event.time)
-            low[pair] = max(bound, low.get(pair, bound))
-    return [Skew(*pair, low.get(pair), ms, pairs[pair]) for pair, ms in sorted(high.items())]
+            self._low[pair] = max(bound, self._low.get(pair, bound))
+
+    def skews(self) -> list[Skew]:
+        """What is known of each pair that decisions connect."""
+        found = sorted(self._high.items())
+        return [Skew(*pair, self._low.get(pair), ms, self._pairs[pair]) for pair, ms in found]
+
+    def _at_most(self, broker: int, controller: int, ms: int) -> None:
+        key = broker, controller
+        self._pairs[key] = self._pairs.get(key, 0) + 1
+        self._high[key] = min(ms, self._high.get(key, ms))
 
 
 def _exchange(event: Event, broker: int | None, controller: int | None) -> tuple[int, int, int, int] | None:

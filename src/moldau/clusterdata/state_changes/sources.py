@@ -75,7 +75,7 @@ class Source:
         rest = b""
         for path in paths:
             with opened(path) as file:
-                while data := _some(file, path, block_bytes):
+                while data := some_bytes(file, path, block_bytes):
                     rest += data
                     end = _whole(rest)
                     if end:
@@ -87,7 +87,7 @@ class Source:
             yield rest[:-1]
 
 
-def _some(file: IO[bytes], path: str, most: int) -> bytes:
+def some_bytes(file: IO[bytes], path: str, most: int) -> bytes:
     """Some bytes of a file, none at its end; OSError names a packed file that is damaged, or was not packed to its
     end."""
     try:
@@ -125,7 +125,7 @@ def _cut(block: bytes, last: bytes) -> tuple[list[bytes], list[bytes]]:
 
 
 def _cut_closely(block: bytes, last: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The same for any text: what stands before the first time belongs to the entry before."""
+    """Entries and keys of any text: what stands before the first time belongs to the entry before."""
     found = list(_BEGIN.finditer(block))
     starts = [match.start() for match in found]
     keys = [match[1] for match in found]
@@ -136,6 +136,16 @@ def _cut_closely(block: bytes, last: bytes) -> tuple[list[bytes], list[bytes]]:
     return entries, list(accumulate(keys, max, initial=last))[1:]
 
 
+def begins_with_time(entry: bytes) -> bool:
+    """Whether an entry is one, and not what stands before the first time of a log."""
+    return _BEGIN.match(entry) is not None
+
+
+def has_time(text: bytes) -> bool:
+    """Whether any line begins with a time."""
+    return _BEGIN.search(text) is not None
+
+
 def opened(path: str) -> IO[bytes]:
     """A file for reading, unpacked if it is packed by gzip, whatever its name."""
     file = open(path, "rb")  # noqa: SIM115  # closed by the caller
@@ -144,11 +154,25 @@ def opened(path: str) -> IO[bytes]:
     except BaseException:
         file.close()
         raise
-    return gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[return-value]
+    return _Packed(file) if packed else file  # type: ignore[return-value]
+
+
+class _Packed(gzip.GzipFile):
+    """A packed file that closes the file below it, too."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file)
+        self._below = file
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._below.close()
 
 
 def first_time(path: str) -> bytes:
     """The first time that a file names, near its beginning; the earliest of all when it names none."""
     with opened(path) as file:
-        found = _BEGIN.search(_some(file, path, 1 << 16))
+        found = _BEGIN.search(some_bytes(file, path, 1 << 16))
     return found[1] if found else EARLIEST

@@ -35,7 +35,18 @@ class Front:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def watch(self) -> None:
-        """Follow the node's listener: one connection that carries nothing tells when it is gone."""
+        """Follow the node's listener: one connection that carries nothing tells when it is gone. A watch that is
+        cancelled ends the front and its links."""
+        try:
+            await self._watch()
+        finally:
+            self._close()
+            for call in list(self._calls):
+                call.cancel()
+            for link in self.links:
+                link.reset()
+
+    async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -48,11 +59,11 @@ class Front:
             self._is_up = True
             try:
                 await self.turn()
+                await probe.lost.wait()
             except OSError:  # another process has our port for a moment, as none kept it while the node was down
-                transport.abort()
                 await asyncio.sleep(_LOOK_S)
-                continue
-            await probe.lost.wait()
+            finally:
+                transport.abort()
 
     async def turn(self) -> None:
         """Listen, or do not, as it is now; and let links that could not be made be made."""
@@ -95,7 +106,13 @@ class Front:
             return
         task = asyncio.get_running_loop().create_task(self._answer(transport, peer[:2]))
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+
+        def over(task: asyncio.Task[None]) -> None:
+            self._calls.discard(task)
+            if task.cancelled():
+                transport.abort()
+
+        task.add_done_callback(over)
 
     async def _answer(self, transport: Any, peer: tuple[str, int]) -> None:
         around, loop = self._around, asyncio.get_running_loop()

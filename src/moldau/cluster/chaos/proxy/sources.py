@@ -61,12 +61,13 @@ class Sources:
 
     def _holds(self, pid: int, wanted: str) -> bool:
         try:
-            for held in os.scandir(self._proc / str(pid) / "fd"):
-                try:
-                    if os.readlink(held.path) == wanted:
-                        return True
-                except OSError:  # closed in between
-                    continue
+            with os.scandir(self._proc / str(pid) / "fd") as all_held:
+                for held in all_held:
+                    try:
+                        if os.readlink(held.path) == wanted:
+                            return True
+                    except OSError:  # closed in between
+                        continue
         except OSError:  # it ended
             return False
         return False

@@ -36,7 +36,7 @@ def chase_with_kills(context: ScenarioContext) -> None:
 
 
 def chase_with_stops(context: ScenarioContext) -> None:
-    """The same with SIGTERM: controlled shutdown after controlled shutdown, five leaders in a row.
+    """SIGTERM to five leaders in a row: controlled shutdown after controlled shutdown.
 
     After KAFKA-14296 and the like: a shutdown that waits for a move that nobody makes, or leaves before it was made.
     """
