@@ -21,7 +21,9 @@ from moldau.pipeline import books
 from moldau.pipeline.batches import Batches
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
+from moldau.pipeline.positions import asked_once
 from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
@@ -74,6 +76,7 @@ class Backfills:
     """The backfills of one pipeline."""
 
     def __init__(self, pipeline: Pipeline, folder: Folder) -> None:
+        refuse_feed(pipeline, "a backfill or replay of a range")
         self._pipeline, self._folder = pipeline, folder
 
     def wanted(self, start: str, end: str | None, topics: Sequence[str] = ()) -> Wanted:
@@ -217,7 +220,7 @@ class Backfills:
             raise BackfillError(f"the pipeline does not read {', '.join(unknown)}")
         source = replace(pipeline.source, topics=tuple(topics), pattern=None) if topics else pipeline.source
         options = source_options(replace(pipeline, source=source), cluster_of(pipeline), start="earliest")
-        return Planner(parse(options, "stream"), open_feed)
+        return Planner(asked_once(parse(options, "stream")), open_feed)
 
 
 def _of_topics(pipeline: Pipeline, spans: Sequence[Span]) -> Pipeline:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from moldau.pipeline import books, stages
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals
+from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.sinks import KEPT, Dead, Target, ToTopic, open_sink
-from moldau.pipeline.spec import Late, OnError, Pipeline
+from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
 from moldau.spark.tables import BatchKey, key_of
 from moldau.spark.tables.stores import Store
 
@@ -45,12 +46,15 @@ class Refused(Exception):
 
 
 class Batches:
-    """``foreachBatch`` of a pipeline. ``refused`` is why the last batch was not written, None when it was."""
+    """``foreachBatch`` of a pipeline. ``refused`` is why the last batch was not written, None when it was.
+
+    Without a ``decoding`` batches are the rows of a table's feed.
+    """
 
     def __init__(
         self,
         pipeline: Pipeline,
-        decoding: Decoding,
+        decoding: Decoding | None,
         kept: Books,
         cluster: str,
         *,
@@ -69,6 +73,7 @@ class Batches:
                 pipeline.name,
                 cluster,
                 begins_late=kind != books.BATCH or (stream is not None and sink.name not in stream.sinks),
+                feed=pipeline.source.feed,
             )
             for sink in pipeline.sinks
         ]
@@ -81,13 +86,31 @@ class Batches:
         if pipeline.dedup is not None:
             assert store is not None, "what dedup remembers lies in the pipeline's folder"
             self._seen = SeenKeys(store, pipeline.dedup)
+        self._copied = None
+        if kind == books.BATCH and any(isinstance(sink, TopicSink) and sink.groups for sink in pipeline.sinks):
+            assert store is not None, "marks lie in the pipeline's folder"
+            self._copied = Copied(pipeline, store, ends_of)
         self.refused: Refused | None = None
+        self.failed: Exception | None = None
+        """What the last batch ended by, as it was raised: Spark passes on a text alone. None when it was written."""
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
+        self.failed = None
+        try:
+            self._take_next(records, batch_id)
+        except Exception as error:
+            self.failed = error
+            raise
+
+    def _take_next(self, records: DataFrame, batch_id: int) -> None:
         key = key_of(records, batch_id, checkpoint=self._checkpoint)
         self._books.follows(key.query_id, key.batch_id)
         again = self._books.find(key.query_id, key.batch_id)  # Spark had not committed it: same dead letters, same name
-        self.take(records, key, str(self._books.next() if again is None else again.sequence))
+        if self._copied is not None:
+            self._copied.begins(key, self._books.newest_of_stream())
+        line = self.take(records, key, str(self._books.next() if again is None else again.sequence))
+        if self._copied is not None:
+            self._copied.ended(line)
 
     def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> Line:
         """Write a batch, and its line in the books; ``batch`` is what its dead letters call it, as no other batch is
@@ -96,7 +119,10 @@ class Batches:
         covered = key if covered is None else covered
         self.refused, began = None, time.time()
         pipeline = self._pipeline
-        rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
+        if self._decoding is None:
+            rows = stages.checked(records, REPLACED, OnError.SKIP, pipeline.checks)
+        else:
+            rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
         if self._seen is not None:
             rows = self._seen.judged(rows, key)
         rows = rows.persist()

@@ -14,13 +14,17 @@ from typing import Protocol
 
 from moldau.pipeline.spec import OnError
 from moldau.pipeline.stages import OK
+from moldau.pipeline.typed import read_json
 
 FOLDER = "books"
 BATCH, REPLAY, BACKFILL = "batch", "replay", "backfill"
 _PER_FOLDER = 1000
+_MENDS = (
+    "restore the file, or set the folder `books` aside and begin anew with `moldau pipeline reset FILE --to POSITION`"
+)
 
 
-class NotBalanced(AssertionError):
+class NotBalanced(RuntimeError):
     """A line whose sides differ: a fault of the pipeline itself, so nothing is committed."""
 
 
@@ -122,14 +126,8 @@ class Line:
 
     @classmethod
     def from_json(cls, text: bytes) -> Line:
-        found = json.loads(text)
-        newest = found["totals"].get("newest")
-        found["totals"]["newest"] = None if newest is None else (str(newest[0]), int(newest[1]))
-        found["counts"] = [Count(**one) for one in found["counts"]]
-        found["drift"] = [Drift(**one) for one in found["drift"]]
-        found["sinks"] = {name: Wrote(**one) for name, one in found["sinks"].items()}
-        found["totals"] = Totals(**found["totals"])
-        return cls(**found)
+        """The line of this text; ValueError when it is none, or one of its values is of another type."""
+        return read_json(cls, text)
 
 
 def key_of(count: Count) -> str:
@@ -215,23 +213,27 @@ class Books:
 
     def line(self, sequence: int) -> Line | None:
         """A line by its number, None where there is none; BrokenLine when its file holds something else."""
-        return self._read(_name(sequence))
-
-    def _read(self, name: str) -> Line | None:
+        name = _name(sequence)
         found = self._files.read(name)
         try:
-            return None if found is None else Line.from_json(found)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BrokenLine(
-                f"{name}: not a line of the books ({type(error).__name__}: {error}); restore the file, or set the "
-                "folder `books` aside and begin anew with `moldau pipeline reset`"
-            ) from None
+            line = None if found is None else Line.from_json(found)
+        except ValueError as error:
+            raise BrokenLine(f"{name}: not a line of the books ({error}); {_MENDS}") from None
+        if line is not None and line.sequence != sequence:
+            raise BrokenLine(f"{name}: it holds line {line.sequence}; {_MENDS}")
+        return line
 
     def last(self) -> Line | None:
-        """The newest line, None in a new pipeline."""
+        """The newest line, None in a new pipeline. BrokenLine when lines before it are missing."""
         if self._last is None:
-            found = sorted(self._files.names(FOLDER, ".json"))
-            self._last = None if not found else self._read(found[-1])
+            try:
+                found = sorted(self._files.names(FOLDER, ".json"))
+            except OSError as error:
+                raise BrokenLine(f"{FOLDER}: not a folder of books ({error}); {_MENDS}") from None
+            for number, name in enumerate(found):
+                if name != _name(number):
+                    raise BrokenLine(f"{_name(number)} is missing, and {name} is there; {_MENDS}")
+            self._last = self.line(len(found) - 1) if found else None
         while self._last is not None and (following := self.line(self._last.sequence + 1)) is not None:
             self._last = following
         return self._last

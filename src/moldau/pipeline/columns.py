@@ -44,5 +44,10 @@ INNER: Final = (
 )  # fmt: skip
 """Columns that no transformation sees."""
 
+CHANGE: Final = "_change"
+VERSION: Final = "_version"
+FEED: Final = {CHANGE: "string", VERSION: "bigint"}
+"""Columns that rows of a table's change feed have besides: what happened to the row, and in which version."""
+
 RESERVED: Final = frozenset({*PLACES, *INNER})
 """Names that no field may have."""

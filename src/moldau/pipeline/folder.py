@@ -16,7 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from moldau.pipeline.books import Books
+from moldau.pipeline.said import RESET
 from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.typed import read_json
 from moldau.spark.tables.stores import Store, open_store
 
 CHECKPOINT = "checkpoint"
@@ -43,6 +45,15 @@ class State:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where a new checkpoint begins, and the number of the line of the books that comes next; None in files of before
+    this was kept."""
+
+    start: str
+    line: int | None = None
+
+
 class Folder:
     """One pipeline's folder."""
 
@@ -62,18 +73,74 @@ class Folder:
     def has_checkpoint(self) -> bool:
         return bool(self.store.names(f"{CHECKPOINT}/offsets"))
 
+    def has_query(self) -> bool:
+        """Whether Spark has begun the query of the checkpoint."""
+        return bool(self.store.names(CHECKPOINT, "metadata"))
+
     def start(self) -> str | None:
         """Where a new checkpoint begins, when a reset has said so."""
+        found = self._begin()
+        return None if found is None else found.start
+
+    def _begin(self) -> Begin | None:
         found = self.store.read(START)
         try:
-            return None if found is None else str(json.loads(found)["start"])
-        except (ValueError, TypeError, KeyError):
+            return None if found is None else read_json(Begin, found)
+        except ValueError:
             raise BrokenFile(
                 f"{self.store.uri}/{START} does not say where to begin; reset the pipeline again"
             ) from None
 
     def begin_at(self, start: str) -> None:
-        self.store.write(START, json.dumps({"start": start}).encode())
+        """Let the next checkpoint begin there."""
+        self.store.write(START, json.dumps(asdict(Begin(start, self.books.next()))).encode())
+
+    def has_lost_checkpoint(self) -> bool:
+        """Whether the stream has written since it was told where to begin, and its checkpoint is not there."""
+        if self.has_checkpoint() or (line := self.books.newest_of_stream()) is None:
+            return False
+        begin = self._begin()
+        return begin is None or (begin.line is not None and line.sequence >= begin.line)
+
+    def refuse_lost_checkpoint(self) -> None:
+        """BrokenFile where a run would begin anew, and the books say that it goes on: all would be read twice."""
+        if self.has_lost_checkpoint():
+            raise BrokenFile(f"{self.lost_checkpoint}: restore it, or {RESET}")
+
+    @property
+    def lost_checkpoint(self) -> str:
+        """That the checkpoint is gone, in words."""
+        line = self.books.newest_of_stream()
+        batch = "" if line is None else f", and the books end with its batch {line.batch}"
+        return f"{self.checkpoint} is gone{batch}"
+
+    def contradictions(self) -> list[str]:
+        """What the checkpoint and the books say of each other that cannot be, a sentence each."""
+        if self.has_lost_checkpoint():
+            return [self.lost_checkpoint]
+        committed, last = self._committed(), self.books.last()
+        if committed is None:
+            return []
+        query, batch = committed
+        if last is None:
+            return [f"the books are gone, and the checkpoint has committed batch {batch}"]
+        newest = last.totals.newest
+        if newest is not None and newest[0] == query and newest[1] < batch:
+            return [f"the books end with batch {newest[1]}, and the checkpoint has committed batch {batch}"]
+        return []
+
+    def _committed(self) -> tuple[str, int] | None:
+        """The query of the checkpoint, and the newest batch that Spark has committed there."""
+        named = [name.rpartition("/")[2] for name in self.store.names(f"{CHECKPOINT}/commits")]
+        numbers = [int(name) for name in named if name.isdigit()]
+        content = self.store.read(f"{CHECKPOINT}/metadata")
+        if not numbers or content is None:
+            return None
+        try:
+            query = json.loads(content)["id"]
+        except (ValueError, TypeError, KeyError):
+            raise BrokenFile(f"{self.checkpoint}/metadata does not name a query; restore it, or {RESET}") from None
+        return str(query), max(numbers)
 
     def set_checkpoint_aside(self) -> str | None:
         """Rename the checkpoint, so that the next run makes a new one; its new name, None when there was none."""
@@ -87,10 +154,12 @@ class Folder:
         """What the process said last; ``lost`` when it said that it runs, and is there no more."""
         found = self.store.read(STATE)
         if found is None:
-            return None
+            if self.books.last() is None:
+                return None
+            return State("unknown", 0, 0, f"{self.store.uri}/{STATE} is gone; the next run writes it anew")
         try:
-            state = State(**json.loads(found))
-        except (ValueError, TypeError):
+            state = read_json(State, found)
+        except ValueError:
             return State("unknown", 0, 0, f"{self.store.uri}/{STATE} cannot be read; the next run writes it anew")
         if state.state == "running" and self.store.local and not self.is_locked():
             return State("lost", state.pid, state.at_ms, "its process ended without a word; `run` goes on")

@@ -21,7 +21,20 @@ from sqlglot.optimizer.qualify import qualify
 from moldau.pipeline.columns import PLACES, RESERVED
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
-from moldau.pipeline.spec import DECODE, DEDUP, KEPT_OF_RECORDS, Decode, Format, OnError, Pipeline, TableSink, TopicSink
+from moldau.pipeline.spec import (
+    DECODE,
+    DEDUP,
+    KEPT_OF_RECORDS,
+    REPLACED,
+    Decode,
+    Deletes,
+    Format,
+    OnError,
+    Pipeline,
+    TableFeed,
+    TableSink,
+    TopicSink,
+)
 
 RECORDS = "records"
 """The view over which a transformation's SQL is written."""
@@ -71,7 +84,12 @@ class _Linter:
         self.problems.append(Problem(self.places.get(path, _START), message, error))
 
     def run(self) -> None:
-        fields = self.decode(self.pipeline.decode)
+        feed = self.pipeline.source.feed
+        fields = None
+        if feed is None:
+            fields = self.decode(self.pipeline.decode)
+        else:
+            self.feed(feed)
         columns: Columns | None = None if fields is None else {**fields, **PLACES}
         for at, check in enumerate(self.pipeline.checks):
             self.condition(check.rule, columns, f"check[{at}].rule", f"check {check.name!r}")
@@ -97,6 +115,31 @@ class _Linter:
         self.source()
 
     # --- stages
+
+    def feed(self, feed: TableFeed) -> None:
+        """Look at a pipeline over a table; its columns are not known without the table."""
+        pipeline = self.pipeline
+        given = {"decode": pipeline.decode != Decode(), "dedup": pipeline.dedup is not None}
+        for name in (name for name, there in given.items() if there):
+            self.say(name, f"{name}: is for pipelines that read topics; rows of a table are decoded")
+        if pipeline.publish_group is not None:
+            self.say("publish_group", "publish_group: only positions in topics can be a group's")
+        if feed.deletes is Deletes.TOMBSTONE and not feed.keys:
+            self.say("source", "source: deletes: tombstone needs 'keys', the columns that tell rows apart")
+        if feed.format == "iceberg":
+            if "catalog" not in feed.options:
+                self.say("source", "source: an Iceberg table needs options.catalog, the name or URI of its catalog")
+            if feed.deletes is Deletes.TOMBSTONE:
+                self.say("source", "source: of Iceberg only appended rows are read; deletes: tombstone is for Delta")
+        for at, sink in enumerate(pipeline.sinks):
+            if isinstance(sink, TableSink):
+                self.say(f"sinks[{at}]", "a table's feed goes to topics; a table is read by Spark as it is")
+                continue
+            if feed.deletes is Deletes.TOMBSTONE and sink.key is None:
+                self.say(f"sinks[{at}]", f"topic {sink.topic}: a tombstone needs a 'key'")
+            for name in ("partition", "headers"):
+                if name in sink.keep:
+                    self.say(f"sinks[{at}]", f"topic {sink.topic}: keep: a row of a table has no {name}")
 
     def decode(self, decode: Decode) -> Columns | None:
         """The decoded fields with their types, None where they are not known."""
@@ -185,7 +228,7 @@ class _Linter:
     def names_of_checks(self) -> None:
         seen: set[str] = set()
         for at, check in enumerate(self.pipeline.checks):
-            if check.name in (DECODE, DEDUP):
+            if check.name in (DECODE, DEDUP, REPLACED):
                 self.say(f"check[{at}].rule", f"{check.name!r} is a stage of its own: call the check something else")
             if check.name in seen:
                 self.say(f"check[{at}].rule", f"a second check {check.name!r}: the books would count both as one")
@@ -295,6 +338,20 @@ class _Linter:
             self.condition(sink.key, columns, path, f"topic {sink.topic}: key")
         if columns is not None:
             self.demand((KEPT_OF_RECORDS[name] for name in sink.keep), columns, path, f"topic {sink.topic}: keep")
+        if sink.groups:
+            self.groups(sink, path)
+
+    def groups(self, sink: TopicSink, path: str) -> None:
+        """Offsets can be translated where a topic is copied partition by partition, in order."""
+        source, what = self.pipeline.source, f"topic {sink.topic}: groups"
+        if sink.cluster is None:
+            self.say(path, f"{what}: they are translated to another cluster, which 'cluster' names")
+        if "partition" not in sink.keep:
+            self.say(path, f"{what}: a copy needs keep: [partition]")
+        if len(source.topics) != 1:
+            self.say(path, f"{what}: a source of one topic is needed, so that an offset is of one topic")
+        if "minPartitions" in source.options:
+            self.say(path, f"{what}: minPartitions writes a partition out of order")
 
     def dead_letters(self) -> None:
         pipeline = self.pipeline
@@ -325,6 +382,8 @@ class _Linter:
 
     def source(self) -> None:
         """Ask the source itself what it thinks of its options."""
+        if self.pipeline.source.feed is not None:
+            return
         from moldau.pipeline.source_options import source_options
         from moldau.spark.given import OptionError
         from moldau.spark.options import parse

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from moldau.broker.metrics.text import CONTENT_TYPE, Family, page
 from moldau.pipeline import books, positions
+from moldau.pipeline.feed.positions import feed_lag
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.spec import Pipeline
 
@@ -62,6 +63,8 @@ def _of_books(name: str, folder: Folder) -> Iterable[Family]:
 def _of_lag(pipeline: Pipeline, folder: Folder) -> Iterable[Family]:
     lag = Family("moldau_pipeline_lag_offsets", "Offsets between where the pipeline is and the log's end.")
     known = Family("moldau_pipeline_lag_known", "1 when the cluster could be asked for the ends of its logs.")
+    if pipeline.source.feed is not None:
+        return _of_feed(pipeline, folder, known)
     try:
         found = positions.lags(pipeline, folder)
     except Exception:  # the cluster, its addresses or the topics: scraping goes on, and says that it is not known
@@ -69,6 +72,18 @@ def _of_lag(pipeline: Pipeline, folder: Folder) -> Iterable[Family]:
     known.add(int(found is not None), pipeline=pipeline.name)
     for one in found or ():
         lag.add(one.lag, pipeline=pipeline.name, topic=one.topic, partition=one.partition)
+    return [known, lag]
+
+
+def _of_feed(pipeline: Pipeline, folder: Folder, known: Family) -> Iterable[Family]:
+    lag = Family("moldau_pipeline_lag_versions", "Versions of the table between where the pipeline is and the newest.")
+    try:
+        found = feed_lag(pipeline, folder)
+    except Exception:  # the table cannot be opened: scraping goes on, and says that the lag is not known
+        found = None
+    known.add(int(found is not None), pipeline=pipeline.name)
+    if found is not None:
+        lag.add(found.lag, pipeline=pipeline.name, table=found.table)
     return [known, lag]
 
 

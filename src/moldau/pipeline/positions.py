@@ -10,20 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from moldau.client.client import PATIENT_MS
 from moldau.model import TopicPartition
+from moldau.pipeline.feed.positions import Step, feed_steps
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, TableSink
+from moldau.spark.losses import Loss, LossKind
+from moldau.spark.offsets import Positions, find_losses, recreated
 from moldau.spark.offsets import decode as decode_offset
 from moldau.spark.start import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Totals
+    from moldau.spark.options import Options
     from moldau.spark.planner import Planner
     from moldau.spark.tables import Table
+    from moldau.spark.tables.files import Held
 
 Offsets = Mapping[TopicPartition, int]
+
+API_TIMEOUT = "default.api.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +43,32 @@ class Lag:
     position: int | None
     start: int
     end: int
+    loss: Loss | None = None
+    """What was lost here since the pipeline stood at its position: by default a run is refused then."""
+
+    @property
+    def next(self) -> int:
+        """The offset from which a run reads on, once what was lost is left out."""
+        anew = self.loss is not None and self.loss.kind is LossKind.TOPIC_RECREATED
+        return min(max(self.start, 0 if anew else self.position or 0), self.end)
 
     @property
     def lag(self) -> int:
-        return self.end - max(self.start, self.position or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that a run would do; ``changes`` tells what is made or changed from what stays."""
-
-    what: str
-    how: str
-    changes: bool
+        return self.end - self.next
 
 
 def positions(folder: Folder) -> Offsets | None:
-    """Where the newest batch of the books ended; None before the first."""
+    """Where the newest batch of the books ended; None before the first, and after a reset."""
+    found = _ended(folder)
+    return None if found is None else found.offsets
+
+
+def _ended(folder: Folder) -> Positions | None:
+    """The same with the ids of the topics that it read."""
     last = folder.books.last()
-    if last is None or last.totals.end is None or (folder.start() is not None and not folder.has_checkpoint()):
+    if last is None or last.totals.end is None or (not folder.has_checkpoint() and not folder.has_lost_checkpoint()):
         return None
-    return decode_offset(json.loads(last.totals.end[0])).offsets
+    return decode_offset(json.loads(last.totals.end[0]))
 
 
 def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
@@ -63,18 +76,22 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
     planner = _planner(pipeline, folder)
     try:
         there = planner.existing()
-        starts, ends = (planner.edge(which, there).offsets for which in (EARLIEST, LATEST))
+        starts, ends = (planner.edge(which, there) for which in (EARLIEST, LATEST))
+        at = _ended(folder)
+        lost = [] if at is None else find_losses(at, starts, ends, planner.diverged(at, ends))
     finally:
         planner.line.close()
-    at = positions(folder) or {}
+    losses, known = {one.partition: one for one in lost}, {} if at is None else at.offsets
     return [
-        Lag(one.topic, one.partition, at.get(one), starts.get(one, 0), ends.get(one, 0)) for one in sorted(ends)
-    ]  # fmt: skip
+        Lag(one.topic, one.partition, known.get(one), starts.offsets.get(one, 0), ends.offsets[one], losses.get(one))
+        for one in sorted(ends.offsets)
+    ]
 
 
 def plan(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
-    return [*_source_steps(pipeline, folder), *_sink_steps(pipeline, folder)]
+    source = feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
+    return [*source, *_sink_steps(pipeline, folder)]
 
 
 def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
@@ -82,8 +99,18 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     left = sum(one.lag for one in found)
     topics = ", ".join(sorted({one.topic for one in found})) or "no topic yet"
     steps = [Step(f"source {topics}", f"{len(found)} partitions, {left:,} offsets to read", False)]
+    on_loss = "a run is refused" if pipeline.source.on_loss == "fail" else "a run goes on with what is there"
+    steps += [
+        Step(f"partition {one.loss.partition}", f"{one.loss.kind}: {on_loss}", True)
+        for one in found
+        if one.loss is not None
+    ]
     last = folder.books.last()
-    if not folder.has_checkpoint():
+    if folder.has_lost_checkpoint():
+        steps.append(Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True))
+    elif contradictions := folder.contradictions():
+        steps += [Step("books", f"{text}: a run is refused", True) for text in contradictions]
+    elif not folder.has_checkpoint():
         start = folder.start() or pipeline.source.start
         steps.append(Step("checkpoint", f"a new one, which begins at {start}", True))
     elif last is not None:
@@ -129,7 +156,8 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
 
 
 def verified(pipeline: Pipeline, totals: Totals) -> list[dict[str, object]]:
-    """The sinks with the rows that the books say and the rows that the tables hold (None: not to be counted).
+    """The sinks with the rows that the books say, the rows that the tables' files hold (None: not to be counted), and
+    which of these files are damaged: gone, of another size, or not to be read.
 
     A place with ``{topic}`` is the sum of its topics' tables; dead letters are counted too. A table with keys keeps
     the latest row of each, and a topic keeps doubles of a batch that ran twice: neither is counted. One that others
@@ -140,23 +168,43 @@ def verified(pipeline: Pipeline, totals: Totals) -> list[dict[str, object]]:
 
     found: list[dict[str, object]] = []
     for sink in pipeline.sinks:
-        there = None
-        if isinstance(sink, TableSink) and not sink.keys:
+        there, damaged = None, list[str]()
+        if isinstance(sink, TableSink):
             topics = sorted(totals.topics) if "{topic}" in sink.table else [""]
             places = [replace(sink, table=sink.table.replace("{topic}", topic)) for topic in topics]
-            there = sum(_count(open_table(one, pipeline.name)) for one in places)
-        found.append({"sink": sink.name, "rows": totals.sinks.get(sink.name, 0), "there": there})
+            tables = [_held(open_table(one, pipeline.name)) for one in places]
+            there = None if sink.keys else sum(one.rows for one in tables)
+            damaged = [text for one in tables for text in one.damaged]
+        found.append(
+            {"sink": sink.name, "rows": totals.sinks.get(sink.name, 0), "there": there, "damaged": damaged}
+        )  # fmt: skip
     letters = pipeline.dead_letters.table
     if letters is not None and letters in totals.dead:
+        held = _held(Table(letters, pipeline=pipeline.name))
         found.append(
-            {"sink": letters, "rows": totals.dead[letters], "there": _count(Table(letters, pipeline=pipeline.name))}
-        )
+            {"sink": letters, "rows": totals.dead[letters], "there": held.rows, "damaged": list(held.damaged)}
+        )  # fmt: skip
     return found
 
 
-def _count(table: Table) -> int:
-    """The rows of a table, none where there is no table."""
-    return 0 if table.last() is None else table.count()
+def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
+    """What is wrong with the tables that ``verified`` looked at: rows that differ, and damaged files."""
+    found = []
+    for sink in sinks:
+        if sink["there"] not in (None, sink["rows"]):
+            found.append(f"{sink['sink']} holds {sink['there']:,} rows, by the books {sink['rows']:,}")
+        files = sink["damaged"]
+        if isinstance(files, list) and files:
+            more = f" (and {len(files) - 1} more files of this table)" if len(files) > 1 else ""
+            found.append(f"{files[0]}{more}")
+    return found
+
+
+def _held(table: Table) -> Held:
+    """What the files of a table hold, nothing where there is no table."""
+    from moldau.spark.tables.files import Held
+
+    return Held(0, []) if table.last() is None else table.held()
 
 
 def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:
@@ -173,7 +221,8 @@ def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets,
         to = planner.resolve(options.start, there, "startingOffsets").offsets
     finally:
         planner.line.close()
-    at = positions(folder) or {}
+    before = _ended(folder) or Positions({}, {})
+    at = {one: 0 if recreated(before, there, one) else offset for one, offset in before.offsets.items()}
     again = sum(max(0, at[one] - offset) for one, offset in to.items() if one in at)
     left_out = sum(max(0, offset - at[one]) for one, offset in to.items() if one in at)
     return to, again, left_out
@@ -188,8 +237,17 @@ def as_start(offsets: Offsets) -> str:
 
 
 def _planner(pipeline: Pipeline, folder: Folder) -> Planner:
+    """A planner for who looks on: it asks once, where a run has hours and asks again. A command, a page and a scrape
+    are waited for."""
     from moldau.spark.client_feed import open_feed
     from moldau.spark.options import parse
     from moldau.spark.planner import Planner
 
-    return Planner(parse(source_options(pipeline, cluster_of(pipeline), start=folder.start()), "stream"), open_feed)
+    options = parse(source_options(pipeline, cluster_of(pipeline), start=folder.start()), "stream")
+    return Planner(asked_once(options), open_feed)
+
+
+def asked_once(options: Options) -> Options:
+    """The same options with the patience of who looks on: nothing is asked again, and 10 s are enough."""
+    patience_ms = min(options.numbers.get(API_TIMEOUT, PATIENT_MS), PATIENT_MS)
+    return replace(options, fetch_retries=0, kafka={**options.kafka, API_TIMEOUT: str(patience_ms)})

@@ -21,13 +21,16 @@ from moldau.pipeline.spec import (
     DeadLetters,
     Decode,
     Dedup,
+    Deletes,
     Format,
     Late,
     OnError,
     Pipeline,
+    SchemaChange,
     Sink,
     Source,
     Step,
+    TableFeed,
     TableSink,
     TopicSink,
 )
@@ -37,6 +40,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+FEED_STARTS = ("snapshot", "earliest", "latest")
 TABLE_FORMATS = ("delta", "parquet", "iceberg")
 
 
@@ -153,6 +157,10 @@ class _Reader:
         return found
 
     def source(self, value: Value | None) -> Source:
+        if value is not None:
+            self.places["source"] = value.place
+            if isinstance(value.data, Mapping) and "table" in value.data:
+                return self.feed(value)
         names = ("topics", "pattern", "start", "on_loss", "max_records", "max_bytes", "options")
         found = self.mapping(value, "source", names) or {}
         topics = tuple(
@@ -162,7 +170,7 @@ class _Reader:
         )
         pattern = self.text(found.get("pattern"), "pattern")
         if value is not None and bool(topics) == bool(pattern):
-            self.wrong(value.place, "source: one of 'topics' and 'pattern' says what is read")
+            self.wrong(value.place, "source: one of 'topics' and 'pattern', or a 'table', says what is read")
         start = found.get("start")
         return Source(
             topics=topics,
@@ -173,6 +181,27 @@ class _Reader:
             max_bytes=self.text(found.get("max_bytes"), "max_bytes"),
             options=self.words(found.get("options"), "options"),
         )
+
+    def feed(self, value: Value) -> Source:
+        """A table whose changes are read."""
+        names = ("table", "format", "start", "max_records", "keys", "deletes", "schema_change", "options")
+        found = self.mapping(value, "a source that is a table", names) or {}
+        deletes = self.one_of(found.get("deletes"), "deletes", tuple(one.value for one in Deletes)) or "refuse"
+        change = self.one_of(found.get("schema_change"), "schema_change", tuple(one.value for one in SchemaChange))
+        start = self.text(found.get("start"), "start") or "snapshot"
+        if start not in FEED_STARTS and not start.isdecimal():
+            self.wrong(
+                found["start"].place, f"start: {start!r} is not snapshot, earliest, latest or a version's number"
+            )
+        feed = TableFeed(
+            table=self.beside(self.needed(value, found, "table", "source.table")),
+            format=self.one_of(found.get("format"), "format", ("delta", "iceberg")) or "delta",
+            keys=self.names(found.get("keys"), "keys"),
+            deletes=Deletes(deletes) if deletes in {one.value for one in Deletes} else Deletes.REFUSE,
+            schema_change=SchemaChange(change) if change in {one.value for one in SchemaChange} else SchemaChange.FAIL,
+            options=self.words(found.get("options"), "options"),
+        )
+        return Source(feed=feed, start=start, max_records=self.count(found.get("max_records"), "max_records"))
 
     def start(self, value: Value | None) -> str:
         if value is not None and isinstance(value.data, Mapping):
@@ -267,7 +296,7 @@ class _Reader:
         return table
 
     def topic(self, value: Value) -> TopicSink | None:
-        found = self.mapping(value, "a topic", ("topic", "cluster", "key", "value", "keep", "options"))
+        found = self.mapping(value, "a topic", ("topic", "cluster", "key", "value", "keep", "groups", "options"))
         if found is None:
             return None
         topic = self.matching(found.get("topic"), "topic", _TOPIC, "letters, digits, '.', '_' and '-'") or ""
@@ -280,6 +309,7 @@ class _Reader:
             topic=topic,
             cluster=self.text(found.get("cluster"), "cluster"),
             keep=keep,
+            groups=self.names(found.get("groups"), "groups"),
             key=self.text(found.get("key"), "key"),
             value=self.text(found.get("value"), "value"),
             options=self.words(found.get("options"), "options"),

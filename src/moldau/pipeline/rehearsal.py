@@ -12,14 +12,19 @@ from moldau.pipeline import columns as names
 from moldau.pipeline import stages
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.dedup import SeenKeys
+from moldau.pipeline.feed.checkpoint import FeedCheckpoint
+from moldau.pipeline.feed.open import open_feed
+from moldau.pipeline.feed.planning import plan
+from moldau.pipeline.feed.positions import next_position
+from moldau.pipeline.feed.rows import rows_of
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.positions import as_start, lags
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
-from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.spec import REPLACED, OnError, Pipeline
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _BATCH_HAS_NO = ("initialOffsetsLocation", "maxOffsetsPerTrigger", "maxBytesPerTrigger")
 
@@ -40,15 +45,13 @@ class Rehearsed:
 
 def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int, *, modules: Path | None) -> Rehearsed:
     """Read up to ``most`` records from where the pipeline is, and judge and transform them."""
-    from pyspark.sql import functions as fn
-
+    if pipeline.source.feed is not None:
+        rows = _of_feed(spark, pipeline, folder, most)
+        return Rehearsed(0, [], []) if rows is None else _judge(rows, pipeline, most, modules)
     found = lags(pipeline, folder)
     share = max(1, most // max(1, sum(one.lag > 0 for one in found)))
-    begin = {TopicPartition(one.topic, one.partition): max(one.start, one.position or 0) for one in found}
-    end = {
-        TopicPartition(one.topic, one.partition): min(one.end, max(one.start, one.position or 0) + share)
-        for one in found
-    }
+    begin = {TopicPartition(one.topic, one.partition): one.next for one in found}
+    end = {TopicPartition(one.topic, one.partition): min(one.end, one.next + share) for one in found}
     options = source_options(pipeline, cluster_of(pipeline), start=as_start(begin))
     options = {name: value for name, value in options.items() if name not in _BATCH_HAS_NO}
     records = spark.read.format("moldau").options(**options, endingOffsets=as_start(end)).load().limit(most)
@@ -56,6 +59,25 @@ def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int,
     rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks)
     if pipeline.dedup is not None:
         rows = SeenKeys(folder.store, pipeline.dedup).judged(rows)
+    return _judge(rows, pipeline, most, modules)
+
+
+def _of_feed(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int) -> DataFrame | None:
+    """The next rows of a table's feed, None where there are none."""
+    source = pipeline.source.feed
+    assert source is not None, "a pipeline over a table"
+    feed, noted = open_feed(source), FeedCheckpoint(folder).newest()
+    at = next_position(pipeline, folder, feed)
+    planned = plan(feed, source, at, None if noted is None else noted.schema, most)
+    if planned is None:
+        return None
+    return stages.checked(rows_of(spark, planned, source.name, source.keys), REPLACED, OnError.SKIP, pipeline.checks)
+
+
+def _judge(rows: DataFrame, pipeline: Pipeline, most: int, modules: Path | None) -> Rehearsed:
+    """What would become of the rows."""
+    from pyspark.sql import functions as fn
+
     rows = rows.persist()
     try:
         place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)

@@ -17,6 +17,7 @@ from moldau.pipeline import books
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.spec import Pipeline
@@ -98,6 +99,7 @@ class Replays:
 
         Refused when a policy of the pipeline forbids it: then these dead letters stay as they are.
         """
+        refuse_feed(self._pipeline, "a replay of dead letters")
         line = None
         for one in self.planned():
             if not one.done:

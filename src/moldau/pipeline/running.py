@@ -12,8 +12,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from pathlib import Path
 from types import FrameType
@@ -25,8 +25,9 @@ from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.reading import load, seconds
+from moldau.pipeline.said import first_line, is_own, words
 from moldau.pipeline.source_options import source_options
-from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.spec import Pipeline, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,23 +94,42 @@ class Runner:
         StreamingQueryException and others when it cannot go on.
         """
         with self.folder.locked():
+            self.folder.refuse_lost_checkpoint()
             self.folder.say("running")
             try:
-                found = self._rounds()
+                with self._beside():
+                    found = self._rounds()
+            except KeyboardInterrupt:  # the second one: whoever stops us does not wait for the step under way
+                self.folder.say_if_possible("stopped", "interrupted: the next run takes the batch under way again")
+                raise
             except BaseException as error:
-                self.folder.say_if_possible("failed", first_line(error))
+                self.folder.say_if_possible("failed", words(error))
                 raise
             self.folder.say(found.value, "" if found is not Ended.PAUSED else self._why)
             return found
 
     _why = ""
 
-    def _await_cluster(self) -> None:
+    def _beside(self) -> AbstractContextManager[object]:
+        """What goes on beside the batches: groups whose offsets are translated."""
+        from moldau.pipeline.groups import Translating
+
+        pipeline = self._pipeline
+        if not any(isinstance(sink, TopicSink) and sink.groups for sink in pipeline.sinks):
+            return nullcontext()
+        every_s = seconds(pipeline.every)
+        return Translating(pipeline, self.folder, cluster_of(pipeline), every_s=every_s, say=self._say)
+
+    def _clusters(self) -> list[str]:
+        """The clusters without which a run cannot begin."""
+        return [cluster_of(self._pipeline)]
+
+    def _await_cluster(self, cluster: str) -> None:
         """Wait until a broker takes a connection, and say so; NoCluster when one round has waited long enough.
 
         Spark's query would try on for minutes, and nobody would hear of it.
         """
-        cluster, begun = cluster_of(self._pipeline), time.monotonic()
+        begun = time.monotonic()
         while not self._stop.is_set() and not any(map(_takes_connections, addresses(cluster))):
             if self._once and time.monotonic() > begun + REACH_S:
                 raise NoCluster(f"pipeline {self._pipeline.name}: no broker takes connections at {cluster}")
@@ -123,7 +143,8 @@ class Runner:
             self.folder.say("running")
 
     def _rounds(self) -> Ended:
-        self._await_cluster()
+        for cluster in self._clusters():
+            self._await_cluster(cluster)
         if self._stop.is_set():
             return Ended.STOPPED
         spark, turn, changed = self._session(self._pipeline), 0, self._changed()
@@ -161,16 +182,30 @@ class Runner:
 
         try:
             run(begin, until=self._stop.is_set)
-        except Exception:
+        except Exception as error:
+            if self._stop.is_set():  # whoever stopped us stopped Spark's processes too, as a service's stop does
+                self._say(f"stopped; the next run takes the batch under way again ({first_line(error)})")
+                return Ended.STOPPED
             if batches.refused is None:
+                told = batches.failed
+                if told is not None and is_own(told) and str(told) in str(error):
+                    raise told from None  # Spark's words around it help nobody
                 raise
             if not batches.refused.pauses:
                 raise batches.refused from None
             return None
         finally:
+            self._end(query)
+        return Ended.STOPPED if self._stop.is_set() else Ended.DONE
+
+    def _end(self, query: Sequence[StreamingQuery]) -> None:
+        """Stop a query that still runs; when it is to stop anyway, Spark may be gone already."""
+        try:
             if query and query[0].isActive:
                 query[0].stop()
-        return Ended.STOPPED if self._stop.is_set() else Ended.DONE
+        except Exception:  # of any class: py4j's, Spark's or a socket's, as whoever stopped us ended Spark
+            if not self._stop.is_set():
+                raise
 
     def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
         pipeline = self._pipeline
@@ -234,9 +269,11 @@ def _session(pipeline: Pipeline) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    from moldau.spark.local import session
+    from moldau.spark.local import session, tell_once
 
-    return session(pipeline.name, conf={"spark.sql.adaptive.enabled": "false"})
+    begun = session(pipeline.name, conf={"spark.sql.adaptive.enabled": "false"})
+    tell_once(begun)
+    return begun
 
 
 @contextmanager
@@ -255,14 +292,4 @@ def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def first_line(error: BaseException) -> str:
-    """What a message says first; of one that begins with Python's traceback, what that ends with."""
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    first = lines[0]
-    if first.endswith("Traceback (most recent call last):"):
-        said = [line.strip() for line in lines[1:] if line[:1].strip() and ": " in line]
-        first = first.removesuffix("Traceback (most recent call last):") + (said[0] if said else lines[-1])
-    return first[:500]
-
-
-__all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "first_line", "stopped_by_signals"]
+__all__ = ["Ended", "NoCluster", "Refused", "Runner", "cluster_of", "stopped_by_signals"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Wrote
-from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, TableSink, TopicSink
+from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFeed, TableSink, TopicSink
 from moldau.spark.produce import MARK
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
@@ -88,19 +88,19 @@ class IntoTables:
 
 
 class ToTopic:
-    """A topic whose records carry the batch's mark."""
+    """A topic whose records carry the batch's mark; ``feed`` is the table whose changes they are."""
 
     exact = True
 
-    def __init__(self, sink: TopicSink, cluster: str) -> None:
-        self.name, self._sink, self._cluster = sink.name, sink, sink.cluster or cluster
+    def __init__(self, sink: TopicSink, cluster: str, feed: TableFeed | None = None) -> None:
+        self.name, self._sink, self._cluster, self._feed = sink.name, sink, sink.cluster or cluster, feed
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if count:
             options = {"kafka.bootstrap.servers": self._cluster, **self._sink.options}
             if "timestamp" in self._sink.keep:
                 options["keepTimestamp"] = "true"
-            write_marked(as_records(rows, self._sink), self._sink.topic, key, options)
+            write_marked(as_records(rows, self._sink, self._feed), self._sink.topic, key, options)
         return Wrote(count)
 
 
@@ -131,22 +131,27 @@ def wrote(table: Table, found: Written, key: BatchKey) -> Wrote:
     return Wrote(last.rows, again=True)
 
 
-def as_records(rows: DataFrame, sink: TopicSink) -> DataFrame:
-    """Rows as ``key`` and ``value`` of records."""
+def as_records(rows: DataFrame, sink: TopicSink, feed: TableFeed | None = None) -> DataFrame:
+    """Rows as ``key`` and ``value`` of records; a deleted row of a table's feed has no value."""
     from pyspark.sql import functions as fn
 
+    own = names.RESERVED if feed is None else {*names.RESERVED, *names.FEED}
     if sink.value is not None:
         value = fn.expr(sink.value)
     else:
-        value = fn.to_json(fn.struct(*[name for name in rows.columns if name not in names.RESERVED]))
+        value = fn.to_json(fn.struct(*[name for name in rows.columns if name not in own]))
+    if feed is not None and feed.deletes is Deletes.TOMBSTONE:
+        if names.CHANGE not in rows.columns:
+            raise TableError(f"topic {sink.topic}: the transformation must keep {names.CHANGE}, which tells deletes")
+        value = fn.when(fn.col(names.CHANGE) != "delete", value)
     kept = [] if sink.key is None else [fn.expr(sink.key).alias("key")]
-    found = rows.select(*kept, value.alias("value"), *(_kept(name) for name in sink.keep))
+    found = rows.select(*kept, value.alias("value"), *(kept_column(name) for name in sink.keep))
     texts = [name for name in ("key", "value") if name in found.columns]
     texts = [name for name in texts if found.schema[name].dataType.simpleString() not in ("string", "binary")]
     return found.withColumns({name: fn.col(name).cast("string") for name in texts}) if texts else found
 
 
-def _kept(name: str) -> Column:
+def kept_column(name: str) -> Column:
     """What the record itself had; headers without the mark that another pipeline gave it, since it gets one here."""
     from pyspark.sql import functions as fn
 
@@ -156,10 +161,17 @@ def _kept(name: str) -> Column:
     return column.alias(name)
 
 
-def open_sink(sink: TableSink | TopicSink, pipeline: str, cluster: str, *, begins_late: bool = False) -> Target:
+def open_sink(
+    sink: TableSink | TopicSink,
+    pipeline: str,
+    cluster: str,
+    *,
+    begins_late: bool = False,
+    feed: TableFeed | None = None,
+) -> Target:
     """The open sink."""
     if isinstance(sink, TopicSink):
-        return ToTopic(sink, cluster)
+        return ToTopic(sink, cluster, feed)
     if "{topic}" in sink.table:
         return IntoTables(sink, pipeline, begins_late=begins_late)
     return IntoTable(sink, pipeline, begins_late=begins_late)
@@ -186,13 +198,16 @@ class Dead:
         return wrote(self.table, found, key).rows
 
 
-def as_rows(rows: DataFrame, pipeline: str, batch: str) -> DataFrame:
-    """Dead letters as rows of their table: the record as it was, where it lay, and why it could not be taken."""
+def as_rows(rows: DataFrame, pipeline: str, batch: str | None) -> DataFrame:
+    """Dead letters as rows of their table: the record as it was, where it lay, and why it could not be taken.
+
+    ``batch`` is what the books call their batch; None where there are no books, nor the column.
+    """
     from pyspark.sql import functions as fn
 
     return rows.select(
         fn.lit(pipeline).alias("pipeline"),
-        fn.lit(batch).alias("batch"),
+        *([] if batch is None else [fn.lit(batch).alias("batch")]),
         *(fn.col(name).alias(name.removeprefix("_")) for name in (*names.PLACES, names.VALUE)),
         fn.col(names.STAGE).alias("stage"),
         fn.col(names.REASON).alias("reason"),

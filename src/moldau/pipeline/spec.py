@@ -20,6 +20,8 @@ DECODE = "decode"
 """The stage of records whose value could not be read; checks are stages by their names."""
 DEDUP = "dedup"
 """The stage of records whose key was seen before."""
+REPLACED = "replaced"
+"""The stage of deleted rows of a table's feed whose key is written again in the same version."""
 
 
 class OnError(Enum):
@@ -45,13 +47,53 @@ class Format(Enum):
     RAW = "raw"
 
 
+class Deletes(Enum):
+    """What becomes of a version of a table that deletes or updates rows."""
+
+    REFUSE = "refuse"
+    """The run ends before it."""
+    TOMBSTONE = "tombstone"
+    """A deleted row is a record without a value, an updated one a record with the new value."""
+
+
+class SchemaChange(Enum):
+    """What becomes of a version of a table that has other columns than the one before."""
+
+    FAIL = "fail"
+    """The run ends before it."""
+    FOLLOW = "follow"
+    """It goes on with the new columns, from a batch that begins there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFeed:
+    """A table whose changes are read: versions of Delta, snapshots of Iceberg.
+
+    ``keys`` are the columns that tell rows apart where deletes become tombstones. ``options`` are those of the store
+    (Delta) or the catalog (Iceberg), as for a table that is written.
+    """
+
+    table: str
+    format: str = "delta"
+    keys: tuple[str, ...] = ()
+    deletes: Deletes = Deletes.REFUSE
+    schema_change: SchemaChange = SchemaChange.FAIL
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How rows, books and marks call the table."""
+        return self.options.get("identifier") or self.table.rstrip("/").rsplit("/", 1)[-1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Topics, and where a pipeline without a checkpoint begins in them.
 
     ``topics`` or ``pattern`` (a Java pattern, unanchored, as in ``subscribePattern``). ``start`` is what the Spark
     source's ``startingOffsets`` takes. ``max_records`` and ``max_bytes`` bound a batch. ``options`` are further options
-    of the source.
+    of the source. ``feed`` is a table whose changes are read, in place of topics; ``start`` is then ``snapshot``,
+    ``earliest``, ``latest`` or a version.
     """
 
     topics: tuple[str, ...] = ()
@@ -61,6 +103,7 @@ class Source:
     max_records: int | None = None
     max_bytes: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    feed: TableFeed | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +182,12 @@ class TopicSink:
 
     Without ``value`` it is the row as JSON, without the columns that begin with an underscore. ``cluster`` is another
     bootstrap list than the pipeline's. ``keep`` names what of the record that a row came from its own has as well:
-    ``partition``, ``timestamp``, ``headers``.
+    ``partition``, ``timestamp``, ``headers``. ``groups`` names consumer groups (with ``*``) whose offsets are
+    translated to the copy on the other cluster.
     """
 
     topic: str
+    groups: tuple[str, ...] = ()
     cluster: str | None = None
     keep: tuple[str, ...] = ()
     key: str | None = None

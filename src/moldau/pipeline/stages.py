@@ -36,21 +36,30 @@ class StepError(Exception):
 
 def judged(records: DataFrame, decoding: Decoding, on_error: OnError, checks: Sequence[Check]) -> DataFrame:
     """The records of a batch, decoded, each with outcome, stage and reason, and with its raw value."""
+    return checked(decoded(records, decoding), DECODE, on_error, checks)
+
+
+def checked(rows: DataFrame, first: str, on_error: OnError, checks: Sequence[Check]) -> DataFrame:
+    """Rows with outcome, stage and reason: of those that have a reason already, stage ``first`` said so."""
+    with without_ansi(rows.sparkSession):  # a rule that cannot be computed is not met
+        return outcomes(rows, first, on_error, checks)
+
+
+def outcomes(rows: DataFrame, first: str, on_error: OnError, checks: Sequence[Check]) -> DataFrame:
+    """As ``checked``; what a rule that cannot be computed comes to, the session's ANSI mode says."""
     from pyspark.sql import functions as fn
 
-    rows = decoded(records, decoding)
     failed = fn.col(names.REASON).isNotNull()
     outcome = fn.when(failed, fn.lit(on_error.value))
-    stage = fn.when(failed, fn.lit(DECODE))
+    stage = fn.when(failed, fn.lit(first))
     reason = fn.when(failed, fn.substring(names.REASON, 1, _REASON_LONGEST))
-    with without_ansi(records.sparkSession):  # a rule that cannot be computed is not met
-        for check in checks:
-            broken = ~fn.coalesce(fn.expr(check.rule).cast("boolean"), fn.lit(False))
-            outcome = outcome.when(broken, fn.lit(check.on_error.value))
-            stage = stage.when(broken, fn.lit(check.name))
-            reason = reason.when(broken, fn.lit(f"not met: {check.rule}"))
-        outcome = outcome.otherwise(fn.lit(OK))
-        return rows.withColumns({names.OUTCOME: outcome, names.STAGE: stage, names.REASON: reason})
+    for check in checks:
+        broken = ~fn.coalesce(fn.expr(check.rule).cast("boolean"), fn.lit(False))
+        outcome = outcome.when(broken, fn.lit(check.on_error.value))
+        stage = stage.when(broken, fn.lit(check.name))
+        reason = reason.when(broken, fn.lit(f"not met: {check.rule}"))
+    outcome = outcome.otherwise(fn.lit(OK))
+    return rows.withColumns({names.OUTCOME: outcome, names.STAGE: stage, names.REASON: reason})
 
 
 def decoded(records: DataFrame, decoding: Decoding) -> DataFrame:

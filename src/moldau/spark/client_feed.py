@@ -72,51 +72,51 @@ class ClientFeed:
         }
 
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return {source: answer.offset for source, answer in self._listed(asked).items()}
+        return {partition: answer.offset for partition, answer in self._listed(asked).items()}
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
         found = self._listed(dict.fromkeys(partitions, LATEST))
-        return {source: End(answer.offset, answer.leader_epoch) for source, answer in found.items()}
+        return {partition: End(answer.offset, answer.leader_epoch) for partition, answer in found.items()}
 
     def _listed(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Offset]:
         if not asked:
             return {}
         found = self._cluster.offsets(asked, isolation=self._options.isolation)
-        for source, answer in found.items():
+        for partition, answer in found.items():
             if answer.code is not Code.NONE and answer.code not in _LOST:
-                raise _trouble(answer.code, f"offsets of {source}")
-        return {source: answer for source, answer in found.items() if answer.code is Code.NONE}
+                raise _trouble(answer.code, f"offsets of {partition}")
+        return {partition: answer for partition, answer in found.items() if answer.code is Code.NONE}
 
     def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         if not asked:
             return {}
         found = self._cluster.run(epoch_ends(self._cluster.client, asked))
-        return {source: each.end_offset for source, each in found.items()
+        return {partition: each.end_offset for partition, each in found.items()
                 if each.code is Code.NONE and each.end_offset >= 0}  # fmt: skip
 
     def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
-        places = {source: (place.topic_id, place.offset) for source, place in asked.items()}
+        places = {partition: (place.topic_id, place.offset) for partition, place in asked.items()}
         return self._cluster.run(bytes_per_offset(self._cluster.client, places)) if asked else {}
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         found = self._cluster.committed(group_id, partitions)
-        return {source: each.offset for source, each in found.items() if each.offset >= 0}
+        return {partition: each.offset for partition, each in found.items() if each.offset >= 0}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         if self._hurried is None:
             self._hurried = self._open_hurried()
-        for source, code in self._hurried.commit(group_id, offsets).items():
+        for partition, code in self._hurried.commit(group_id, offsets).items():
             if code is not Code.NONE:
-                raise _trouble(code, f"commit of {source} to group {group_id}")
+                raise _trouble(code, f"commit of {partition} to group {group_id}")
 
-    def fetch(self, source: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
-        got = self._cluster.fetch(source, offset, self._fetching(topic_id, max_bytes))
-        return self._slice(got, source, offset)
+    def fetch(self, partition: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
+        got = self._cluster.fetch(partition, offset, self._fetching(topic_id, max_bytes))
+        return self._slice(got, partition, offset)
 
-    def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
+    def slices(self, partition: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
         options = self._fetching(topic_id, max_bytes)
-        for got in self._cluster.fetch_range(source, span.start, span.stop, options):
-            yield self._slice(got, source, got.next_offset)
+        for got in self._cluster.fetch_range(partition, span.start, span.stop, options):
+            yield self._slice(got, partition, got.next_offset)
 
     def close(self) -> None:
         self._cluster.close()
@@ -134,9 +134,9 @@ class ClientFeed:
             topic_id=None if topic_id == NO_UUID else topic_id,
         )
 
-    def _slice(self, got: Fetched, source: TopicPartition, offset: int) -> Slice:
+    def _slice(self, got: Fetched, partition: TopicPartition, offset: int) -> Slice:
         if got.code is not Code.NONE:
-            raise _trouble(got.code, f"fetch of {source} from offset {offset}")
+            raise _trouble(got.code, f"fetch of {partition} from offset {offset}")
         committed = self._options.isolation == READ_COMMITTED
         end = got.last_stable_offset if committed else got.high_watermark
         return Slice(

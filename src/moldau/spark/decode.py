@@ -72,7 +72,7 @@ class _Rows(NamedTuple):
 class Decoder(NamedTuple):
     """Decodes one partition's bytes into record batches with these columns (of ``ALL_COLUMNS``, in that order)."""
 
-    source: TopicPartition
+    partition: TopicPartition
     columns: tuple[str, ...] = ALL_COLUMNS[:-1]
     check_crcs: bool = True
     target_bytes: int = TARGET_BYTES
@@ -104,7 +104,7 @@ class Decoder(NamedTuple):
                 if rows.offset.size:
                     yield from self._bounded(rows)
         except BatchError as error:
-            raise BatchError(f"{self.source}, read from offset {start}: {error}") from error
+            raise BatchError(f"{self.partition}, read from offset {start}: {error}") from error
 
     def _bounded(self, rows: _Rows) -> Iterator[pa.RecordBatch]:
         """One Arrow batch per ``target_bytes`` of keys, values and headers (more when a single record is larger)."""
@@ -123,19 +123,19 @@ class Decoder(NamedTuple):
             first = last
 
     def _batch(self, rows: _Rows) -> pa.RecordBatch:
-        source = pa.py_buffer(rows.data)
+        buffer = pa.py_buffer(rows.data)
         count = rows.offset.size
         columns: list[pa.Array] = []
         for name in self.columns:
             match name:
                 case "key":
-                    columns.append(_gather(source, *rows.key))
+                    columns.append(_gather(buffer, *rows.key))
                 case "value":
-                    columns.append(_gather(source, *rows.value))
+                    columns.append(_gather(buffer, *rows.value))
                 case "topic":
-                    columns.append(pa.repeat(pa.scalar(self.source.topic, pa.string()), count))
+                    columns.append(pa.repeat(pa.scalar(self.partition.topic, pa.string()), count))
                 case "partition":
-                    columns.append(pa.array(np.full(count, self.source.partition, np.int32)))
+                    columns.append(pa.array(np.full(count, self.partition.partition, np.int32)))
                 case "offset":
                     columns.append(pa.array(rows.offset))
                 case "timestamp":
@@ -145,7 +145,7 @@ class Decoder(NamedTuple):
                 case "timestampType":
                     columns.append(pa.array(rows.timestamp_type.astype(np.int32)))
                 case "headers":
-                    columns.append(_headers(source, rows))
+                    columns.append(_headers(buffer, rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
@@ -197,21 +197,21 @@ def _field(data: Bytes, at: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints]:
     return (start, length), start + size
 
 
-def _gather(source: pa.Buffer, start: Ints, length: Ints) -> pa.Array:
-    """A binary array of these spans of ``source``, which must come in ascending order."""
+def _gather(buffer: pa.Buffer, start: Ints, length: Ints) -> pa.Array:
+    """A binary array of these spans of ``buffer``, which must come in ascending order."""
     count = start.size
     if not count:
         return pa.array([], pa.binary())
     edges = np.empty(2 * count, np.int32)
     edges[0::2] = start
     edges[1::2] = start + np.maximum(length, 0)
-    spans = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), source])
+    spans = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), buffer])
     null = length < 0
     slots = np.arange(0, 2 * count, 2, dtype=np.int64)
     return spans.take(pa.array(slots, mask=null) if bool(null.any()) else pa.array(slots))
 
 
-def _headers(source: pa.Buffer, rows: _Rows) -> pa.Array:
+def _headers(buffer: pa.Buffer, rows: _Rows) -> pa.Array:
     """array<struct<key, value>>, null for a record without headers, as Spark's own connector has it.
 
     The first header of every record is read at once, then the second of those that have one, and so on.
@@ -239,7 +239,7 @@ def _headers(source: pa.Buffer, rows: _Rows) -> pa.Array:
     if bool(((at != rows.end) & (rows.header_count > 0)).any()):
         raise BatchError("a record's headers do not end where the record ends")
     pairs = pa.StructArray.from_arrays(
-        [_text(_gather(source, key_at, key_size)), _gather(source, value_at, value_size)],
+        [_text(_gather(buffer, key_at, key_size)), _gather(buffer, value_at, value_size)],
         fields=list(_HEADER_TYPE.value_type),
     )
     return pa.ListArray.from_arrays(

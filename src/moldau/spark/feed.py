@@ -93,11 +93,11 @@ class Feed(Protocol):
         """Publish positions as a group's commits."""
         ...
 
-    def fetch(self, source: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
+    def fetch(self, partition: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
         """Whole batches from ``offset`` on; empty when there are none yet. OffsetLost when they are gone."""
         ...
 
-    def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
+    def slices(self, partition: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
         """As ``fetch``, on and on through ``span``; the next is under way while one is used. May end early.
 
         A slice without records is given when none came though more should: how long to wait is the caller's to say.

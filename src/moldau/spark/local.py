@@ -8,13 +8,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.util
+import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,10 +83,12 @@ def session(
     os.environ.setdefault(DEFAULTS, str(home / "bootstrap-servers"))
 
     settings = _settings(home, log, cores)
+    wanted = {**settings, **(conf or {})}
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
-    for name, value in {**settings, **(conf or {})}.items():
+    for name, value in wanted.items():
         builder = builder.config(name, value)
-    with _messages_to(home / "spark.log"):
+    with _messages_to(home / "spark.log"), _interrupts_kept():
+        _start_jvm({"spark.master": f"local[{cores}]", "spark.app.name": app, **wanted})
         found: SparkSession = builder.getOrCreate()
     if bootstrap_servers is not None:
         _name_cluster(found, bootstrap_servers)
@@ -110,6 +115,46 @@ def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
         # Over TCP, what the JVM sends a task in two writes waits 40 ms for the worker's delayed acknowledgement.
         "spark.python.unix.domain.socket.enabled": "true",
     }
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one, in a session of its own: a signal to this program's process group (Ctrl-C at
+    a terminal, ``timeout``) is this program's to answer, which stops its queries in order. The JVM ends when the pipe
+    to it breaks, however this program ends."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]  # PySpark's
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextlib.contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """A program's own way to answer SIGINT stays: PySpark puts one in its place that talks to the JVM in the middle of
+    whatever is being said to it. Where there was none but Python's, PySpark's stays, which cancels jobs."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if before not in (None, signal.default_int_handler) and signal.getsignal(signal.SIGINT) is not before:
+        signal.signal(signal.SIGINT, before)
+
+
+def tell_once(spark: SparkSession) -> None:
+    """Leave out what PySpark prints when its JVM is gone: whoever was waiting for the JVM raises the same error, and a
+    service that is stopped process by process has no error to tell of."""
+    server = spark.sparkContext._accumulatorServer
+    tell = server.handle_error
+
+    def handle_error(request: socket | tuple[bytes, socket], client_address: object) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            tell(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]  # of this server alone
+    logging.getLogger().addFilter(lambda record: record.msg != "Exception while sending command.")
 
 
 def _name_cluster(spark: SparkSession, bootstrap_servers: str) -> None:

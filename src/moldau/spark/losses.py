@@ -45,12 +45,12 @@ class Loss(NamedTuple):
     """Records lost in one partition: reading stood at ``position``, what is there now begins or ends at ``found``."""
 
     kind: LossKind
-    source: TopicPartition
+    partition: TopicPartition
     position: int
     found: int
 
     def __str__(self) -> str:
-        return f"{self.source}: {self.kind} (position {self.position}, found {self.found})"
+        return f"{self.partition}: {self.kind} (position {self.position}, found {self.found})"
 
 
 class DataLossError(RuntimeError):
@@ -75,8 +75,8 @@ def mark(losses: Iterable[Loss]) -> dict[str, str]:
     said: dict[str, str] = {}
     for loss in losses:
         one = f"{loss.kind} (position {loss.position}, found {loss.found})"
-        before = said.get(str(loss.source))
-        said[str(loss.source)] = one if before is None else f"{before}; {one}"
+        before = said.get(str(loss.partition))
+        said[str(loss.partition)] = one if before is None else f"{before}; {one}"
     return said
 
 
@@ -85,7 +85,7 @@ def skipped(offset: str | Mapping[str, object] | None) -> dict[str, str]:
     try:
         found = json.loads(offset or "null") if isinstance(offset, str) or offset is None else offset
         said = found.get(SKIPPED_KEY, {}) if isinstance(found, Mapping) else {}
-        return {str(source): str(what) for source, what in said.items()} if isinstance(said, Mapping) else {}
+        return {str(partition): str(what) for partition, what in said.items()} if isinstance(said, Mapping) else {}
     except (ValueError, TypeError):
         return {}
 
@@ -94,7 +94,7 @@ def losses_of(progress: StreamingQueryProgress) -> list[str]:
     """What one ``StreamingQueryProgress`` says was left out, over all its sources."""
     sources = progress["sources"] if isinstance(progress, Mapping) else progress.sources
     ends = [each["endOffset"] if isinstance(each, Mapping) else each.endOffset for each in sources]
-    return [f"{source}: {what}" for end in ends for source, what in skipped(end).items()]
+    return [f"{partition}: {what}" for end in ends for partition, what in skipped(end).items()]
 
 
 def warn_of(name: str | None, batch_id: int, progress: StreamingQueryProgress) -> None:

@@ -34,14 +34,14 @@ class Positions(NamedTuple):
     topic_ids: Mapping[str, bytes]
     epochs: Mapping[TopicPartition, int] = {}
 
-    def id_of(self, source: TopicPartition) -> bytes:
-        return self.topic_ids.get(source.topic, NO_UUID)
+    def id_of(self, partition: TopicPartition) -> bytes:
+        return self.topic_ids.get(partition.topic, NO_UUID)
 
 
 class Range(NamedTuple):
     """The offsets [start, end) of one partition: one Spark task."""
 
-    source: TopicPartition
+    partition: TopicPartition
     topic_id: bytes
     start: int
     end: int
@@ -54,15 +54,17 @@ class Range(NamedTuple):
 def encode(positions: Positions) -> dict[str, dict[str, int] | dict[str, str]]:
     """The stream offset of these positions, always in the same order, since Spark compares its text."""
     found: dict[str, dict[str, int] | dict[str, str]] = {}
-    for source in sorted(positions.offsets):
-        by_partition: dict[str, int] = found.setdefault(source.topic, {})  # type: ignore[assignment]
-        by_partition[str(source.partition)] = positions.offsets[source]
+    for partition in sorted(positions.offsets):
+        by_partition: dict[str, int] = found.setdefault(partition.topic, {})  # type: ignore[assignment]
+        by_partition[str(partition.partition)] = positions.offsets[partition]
     ids = {topic: uuid_text(positions.topic_ids.get(topic, NO_UUID)) for topic in found}
     known = {topic: text for topic, text in ids.items() if text != uuid_text(NO_UUID)}
     if known:
         found[IDS_KEY] = known
     epochs = {
-        str(source): positions.epochs[source] for source in sorted(positions.offsets) if source in positions.epochs
+        str(partition): positions.epochs[partition]
+        for partition in sorted(positions.offsets)
+        if partition in positions.epochs
     }
     if epochs:
         found[EPOCHS_KEY] = epochs
@@ -122,7 +124,7 @@ def resolve(
             return dict(feed.offsets(dict.fromkeys(partitions, LATEST)))
         case Explicit(offsets):
             _same_partitions(when.option, offsets, partitions)
-            special = {source: at for source, at in offsets.items() if at < 0}
+            special = {partition: at for partition, at in offsets.items() if at < 0}
             return {**offsets, **(feed.offsets(special) if special else {})}
         case AtTime(timestamp_ms):
             return _at_times(dict.fromkeys(partitions, timestamp_ms), feed, when)
@@ -148,13 +150,13 @@ class Moment(NamedTuple):
 
 def _at_times(timestamps_ms: Offsets, feed: Feed, when: Moment) -> dict[TopicPartition, int]:
     found = dict(feed.offsets(timestamps_ms))
-    none = [source for source in timestamps_ms if found.get(source, LATEST) < 0]
+    none = [partition for partition in timestamps_ms if found.get(partition, LATEST) < 0]
     if none and not when.latest_on_no_match:
-        source = none[0]
+        partition = none[0]
         raise OptionError(
             when.option,
-            str(timestamps_ms[source]),
-            f"{source} has no record from then on; startingOffsetsByTimestampStrategy=latest starts at its end",
+            str(timestamps_ms[partition]),
+            f"{partition} has no record from then on; startingOffsetsByTimestampStrategy=latest starts at its end",
         )
     if none:
         found.update(feed.offsets(dict.fromkeys(none, LATEST)))
@@ -179,28 +181,28 @@ def find_losses(
     ``diverged``: where the records that had been read end, in logs that were cut off before the position.
     """
     losses: list[Loss] = []
-    for source in sorted(set(position.offsets) | set(latest.offsets)):
-        at, end = position.offsets.get(source), latest.offsets.get(source)
-        begin = earliest.offsets.get(source, 0)
+    for partition in sorted(set(position.offsets) | set(latest.offsets)):
+        at, end = position.offsets.get(partition), latest.offsets.get(partition)
+        begin = earliest.offsets.get(partition, 0)
         if end is None:
-            losses.append(Loss(LossKind.PARTITION_GONE, source, at or 0, 0))
+            losses.append(Loss(LossKind.PARTITION_GONE, partition, at or 0, 0))
         elif at is None:
             if begin > 0:
-                losses.append(Loss(LossKind.NEW_PARTITION_CUT, source, 0, begin))
-        elif recreated(position, latest, source):
-            losses.append(Loss(LossKind.TOPIC_RECREATED, source, at, begin))
+                losses.append(Loss(LossKind.NEW_PARTITION_CUT, partition, 0, begin))
+        elif recreated(position, latest, partition):
+            losses.append(Loss(LossKind.TOPIC_RECREATED, partition, at, begin))
         elif end < at:
-            losses.append(Loss(LossKind.LOG_WENT_BACK, source, at, end))
-        elif diverged.get(source, at) < at:
-            losses.append(Loss(LossKind.LOG_DIVERGED, source, at, diverged[source]))
+            losses.append(Loss(LossKind.LOG_WENT_BACK, partition, at, end))
+        elif diverged.get(partition, at) < at:
+            losses.append(Loss(LossKind.LOG_DIVERGED, partition, at, diverged[partition]))
         elif begin > at:
-            losses.append(Loss(LossKind.RECORDS_EXPIRED, source, at, begin))
+            losses.append(Loss(LossKind.RECORDS_EXPIRED, partition, at, begin))
     return losses
 
 
-def recreated(before: Positions, after: Positions, source: TopicPartition) -> bool:
+def recreated(before: Positions, after: Positions, partition: TopicPartition) -> bool:
     """Whether the partition belongs to another topic of the same name; unknown ids say no."""
-    old, new = before.id_of(source), after.id_of(source)
+    old, new = before.id_of(partition), after.id_of(partition)
     return old != NO_UUID and new != NO_UUID and old != new
 
 
@@ -214,13 +216,13 @@ def begin_at(
     read from where it was cut.
     """
     found: dict[TopicPartition, int] = {}
-    for source, last in end.offsets.items():
-        first = earliest.offsets.get(source, 0)
-        at = position.offsets.get(source)
-        if at is None or recreated(position, end, source):
+    for partition, last in end.offsets.items():
+        first = earliest.offsets.get(partition, 0)
+        at = position.offsets.get(partition)
+        if at is None or recreated(position, end, partition):
             at = first
-        at = min(at, diverged.get(source, at))
-        found[source] = min(max(at, first), max(last, first))
+        at = min(at, diverged.get(partition, at))
+        found[partition] = min(max(at, first), max(last, first))
     return found
 
 
@@ -232,15 +234,15 @@ def limit_weight(
     ``weights``: of one offset, per partition (1 to count offsets, bytes per offset to count bytes). Spark's rule: a
     share below one offset is rounded up, so that a small partition never starves, and any other is rounded down.
     """
-    backlog = {source: last - start[source] for source, last in end.items() if last > start[source]}
-    total = sum(size * weights.get(source, 1.0) for source, size in backlog.items())
+    backlog = {partition: last - start[partition] for partition, last in end.items() if last > start[partition]}
+    total = sum(size * weights.get(partition, 1.0) for partition, size in backlog.items())
     if total <= limit:
         return dict(end)
     found = dict(end)
-    for source, size in backlog.items():
+    for partition, size in backlog.items():
         share = limit * (size / total)
         step = math.ceil(share) if share < 1 else math.floor(share)
-        found[source] = min(start[source] + step, end[source])
+        found[partition] = min(start[partition] + step, end[partition])
     return found
 
 
@@ -248,7 +250,7 @@ def too_few(limits: Limits, start: Offsets, end: Offsets, waited_ms: int) -> boo
     """Whether to wait for more: fewer offsets than ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` not yet over."""
     if limits.min_offsets is None or waited_ms >= limits.max_delay_ms:
         return False
-    return sum(max(0, last - start[source]) for source, last in end.items()) < limits.min_offsets
+    return sum(max(0, last - start[partition]) for partition, last in end.items()) < limits.min_offsets
 
 
 def split(ranges: Iterable[Range], limits: Limits) -> list[Range]:

@@ -64,7 +64,7 @@ class Planner:
         names = set(subscription.topics) | {each.topic for each in subscription.partitions}
         topics = self.line.ask(lambda feed: feed.topics(names or None))
         found = select(subscription, topics)
-        return Positions(dict.fromkeys(found, 0), {source.topic: id for source, id in found.items()})
+        return Positions(dict.fromkeys(found, 0), {partition.topic: id for partition, id in found.items()})
 
     def existing(self) -> Positions:
         """As ``partitions``; OptionError when a subscribed topic is not there."""
@@ -85,8 +85,8 @@ class Planner:
         """Earliest (-2) or latest (-1, with leader epochs) of the partitions ``there``; without those that are gone."""
         if which == LATEST:
             ends = self.line.ask(lambda feed: feed.ends(there.offsets))
-            epochs = {source: end.leader_epoch for source, end in ends.items() if end.leader_epoch >= 0}
-            return Positions({source: end.offset for source, end in ends.items()}, there.topic_ids, epochs)
+            epochs = {partition: end.leader_epoch for partition, end in ends.items() if end.leader_epoch >= 0}
+            return Positions({partition: end.offset for partition, end in ends.items()}, there.topic_ids, epochs)
         asked = dict.fromkeys(there.offsets, which)
         return Positions(self.line.ask(lambda feed: feed.offsets(asked)), there.topic_ids)
 
@@ -96,12 +96,12 @@ class Planner:
         Asked only of partitions that another leader epoch answers for now: under the same one nothing is cut off.
         """
         asked = {
-            source: epoch
-            for source, epoch in before.epochs.items()
-            if after.epochs.get(source, epoch) != epoch and not recreated(before, after, source)
+            partition: epoch
+            for partition, epoch in before.epochs.items()
+            if after.epochs.get(partition, epoch) != epoch and not recreated(before, after, partition)
         }
         ends = self.line.ask(lambda feed: feed.epoch_ends(asked)) if asked else {}
-        return {source: end for source, end in ends.items() if end < before.offsets.get(source, 0)}
+        return {partition: end for partition, end in ends.items() if end < before.offsets.get(partition, 0)}
 
     def report(self, losses: Sequence[Loss]) -> None:
         """Stop, or say what is lost and go on, as ``onDataLoss`` has it."""

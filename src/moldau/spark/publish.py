@@ -93,7 +93,7 @@ class PublishPositions(StreamingQueryListener):
             self._close()
             warnings.warn(f"positions were not published to group {self._group}: {error}", stacklevel=2)
             return
-        refused = {str(source): code.name for source, code in codes.items() if code is not Code.NONE}
+        refused = {str(partition): code.name for partition, code in codes.items() if code is not Code.NONE}
         if refused:
             warnings.warn(f"positions were refused by group {self._group}: {refused}", stacklevel=2)
 

@@ -60,10 +60,10 @@ class BatchReader(DataSourceReader):
             _check_order(start, end)
             plan.report(find_losses(start, earliest, latest))
             ranges = [
-                Range(source, there.id_of(source), max(at, earliest.offsets[source]),
-                      min(end.offsets[source], latest.offsets[source]))
-                for source, at in sorted(start.offsets.items())
-                if source in earliest.offsets and source in latest.offsets and source in end.offsets
+                Range(partition, there.id_of(partition), max(at, earliest.offsets[partition]),
+                      min(end.offsets[partition], latest.offsets[partition]))
+                for partition, at in sorted(start.offsets.items())
+                if partition in earliest.offsets and partition in latest.offsets and partition in end.offsets
             ]  # fmt: skip
             return [TaskPartition(task) for task in split(ranges, self.options.limits)]
         finally:
@@ -77,10 +77,11 @@ class BatchReader(DataSourceReader):
 
 def _check_order(start: Positions, end: Positions) -> None:
     """OptionError when a partition is to be read from behind where it is to be read to, as Spark's connector has it."""
-    for source, at in sorted(start.offsets.items()):
-        last = end.offsets.get(source, at)
+    for partition, at in sorted(start.offsets.items()):
+        last = end.offsets.get(partition, at)
         if at > last:
-            raise OptionError("startingOffsets", str(at), f"{source} is to be read up to {last}, which is before that")
+            why = f"{partition} is to be read up to {last}, which is before that"
+            raise OptionError("startingOffsets", str(at), why)
 
 
 class RefusedReader(DataSourceStreamReader):
@@ -164,41 +165,46 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode(self._plan.edge(LATEST, there)._replace(epochs={})) if there.offsets else None
 
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
-        """Three questions to the cluster when there is something new, one when there is not."""
+        """The end of the next batch, of at most ``limit``; ``start`` while there is nothing to read.
+
+        The cluster is asked once while there is nothing new, three times when there is. What is lost between ``start``
+        and the logs' first offsets is reported, and written into the offset that is returned.
+        """
         from moldau.spark import losses
         from moldau.spark.offsets import Positions, begin_at, decode, encode, find_losses
         from moldau.spark.start import EARLIEST, LATEST
 
         before = decode(start)
         self._compare_with_shown(before)
-        supposed = self._there(fresh=False)
-        self._look_at_last_batch(supposed)
-        latest = self._plan.edge(LATEST, supposed)
-        if _same_place(self._capped(before, latest), before):
+        known = self._there(fresh=False)
+        self._look_at_last_batch(known)
+        log_ends = self._plan.edge(LATEST, known)
+        if _same_place(self._capped(before, log_ends), before):
             return start
-        there = self._there(fresh=True)
-        if not _same_place(there, supposed):
-            latest = self._plan.edge(LATEST, there)
-        earliest = self._plan.edge(EARLIEST, there)
-        diverged = self._plan.diverged(before, latest)
-        found = find_losses(before, earliest, latest, diverged)
-        self._plan.report(found)
-        end = self._capped(before, latest)
-        begin = begin_at(before, earliest, end, diverged)
+
+        present = self._there(fresh=True)
+        if not _same_place(present, known):
+            log_ends = self._plan.edge(LATEST, present)
+        log_starts = self._plan.edge(EARLIEST, present)
+        diverged = self._plan.diverged(before, log_ends)
+        lost = find_losses(before, log_starts, log_ends, diverged)
+        self._plan.report(lost)
+
+        available = self._capped(before, log_ends)
+        batch_end: Positions | None = available
         if not isinstance(limit, ReadAllAvailable):
-            limited = self._limited(begin, end)
-            if limited is None:
-                return start
-            end = limited
-        end = Positions(end.offsets, {**before.topic_ids, **end.topic_ids}, latest.epochs)
+            batch_end = self._limited(begin_at(before, log_starts, available, diverged), available)
+        if batch_end is None:
+            return start
+        end = Positions(batch_end.offsets, {**before.topic_ids, **batch_end.topic_ids}, log_ends.epochs)
         self._last_batch_ms = _now_ms()
         if _same_place(end, before):
             return start
         answer: StreamOffset = encode(end)
-        if said := losses.mark([*self._unsaid, *found]):
+        if said := losses.mark([*self._unsaid, *lost]):
             answer[losses.SKIPPED_KEY] = said
         self._unsaid = []
-        self._planned = start, answer, earliest
+        self._planned = start, answer, log_starts
         return answer
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
@@ -215,19 +221,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             earliest = planned[2]
         else:  # a batch that is run again may have lost records since
             earliest = self._plan.edge(EARLIEST, there)
-        gone = [source for source in after.offsets if source not in there.offsets or source not in earliest.offsets]
-        known = {source: at for source, at in after.offsets.items() if source not in gone}
+        gone = [
+            partition
+            for partition in after.offsets
+            if partition not in there.offsets or partition not in earliest.offsets
+        ]
+        known = {partition: at for partition, at in after.offsets.items() if partition not in gone}
         diverged = self._plan.diverged(before, after)
         if planned is None or planned[:2] != (start, end):
             self._plan.report(
-                [Loss(LossKind.PARTITION_GONE, source, before.offsets.get(source, 0), 0) for source in gone]
+                [Loss(LossKind.PARTITION_GONE, partition, before.offsets.get(partition, 0), 0) for partition in gone]
                 + find_losses(
                     before._replace(offsets={s: at for s, at in before.offsets.items() if s in known}),
                     earliest, after._replace(offsets=known), diverged,
                 )
             )  # fmt: skip
         begin = begin_at(before, earliest, after._replace(offsets=known), diverged)
-        ranges = [Range(source, after.id_of(source), begin[source], last) for source, last in sorted(known.items())]
+        ranges = [
+            Range(partition, after.id_of(partition), begin[partition], last)
+            for partition, last in sorted(known.items())
+        ]
         self._reading = ranges
         limits = self.options.limits
         tasks = split(ranges, limits)
@@ -275,9 +288,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except Exception as error:  # for showing only, as ``commit``
             warnings.warn(f"positions shown to group {group_id} could not be read: {error}", stacklevel=2)
             return
-        ahead = {source: at for source, at in shown.items() if at > before.offsets.get(source, at)}
+        ahead = {partition: at for partition, at in shown.items() if at > before.offsets.get(partition, at)}
         if ahead:
-            told = ", ".join(f"{source} {before.offsets[source]} (shown {at})" for source, at in sorted(ahead.items()))
+            told = ", ".join(
+                f"{partition} {before.offsets[partition]} (shown {at})" for partition, at in sorted(ahead.items())
+            )
             warnings.warn(
                 f"this query begins before what group {group_id} was shown: {told}. Its checkpoint is new or an older "
                 "copy; what lies between is read again, and a sink that is told by batch numbers may skip new rows",
@@ -294,8 +309,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return  # a task that missed a record would have failed
         earliest = self._plan.edge(EARLIEST, there).offsets
         for task in reading:
-            if task.size > 0 and (begin := earliest.get(task.source, 0)) > task.start:
-                loss = Loss(LossKind.EXPIRED_MEANWHILE, task.source, task.start, min(begin, task.end))
+            if task.size > 0 and (begin := earliest.get(task.partition, 0)) > task.start:
+                loss = Loss(LossKind.EXPIRED_MEANWHILE, task.partition, task.start, min(begin, task.end))
                 warn(loss)
                 self._unsaid.append(loss)
 
@@ -307,12 +322,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest
         target = self._target
         ends: dict[TopicPartition, int] = {}
-        for source, last in latest.offsets.items():
-            if source in target.offsets and not recreated(target, latest, source):
-                ends[source] = max(min(last, target.offsets[source]), min(last, before.offsets.get(source, 0)))
-            elif source in before.offsets and not recreated(before, latest, source):
-                ends[source] = min(last, before.offsets[source])
-        return Positions(ends, {source.topic: latest.id_of(source) for source in ends})
+        for partition, last in latest.offsets.items():
+            if partition in target.offsets and not recreated(target, latest, partition):
+                ends[partition] = max(min(last, target.offsets[partition]), min(last, before.offsets.get(partition, 0)))
+            elif partition in before.offsets and not recreated(before, latest, partition):
+                ends[partition] = min(last, before.offsets[partition])
+        return Positions(ends, {partition.topic: latest.id_of(partition) for partition in ends})
 
     def _limited(self, begin: Mapping[TopicPartition, int], end: Positions) -> Positions | None:
         """The end that the limits allow; None to wait for more records. The first batch waits for none, as in Spark."""
@@ -326,7 +341,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = dict(end.offsets)
         if limits.max_offsets is not None:
             offsets = limit_weight(limits.max_offsets, begin, offsets, {})
-        backlog = sum(max(0, last - begin[source]) for source, last in offsets.items())
+        backlog = sum(max(0, last - begin[partition]) for partition, last in offsets.items())
         if limits.max_bytes is not None and backlog > limits.unweighed:
             offsets = limit_weight(limits.max_bytes, begin, offsets, self._bytes_per_offset(begin, end))
         return end._replace(offsets=offsets)
@@ -339,23 +354,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from moldau.spark.feed import Place
 
         now_ms = _now_ms()
-        wanted = [source for source, last in end.offsets.items() if last > begin[source]]
+        wanted = [partition for partition, last in end.offsets.items() if last > begin[partition]]
         stale = {
-            source: Place(end.id_of(source), begin[source])
-            for source in wanted
-            if now_ms - self._weights.get(source, (-_WEIGHTS_MAX_AGE_MS, 0.0))[0] >= _WEIGHTS_MAX_AGE_MS
+            partition: Place(end.id_of(partition), begin[partition])
+            for partition in wanted
+            if now_ms - self._weights.get(partition, (-_WEIGHTS_MAX_AGE_MS, 0.0))[0] >= _WEIGHTS_MAX_AGE_MS
         }
         judged = self._plan.line.ask(lambda feed: feed.sample(stale)) if stale else {}
-        self._weights.update({source: (now_ms, size) for source, size in judged.items()})
-        known = {source: self._weights[source][1] for source in wanted if source in self._weights}
+        self._weights.update({partition: (now_ms, size) for partition, size in judged.items()})
+        known = {partition: self._weights[partition][1] for partition in wanted if partition in self._weights}
         unknown = max(known.values(), default=_UNKNOWN_WEIGHT)
-        return {source: known.get(source, unknown) for source in wanted}
+        return {partition: known.get(partition, unknown) for partition in wanted}
 
 
 def _same_place(one: Positions, other: Positions) -> bool:
     """Whether they are the same offsets of the same topics, whatever is known of leader epochs."""
     return one.offsets == other.offsets and all(
-        one.topic_ids.get(source.topic) == other.topic_ids.get(source.topic) for source in one.offsets
+        one.topic_ids.get(partition.topic) == other.topic_ids.get(partition.topic) for partition in one.offsets
     )
 
 

@@ -95,7 +95,8 @@ def run(
     """Start a query by ``begin`` and keep it running until it ends by itself, is stopped, or ``until`` says so.
 
     A query that ended for a reason that may pass is begun again, after a pause that doubles up to a minute, at most
-    ``restarts`` times in a row without a finished batch in between. Any other error is raised. What a batch left out
+    ``restarts`` times in a row without a finished batch in between. Any other error is raised, and every one once
+    ``until`` says so. What a batch left out
     (``onDataLoss=skip``) is a warning in this process. Returns the query, which still runs when ``until`` ended it.
     """
     failures = 0
@@ -119,11 +120,16 @@ def run(
             error = ended
             failures = 0 if watched.batches else failures
         failures += 1
-        if failures > restarts or not any(word in str(error) for word in _PASSES):
+        if until() or failures > restarts or not may_pass(error):
             raise error
         pause = min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
         _tell(f"query {name} is begun again in {pause:g} s: {_last_line(error)}")
         time.sleep(pause)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether what ended by this error may go well when it is begun again."""
+    return any(word in str(error) for word in _PASSES)
 
 
 def _has_ended(query: Query) -> bool:

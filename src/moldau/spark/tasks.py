@@ -82,7 +82,7 @@ class _Task:
 
         self.options, self.task, self._open, self._pool = options, task, open_feed, pool
         self.at, self.alive_ms = task.start, _now_ms()
-        self._decoder = Decoder(task.source, options.columns, options.check_crcs)
+        self._decoder = Decoder(task.partition, options.columns, options.check_crcs)
         self._feed: Feed | None = None
         self._barren = 0
 
@@ -100,7 +100,7 @@ class _Task:
                     self._drop()
                     if _now_ms() - self.alive_ms > self.options.poll_timeout_ms:
                         raise
-                    self._say_once(f"{self.task.source}: reading on from offset {self.at} after {error}")
+                    self._say_once(f"{self.task.partition}: reading on from offset {self.at} after {error}")
                     time.sleep(self.options.fetch_retry_interval_ms / 1000)
                     continue
                 if self.at < self.task.end:
@@ -116,7 +116,7 @@ class _Task:
         if self._feed is None:
             self._feed = self._pool.take(self.options, self._open)
         task = self.task
-        for got in self._feed.slices(task.source, task.topic_id, range(self.at, task.end), max_bytes):
+        for got in self._feed.slices(task.partition, task.topic_id, range(self.at, task.end), max_bytes):
             if not got.records:
                 if self._has_nothing(got):
                     return
@@ -133,7 +133,7 @@ class _Task:
         self._barren = self._barren + 1 if got.end_offset >= self.task.end else 0
         if self._barren < _BARREN:
             return False
-        self._say_once(f"{self.task.source}: no record is left from offset {self.at} to {self.task.end}")
+        self._say_once(f"{self.task.partition}: no record is left from offset {self.at} to {self.task.end}")
         self.at = self.task.end
         self._drop()  # the next fetch is under way
         return True
@@ -143,21 +143,21 @@ class _Task:
         from moldau.spark.losses import DataLossError, warn
         from moldau.spark.start import EARLIEST
 
-        source, end = self.task.source, self.task.end
+        partition, end = self.task.partition, self.task.end
         if self.options.on_data_loss == "fail":
-            raise DataLossError([f"{source}, offsets {self.at} to {end}: {lost}"]) from lost
+            raise DataLossError([f"{partition}, offsets {self.at} to {end}: {lost}"]) from lost
         if self._feed is None:
             self._feed = self._pool.take(self.options, self._open)
-        earliest = self._feed.offsets({source: EARLIEST}).get(source, end)
+        earliest = self._feed.offsets({partition: EARLIEST}).get(partition, end)
         after = earliest if self.at < earliest < end else end
-        warn(f"{source}, offsets {self.at} to {after}: {lost}")
+        warn(f"{partition}, offsets {self.at} to {after}: {lost}")
         self.at = after
 
     def _check_time(self) -> None:
         if _now_ms() - self.alive_ms > self.options.poll_timeout_ms:
             raise TimeoutError(
-                f"{self.task.source}: no records from offset {self.at} for {self.options.poll_timeout_ms} ms, though "
-                f"all up to {self.task.end} was there when the batch was planned"
+                f"{self.task.partition}: no records from offset {self.at} for {self.options.poll_timeout_ms} ms, "
+                f"though all up to {self.task.end} was there when the batch was planned"
             )
 
     def _say_once(self, text: str) -> None:

@@ -159,11 +159,11 @@ class MemoryCluster:
     def delete(self, topic: str) -> None:
         """Delete a topic with its records."""
         del self.ids[topic]
-        self.logs = {source: log for source, log in self.logs.items() if source.topic != topic}
+        self.logs = {partition: log for partition, log in self.logs.items() if partition.topic != topic}
 
     def grow(self, topic: str) -> MemoryLog:
         """One more partition."""
-        number = sum(source.topic == topic for source in self.logs)
+        number = sum(partition.topic == topic for partition in self.logs)
         return self.logs.setdefault(TopicPartition(topic, number), MemoryLog())
 
     def log(self, topic: str, partition: int = 0) -> MemoryLog:
@@ -229,7 +229,7 @@ class MemoryFeed:
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self.cluster.is_asked("offsets")
         logs = self.cluster.logs
-        return {source: _offset(logs[source], at) for source, at in asked.items() if source in logs}
+        return {partition: _offset(logs[partition], at) for partition, at in asked.items() if partition in logs}
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
         self.cluster.is_asked("ends")
@@ -239,16 +239,16 @@ class MemoryFeed:
     def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self.cluster.is_asked("epoch_ends")
         logs = self.cluster.logs
-        return {source: logs[source].epoch_end(epoch) for source, epoch in asked.items() if source in logs}
+        return {partition: logs[partition].epoch_end(epoch) for partition, epoch in asked.items() if partition in logs}
 
     def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
         self.cluster.is_asked("sample")
         found: dict[TopicPartition, float] = {}
-        for source, place in asked.items():
-            batches = self.cluster.logs[source].batches if source in self.cluster.logs else []
+        for partition, place in asked.items():
+            batches = self.cluster.logs[partition].batches if partition in self.cluster.logs else []
             for header in map(read_header, batches):
                 if header.next_offset > place.offset:
-                    found[source] = header.size / (header.next_offset - header.base_offset)
+                    found[partition] = header.size / (header.next_offset - header.base_offset)
                     break
         return found
 
@@ -260,10 +260,10 @@ class MemoryFeed:
         self.cluster.is_asked("commit")
         self.cluster.groups[group_id] = dict(offsets)
 
-    def fetch(self, source: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
+    def fetch(self, partition: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
         self.cluster.is_asked("fetch")
-        log = self.cluster.logs.get(source)
-        if log is None or topic_id != self.cluster.ids[source.topic]:
+        log = self.cluster.logs.get(partition)
+        if log is None or topic_id != self.cluster.ids[partition.topic]:
             raise OffsetLost("the topic is another one")
         if not log.start <= offset <= log.end:
             raise OffsetLost(f"offset {offset} is outside {log.start} to {log.end}")
@@ -275,10 +275,10 @@ class MemoryFeed:
         records = b"".join(found)
         return Slice(records, next_offset(records, offset), log.start, log.end, log.aborted if self._committed else ())
 
-    def slices(self, source: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
+    def slices(self, partition: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
         at = span.start
         while at < span.stop:
-            found = self.fetch(source, topic_id, at, max_bytes)
+            found = self.fetch(partition, topic_id, at, max_bytes)
             if not found.records and at >= found.end_offset:
                 return
             yield found

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.pipeline.folder import BrokenFile, Folder, IsRunning
 from moldau.pipeline.reading import read_text
-from moldau.pipeline.running import first_line
+from moldau.pipeline.said import first_line
 
 
 def folder(tmp_path: Path) -> Folder:

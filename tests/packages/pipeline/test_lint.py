@@ -168,7 +168,9 @@ def test_the_file_that_the_docs_show_is_sound(tmp_path: Path) -> None:
     assert lint_file(tmp_path / "orders.yaml", {}) == []
     (tmp_path / "copy.yaml").write_text(f"pipeline: copy\nsource: {{topics: orders}}\n{shown[1]}")
     assert lint_file(tmp_path / "copy.yaml", {}) == []
-    (tmp_path / "orders.test.yaml").write_text(shown[2])
+    (tmp_path / "changes.yaml").write_text(shown[2])
+    assert lint_file(tmp_path / "changes.yaml", {}) == []
+    (tmp_path / "orders.test.yaml").write_text(shown[3])
     assert len(read_cases(tmp_path / "orders.test.yaml")) == 1
 
 

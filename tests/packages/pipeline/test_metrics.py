@@ -62,4 +62,5 @@ def test_the_page_is_served_and_a_page_that_fails_does_not_end_the_server() -> N
         for path, status in (("/metrics", 500), ("/", 404)):
             with pytest.raises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(place + path, timeout=60)
-            assert caught.value.code == status
+            with caught.value as refused:
+                assert refused.code == status

@@ -60,7 +60,8 @@ def test_a_run_without_end_waits_until_somebody_is_there(tmp_path: Path) -> None
     with pytest.raises(HasBegun):
         one.run()
     assert len(said) == 1
-    servers[0].close()
+    for server in servers:
+        server.close()
 
 
 def test_a_run_that_waits_can_be_stopped(tmp_path: Path) -> None:

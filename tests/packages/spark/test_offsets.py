@@ -114,7 +114,7 @@ def test_a_recreated_topic_is_told_from_a_log_that_went_back():
 
 def test_expired_gone_and_cut_partitions_are_losses_and_plain_new_ones_are_not():
     losses = find_losses(at(a0=5, b0=9), at(a0=8, a1=2), at(a0=20, a1=30))
-    assert [(loss.source, loss.kind, loss.position, loss.found) for loss in losses] == [
+    assert [(loss.partition, loss.kind, loss.position, loss.found) for loss in losses] == [
         (A0, LossKind.RECORDS_EXPIRED, 5, 8),
         (A1, LossKind.NEW_PARTITION_CUT, 0, 2),
         (B0, LossKind.PARTITION_GONE, 9, 0),
@@ -182,7 +182,7 @@ def test_splitting_covers_every_offset_once_in_order(each_size, min_partitions, 
     assert all(task.size > 0 for task in tasks)
     assert all(max_records is None or task.size <= max_records for task in tasks)
     for whole in ranges:
-        parts = [(task.start, task.end) for task in tasks if task.source == whole.source]
+        parts = [(task.start, task.end) for task in tasks if task.partition == whole.partition]
         covered = [offset for first, last in parts for offset in range(first, last)]
         assert covered == list(range(whole.start, whole.end))
     big = sum(size for size in each_size if size > 0)

@@ -144,3 +144,19 @@ def test_a_start_that_raises_as_under_spark_connect_is_made_again() -> None:
     for begin in (until_it_stands, run):
         with pytest.raises(RuntimeError, match="refused"):
             begin(cast("Callable[[], StreamingQuery]", starts(ended, "refused")))
+
+
+def test_a_query_that_fails_once_its_program_says_so_is_not_begun_again() -> None:
+    """Whoever ends the program has ended Spark's processes as well."""
+    stopped: list[Life] = []
+
+    def stop() -> bool:
+        return bool(stopped)
+
+    class Killed(Life):
+        def exception(self) -> Exception | None:
+            stopped.append(self)
+            return super().exception()
+
+    with pytest.raises(RuntimeError, match="nobody answers"):
+        runs(Killed(GONE), Life(), until=stop)

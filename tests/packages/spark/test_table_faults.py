@@ -192,3 +192,44 @@ def test_a_type_that_iceberg_lacks_is_refused_before_there_is_a_table(kind, tmp_
         add(opened("iceberg", tmp_path), key(0), rows)
     with pytest.raises(NoSuchTableError):
         iceberg(tmp_path)
+
+
+def test_files_that_are_gone_or_cut_are_named_though_the_log_has_them(make: Make, tmp_path: Path) -> None:
+    filled(make, 3)
+    assert make().held() == (9, [])
+    assert make().count() == 9
+    first, second, third = sorted((tmp_path / "t").glob("batch-*/*.parquet"))
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:-1])
+    third.write_bytes(b"x" * third.stat().st_size)
+    rows, damaged = make().held()
+    assert rows == 0
+    assert len(damaged) == 3
+    for file, said in ((first, "gone"), (second, "bytes, not"), (third, "")):
+        assert any(str(file) in one and said in one for one in damaged), damaged
+    assert make().count() == 9, "the log alone tells nothing of it"
+
+
+def test_files_in_folders_of_values_with_any_sign_are_looked_at(tmp_path: Path) -> None:
+    for kind in (DeltaFormat, ParquetFormat):
+        table = Table(kind(open_store(tmp_path / kind.__name__), ["name"]))
+        rows = pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]})
+        table.format.prepare(rows.schema, evolve=False)
+        name = "batch-0/name=a%20b%2Fc d%25"
+        table.store.make_folder(name)
+        pq.write_table(rows.select(["id"]), table.store.at(f"{name}/part-0.parquet"))
+        table.add(read_footers(table.store, "batch-0"), key(0))
+        assert table.held() == (1, []), kind
+
+
+def test_a_log_that_was_cut_names_its_table(tmp_path: Path) -> None:
+    def make() -> Table:
+        return opened("delta", tmp_path)
+
+    filled(make, 2)
+    (newest,) = (tmp_path / "t" / "_delta_log").glob("*2.json")
+    known = make()
+    known.last()
+    newest.write_bytes(newest.read_bytes()[:40])
+    with pytest.raises(TableError, match=f"{tmp_path}/t: the table's log cannot be read"):
+        make().last()

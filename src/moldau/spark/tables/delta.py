@@ -9,7 +9,8 @@ Source: the Delta protocol, "Transaction Identifiers" and "Commit Provenance". R
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -82,8 +83,8 @@ class DeltaFormat:
         if found is None and sequence is not None:
             raise LedgerError(
                 f"{self.store}: pipeline {pipeline!r} wrote here, but its last line is no longer in the table's log "
-                "(expired by another program, or taken back by a restore). Call table.adopt(positions) with the "
-                "offsets where the table ends."
+                "(expired by another program, or taken back by a restore).",
+                "Call table.adopt(positions) with the offsets where the table ends.",
             )
         if found is None:
             found = _before_ledgers(table, pipeline, query_id)
@@ -122,8 +123,8 @@ class DeltaFormat:
             if each["version"] < restored and self._files_of(each["version"]) == files:
                 return int(each["version"])
         raise LedgerError(
-            f"{self.store}: version {restored} is a restore to a moment, and to which version cannot be told. "
-            "Call table.adopt(positions) with the offsets where the table ends."
+            f"{self.store}: version {restored} is a restore to a moment, and to which version cannot be told.",
+            "Call table.adopt(positions) with the offsets where the table ends.",
         )
 
     def _files_of(self, version: int) -> set[str]:
@@ -257,6 +258,13 @@ class DeltaFormat:
         table = self._open()
         return 0 if table is None else int(table.count())
 
+    def data_files(self) -> Iterator[tuple[Store, str, int]]:
+        """The files of the newest version: where each lies, and the size that the log says."""
+        table = self._open()
+        found = [] if table is None else pa.table(table.get_add_actions()).select(["path", "size_bytes"]).to_pylist()
+        for each in found:
+            yield self.store, urllib.parse.unquote(each["path"]), each["size_bytes"]
+
     def read(self) -> pa.Table:
         """The whole table, on this machine."""
         table = self._open()
@@ -281,8 +289,13 @@ class DeltaFormat:
                 self._table = DeltaTable(self.store.uri, storage_options=self.store.options or None)
             except TableNotFoundError:
                 return None
+            except DeltaError as error:
+                raise TableError(f"{self.store}: the table's log cannot be read: {error}") from error
         else:
-            self._table.update_incremental()
+            try:
+                self._table.update_incremental()
+            except DeltaError as error:
+                raise TableError(f"{self.store}: the table's log cannot be read on: {error}") from error
         return self._table
 
     def _is_gone(self, table: DeltaTable) -> bool:

@@ -12,7 +12,7 @@ import json
 import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -41,6 +41,14 @@ class DataFile(NamedTuple):
     rows: int
     stats: Stats
     partition: Mapping[str, str | None]
+
+
+class Held(NamedTuple):
+    """What the files of a table's newest version hold: the rows of those that can be read, and of each that cannot, or
+    is not as the table's log says, what is wrong with it."""
+
+    rows: int
+    damaged: Sequence[str]
 
 
 class Layout(NamedTuple):
@@ -113,6 +121,23 @@ def read_footers(store: Store, folder: str) -> list[DataFile]:
         if footer.num_rows:
             found.append(DataFile(name, size, footer.num_rows, file_stats(footer), partition_of(name)))
     return found
+
+
+def held(files: Iterable[tuple[Store, str, int]]) -> Held:
+    """Look at each file: a table's log alone does not tell that a file is there, nor that it is whole. A file is its
+    store, its name there and the size that the log says."""
+    rows, damaged = 0, []
+    for store, name, size in files:
+        there = store.size(name)
+        if there != size:
+            damaged.append(f"{store}/{name}: " + ("gone" if there is None else f"{there:,} bytes, not {size:,}"))
+            continue
+        try:
+            with store.filesystem.open_input_file(store.at(name)) as file:
+                rows += pq.read_metadata(file).num_rows
+        except (OSError, pa.ArrowException) as error:
+            damaged.append(f"{store}/{name}: {str(error).splitlines()[0]}")
+    return Held(rows, damaged)
 
 
 def write_arrow(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:

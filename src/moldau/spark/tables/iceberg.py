@@ -7,7 +7,7 @@ a commit on a table that has moved on, so of two drivers one is let in. Read nex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,8 @@ class IcebergFormat:
         if told is None and whole:
             raise LedgerError(
                 f"{self.name}: pipeline {pipeline!r} wrote here, but the table holds none of its batches any more: it "
-                "was rolled back. Call table.adopt(positions) with the offsets where the table ends."
+                "was rolled back.",
+                "Call table.adopt(positions) with the offsets where the table ends.",
             )
         if told is not None and told.sequence != found.sequence:
             # The table was rolled back to an older snapshot: what came after it is gone, its number is not.
@@ -189,6 +190,14 @@ class IcebergFormat:
         """Rows in the table."""
         table = self._open()
         return 0 if table is None else int(table.scan().count())
+
+    def data_files(self) -> Iterator[tuple[Store, str, int]]:
+        """The files of the newest snapshot: where each lies, and the size that the metadata says."""
+        table = self._open()
+        for task in () if table is None else table.scan().plan_files():
+            path, size = task.file.file_path, task.file.file_size_in_bytes
+            folder, _, name = path.rpartition("/")
+            yield open_store(folder, self.store.options), name, size
 
     def read(self) -> pa.Table:
         """The whole table, on this machine."""

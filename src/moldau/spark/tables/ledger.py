@@ -29,7 +29,12 @@ class TableError(RuntimeError):
 
 
 class LedgerError(TableError):
-    """A batch that must not be added; the message says what the table holds, what the batch is, and what to do."""
+    """A batch that must not be added; the message says what the table holds, what the batch is, and what to do: which
+    calls of ``Table`` lead on is the ``advice``, which whoever has commands for them says in another way."""
+
+    def __init__(self, what: str, advice: str = "") -> None:
+        super().__init__(f"{what} {advice}".strip())
+        self.what, self.advice = what, advice
 
 
 class BatchKey(NamedTuple):
@@ -110,27 +115,28 @@ def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = 
         if key.batch_id > 0 and not begins_late:
             raise LedgerError(
                 f"{table}: batch {key.batch_id} of query {key.query_id} is not the query's first, and the table has "
-                "nothing of this pipeline: was it removed, or the path or the pipeline's name changed? If it is a new "
-                "table for a query that runs already, say begins_late=True."
+                "nothing of this pipeline: was it removed, or the path or the pipeline's name changed?",
+                "If it is a new table for a query that runs already, say begins_late=True.",
             )
         return Verdict.NEXT
     if last.query_id == ANYONE:
         if _follows(last, key):
             return Verdict.NEXT
-        raise LedgerError(_gap_or_overlap(table, last, key))
+        raise _gap_or_overlap(table, last, key)
     if last.query_id != key.query_id:
         raise LedgerError(
             f"{table}: batch {key.batch_id} comes from query {key.query_id}, but pipeline {last.pipeline!r} of this "
             f"table was filled by query {last.query_id} up to its batch {last.batch_id}. A new or another checkpoint "
-            "would add rows again or leave some out. If the new stream begins where the table ends (startingOffsets = "
-            "table.positions()), call table.adopt() and start it again; table.reset() takes whatever comes; a second "
-            "stream into the same table needs a pipeline name of its own."
+            "would add rows again or leave some out.",
+            "If the new stream begins where the table ends (startingOffsets = table.positions()), call table.adopt() "
+            "and start it again; table.reset() takes whatever comes; a second stream into the same table needs a "
+            "pipeline name of its own.",
         )
     if key.batch_id <= last.batch_id:
         return _repeated(table, last, key)
     if _follows(last, key):
         return Verdict.NEXT
-    raise LedgerError(_gap_or_overlap(table, last, key))
+    raise _gap_or_overlap(table, last, key)
 
 
 def _follows(last: Entry, key: BatchKey) -> bool:
@@ -149,7 +155,8 @@ def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
         raise LedgerError(
             f"{table}: batch {to.batch_id} of pipeline {to.pipeline!r} cannot be gone back to: pipeline "
             f"{', '.join(map(repr, others))} has written since, and its rows would go as well while its stream goes "
-            "on. Restore the table by its format's own means, and call adopt(positions) for each pipeline."
+            "on.",
+            "Restore the table by its format's own means, and call adopt(positions) for each pipeline.",
         )
 
 
@@ -162,21 +169,22 @@ def _repeated(table: str, last: Entry, key: BatchKey) -> Verdict:
     raise LedgerError(
         f"{table}: batch {key.batch_id} of query {key.query_id} covers other offsets than it did when it was added: "
         f"{_text(key.start)} to {_text(key.end)}, the table ends at {_text(last.end)}. The checkpoint was restored "
-        "from an older copy, or part of it removed. Start the stream with a new checkpoint and startingOffsets = "
-        "table.positions() after table.adopt(); or call table.rewind(batch) to take the table back to the end of an "
-        "earlier batch."
+        "from an older copy, or part of it removed.",
+        "Start the stream with a new checkpoint and startingOffsets = table.positions() after table.adopt(); or call "
+        "table.rewind(batch) to take the table back to the end of an earlier batch.",
     )
 
 
-def _gap_or_overlap(table: str, last: Entry, key: BatchKey) -> str:
+def _gap_or_overlap(table: str, last: Entry, key: BatchKey) -> LedgerError:
     assert last.end is not None, "only known offsets are compared"
     where = place(key.start or key.end or (), last.end)
     what = {Place.AFTER: "leaves a gap", Place.BEFORE: "overlaps what is there"}.get(where, "does not continue it")
-    return (
+    return LedgerError(
         f"{table}: batch {key.batch_id} of query {key.query_id} {what}: it begins at {_text(key.start)}, the table's "
-        f"pipeline {last.pipeline!r} ends at {_text(last.end)}. Start the stream with a new checkpoint and "
-        "startingOffsets = table.positions() after table.adopt(); call table.rewind(batch) to take the table back to "
-        "the end of an earlier batch; or table.reset() to go on with the gap or the doubles."
+        f"pipeline {last.pipeline!r} ends at {_text(last.end)}.",
+        "Start the stream with a new checkpoint and startingOffsets = table.positions() after table.adopt(); call "
+        "table.rewind(batch) to take the table back to the end of an earlier batch; or table.reset() to go on with the "
+        "gap or the doubles.",
     )
 
 

@@ -140,6 +140,11 @@ class ParquetFormat:
         """Rows in the table."""
         return sum(each.rows for each in self.files())
 
+    def data_files(self) -> Iterator[tuple[Store, str, int]]:
+        """The files of the newest version: where each lies, and the size that the log says."""
+        for each in self.files():
+            yield self.store, each.path, each.size
+
     def read(self) -> pa.Table:
         """The whole table, on this machine; columns that a file lacks are null."""
         parts = []

@@ -7,7 +7,7 @@ batch that never committed belong to no version and go with ``maintain``. Read n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from moldau.spark.tables import checkpoint as checkpoints
 from moldau.spark.tables.delta import DeltaFormat, Raced
-from moldau.spark.tables.files import DataFile, Layout, WriteFiles, folder_of, write_files
+from moldau.spark.tables.files import DataFile, Held, Layout, WriteFiles, folder_of, held, write_files
 from moldau.spark.tables.ledger import (
     UNNAMED,
     BatchKey,
@@ -68,6 +68,8 @@ class Format(Protocol):
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]: ...
 
     def count(self) -> int: ...
+
+    def data_files(self) -> Iterable[tuple[Store, str, int]]: ...
 
     def read(self) -> pa.Table: ...
 
@@ -218,6 +220,10 @@ class Table:
     def count(self) -> int:
         """Rows in the table."""
         return self.format.count()
+
+    def held(self) -> Held:
+        """The rows that the table's files hold, and the files that are gone or damaged: looked at one by one."""
+        return held(self.format.data_files())
 
     def read(self) -> pa.Table:
         """The whole table, on this machine."""

@@ -1,0 +1,164 @@
+"""Which offset of a copied topic stands for which of the original: marks between batches, kept in the checkpoint.
+
+Before a batch is written, the mark has where it begins in the source and where the target's logs end: every record from
+there on in the source lies from there on in the target, whatever ran twice. Between two marks offsets are told one by
+one where the batch wrote as many records as the source has offsets, else the earlier mark is taken, so that nothing is
+stepped over. Read next: groups.py (whose offsets are translated).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from moldau.model import TopicPartition
+from moldau.pipeline.books import BATCH, Line
+from moldau.pipeline.folder import CHECKPOINT
+from moldau.pipeline.spec import Pipeline, TopicSink
+from moldau.spark.offsets import decode
+from moldau.spark.tables import BatchKey
+from moldau.spark.tables.stores import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Ends = dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Offsets by partition between two batches; in partitions ``exact`` the batch before wrote each record once."""
+
+    source: Mapping[int, int]
+    target: Mapping[int, int]
+    exact: Collection[int] = ()
+
+    def to_json(self) -> bytes:
+        return json.dumps({"source": self.source, "target": self.target, "exact": sorted(self.exact)}).encode()
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Mark:
+        found = json.loads(text)
+        source, target = ({int(name): at for name, at in found[side].items()} for side in ("source", "target"))
+        return cls(source, target, frozenset(found["exact"]))
+
+
+class Marks(Protocol):
+    """Marks in their order."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, at: int) -> Mark: ...
+
+
+def translated(marks: Marks, partition: int, offset: int) -> int | None:
+    """Where a reader of the target goes on whose position in the source is ``offset``; None when nothing is copied.
+
+    Never past what was copied, and never past a record that the reader has not seen."""
+    low, high = 0, len(marks)
+    while low < high:  # marks[:low] begin at or before the offset
+        middle = (low + high) // 2
+        at = marks[middle].source.get(partition)
+        if at is not None and at > offset:
+            high = middle
+        else:
+            low = middle + 1
+    if low == 0:
+        return marks[0].target.get(partition) if len(marks) else None
+    mark = marks[low - 1]
+    if partition not in mark.source or partition not in mark.target:
+        return marks[low].target.get(partition) if low < len(marks) else None
+    if low < len(marks) and partition in marks[low].exact:
+        return mark.target[partition] + offset - mark.source[partition]
+    return mark.target[partition]
+
+
+class KeptMarks:
+    """The marks of one sink in a checkpoint."""
+
+    def __init__(self, store: Store, sink: TopicSink) -> None:
+        self._store = store
+        self._folder = f"{CHECKPOINT}/groups/{hashlib.sha256(sink.name.encode()).hexdigest()[:16]}"
+        self._numbers: list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.numbers())
+
+    def __getitem__(self, at: int) -> Mark:
+        found = self.read(self.numbers()[at])
+        assert found is not None, "it was listed"
+        return found
+
+    def numbers(self) -> list[int]:
+        """The batches before which there is a mark, as they are when this is asked first."""
+        if self._numbers is None:
+            found = self._store.names(self._folder, ".json")
+            self._numbers = sorted(int(name.rsplit("/", 1)[-1].removesuffix(".json")) for name in found)
+        return self._numbers
+
+    def read(self, batch: int) -> Mark | None:
+        found = self._store.read(f"{self._folder}/{batch:012d}.json")
+        return None if found is None else Mark.from_json(found)
+
+    def add(self, batch: int, mark: Mark) -> None:
+        """Write the mark before a batch, unless there is one."""
+        self._store.put_if_absent(f"{self._folder}/{batch:012d}.json", mark.to_json())
+
+
+class Copied:
+    """Writes the marks of a pipeline's copied topics. ``ends`` asks a cluster where a topic's logs end."""
+
+    def __init__(self, pipeline: Pipeline, store: Store, ends: Callable[[str, str], Ends]) -> None:
+        self._pipeline, self._ends = pipeline, ends
+        self._sinks = [
+            (sink, KeptMarks(store, sink)) for sink in pipeline.sinks if isinstance(sink, TopicSink) and sink.groups
+        ]
+
+    def begins(self, key: BatchKey, last: Line | None) -> None:
+        """See that there is a mark before this batch; ``last`` is the newest line of the books."""
+        for sink, marks in self._sinks:
+            if key.start is not None and marks.read(key.batch_id) is None:
+                before = (
+                    last if last is not None and (last.query, last.batch) == (key.query_id, key.batch_id - 1) else None
+                )
+                self._mark(sink, marks, key.batch_id, key.start[0], before)
+
+    def ended(self, line: Line) -> None:
+        """Mark where the batch of a line ends, once it is in the books."""
+        for sink, marks in self._sinks:
+            if line.end is not None and marks.read(line.batch + 1) is None:
+                self._mark(sink, marks, line.batch + 1, line.end[0], line)
+
+    def _mark(self, sink: TopicSink, marks: KeptMarks, batch: int, source: str, line: Line | None) -> None:
+        assert sink.cluster is not None, "groups are for another cluster"
+        at = {one.partition: offset for one, offset in decode(json.loads(source)).offsets.items()}
+        target = self._ends(sink.cluster, sink.topic)
+        before = None if line is None else marks.read(batch - 1)
+        exact = () if line is None or before is None else self._exact(line, before, at, target)
+        marks.add(batch, Mark(at, target, exact))
+
+    def _exact(self, line: Line, before: Mark, source: Ends, target: Ends) -> frozenset[int]:
+        """The partitions in which the batch wrote each record once, one for each offset of the source."""
+        if line.kind != BATCH or self._pipeline.steps or line.rows_out != line.read:
+            return frozenset()
+        sizes = {one: at - before.source.get(one, 0) for one, at in source.items()}
+        if sum(sizes.values()) != line.read:
+            return frozenset()  # offsets without a record (compacted, of transactions)
+        return frozenset(
+            one for one, size in sizes.items()
+            if one in before.source and one in before.target and target.get(one, -1) - before.target[one] == size
+        )  # fmt: skip
+
+
+def ends_of(bootstrap: str, topic: str) -> Ends:
+    """Where the logs of a topic end."""
+    from moldau.client.reading import LATEST
+    from moldau.client.sync import Cluster
+
+    with Cluster(bootstrap) as cluster:
+        found = cluster.topics([topic])
+        asked = dict.fromkeys((TopicPartition(topic, one) for one in found[topic].partitions), LATEST) if found else {}
+        return {one.partition: offset.offset for one, offset in cluster.offsets(asked).items()}

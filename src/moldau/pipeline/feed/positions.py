@@ -1,0 +1,78 @@
+"""Where a pipeline is in a table's feed, how far behind, and what a run would do. Reads the table, writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moldau.pipeline.feed.changes import Feed, Position
+from moldau.pipeline.feed.checkpoint import FeedCheckpoint
+from moldau.pipeline.feed.open import NoFeed, open_feed
+from moldau.pipeline.feed.planning import begin, check_table
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.reading import FEED_STARTS
+from moldau.pipeline.spec import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that a run would do; ``changes`` tells what is made or changed from what stays."""
+
+    what: str
+    how: str
+    changes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FeedLag:
+    """A table: the version that the pipeline took last (None: none), the newest, and how many are left."""
+
+    table: str
+    position: int | None
+    end: int
+    lag: int
+
+
+def booked_position(folder: Folder) -> Position | None:
+    """Where the newest batch of the books ended; None before the first of a checkpoint."""
+    line = folder.books.newest_of_stream()
+    if line is None or not line.end or not folder.has_checkpoint():
+        return None
+    if line.query != FeedCheckpoint(folder).query():
+        return None
+    return Position.from_json(line.end[0])
+
+
+def next_position(pipeline: Pipeline, folder: Folder, feed: Feed) -> Position:
+    """Where the next batch begins."""
+    at = booked_position(folder)
+    return begin(feed, folder.start() or pipeline.source.start) if at is None else at
+
+
+def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
+    """How far behind the table the pipeline is. FeedError as in a run."""
+    source = pipeline.source.feed
+    assert source is not None, "a pipeline over a table"
+    feed = open_feed(source)
+    at = next_position(pipeline, folder, feed)
+    check_table(feed, at)
+    left = 1 if at.whole else len(feed.following(at.done))
+    return FeedLag(source.name, None if (at.done or 0) < 0 else at.done, feed.newest(), left)
+
+
+def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    """What a run would do with the source."""
+    found = feed_lag(pipeline, folder)
+    steps = [Step(f"source {found.table}", f"{found.lag:,} versions to read, up to {found.end}", False)]
+    if booked_position(folder) is None:
+        start = folder.start() or pipeline.source.start
+        return [*steps, Step("checkpoint", f"a new one, which begins at {start}", True)]
+    return [*steps, Step("checkpoint", f"goes on after version {found.position}; 'start' has no effect", False)]
+
+
+def check_start(pipeline: Pipeline, start: str) -> None:
+    """NoFeed when a pipeline over a table cannot begin there; FeedError when there is no such version."""
+    source = pipeline.source.feed
+    assert source is not None, "a pipeline over a table"
+    if start not in FEED_STARTS and not start.isdecimal():
+        raise NoFeed(f"--to {start}: of a table it is {', '.join(FEED_STARTS)} or a version's number")
+    begin(open_feed(source), start)

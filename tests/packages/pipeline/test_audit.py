@@ -1,0 +1,192 @@
+"""What was changed in the books, removed from them or added to them since they were written is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.admin.pipeline import pipeline as commands
+from moldau.pipeline import audit
+from moldau.pipeline.books import BATCH, Books, BrokenLine, Count, Line, Totals, Wrote
+from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.reading import load
+from moldau.pipeline.running import Runner
+
+QUERY = "5f1e0b7a-0000-4000-8000-000000000001"
+Fields = dict[str, Any]  # Any: JSON that a test edits
+
+
+def line(batch: int, *, dead: int = 0) -> Line:
+    def at(offset: int) -> list[str]:
+        return [json.dumps({"t": {"0": offset}})]
+
+    counts = [Count("t", "ok", None, 10 - dead, "t-0@0")]
+    counts += [Count("t", "dlq", "decode", dead, "t-0@1", "no JSON")] if dead else []
+    return Line(
+        sequence=-1, kind=BATCH, batch=batch, query=QUERY, at_ms=0, took_ms=1, start=at(10 * batch),
+        end=at(10 * batch + 10), counts=counts, drift=[], rows_out=10 - dead, late=0, sinks={"tab": Wrote(10 - dead)},
+        dead=dead, dead_in="dead", totals=Totals(),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A pipeline of four batches with its checkpoint, as a run leaves them."""
+    found = tmp_path / "a.yaml"
+    found.write_text(
+        "pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: tab}]\n"
+        "decode: {format: raw}\n"
+    )
+    folder = Folder(load(found, {}))
+    for batch in range(4):
+        folder.books.add(line(batch, dead=batch % 2))
+        folder.store.write(f"checkpoint/offsets/{batch}", b"v1")
+        folder.store.write(f"checkpoint/commits/{batch}", b"v1")
+    folder.store.write("checkpoint/metadata", json.dumps({"id": QUERY}).encode())
+    folder.say("done")
+    return found
+
+
+def path_of(file: Path, number: int) -> Path:
+    return file.parent / f"state/books/000000/{number:09d}.json"
+
+
+def edit(path: Path, change: Callable[[Fields], object]) -> None:
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+
+
+def problems(file: Path, *, whole: bool = True) -> list[str]:
+    return audit.problems(Folder(load(file, {})), whole=whole)
+
+
+def status(file: Path) -> tuple[int, str]:
+    found = CliRunner().invoke(commands, ["status", str(file)])
+    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
+    return found.exit_code, found.output
+
+
+def test_books_as_they_were_written_have_nothing_that_contradicts(file: Path) -> None:
+    assert (problems(file), problems(file, whole=False)) == ([], [])
+    assert status(file)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one["counts"][0].update(records=11), "12 records were read, of 10 offsets"),
+        (lambda one: one["counts"][0].update(records=8), "the totals of read, topics are not the sum of the lines"),
+        (lambda one: one["totals"].update(read=50), "the totals of read are not the sum"),
+        (lambda one: one["totals"]["dead"].update(dead=3), "the totals of dead are not the sum"),
+        (lambda one: one["totals"]["sinks"].update(tab=3), "the totals of sinks are not the sum"),
+        (lambda one: one.update(dead=5), "1 records are dead letters, 5 were written"),
+        (lambda one: one.update(batch=9), "batch 9 follows batch 2"),
+        (lambda one: one.update(start=['{"t": {"0": 29}}']), "batch 3 does not begin where batch 2 ended"),
+        (lambda one: one["counts"][0].update(outcome="lost"), "9 records of t are lost"),
+    ],
+)
+def test_an_edited_line_is_found_by_what_its_parts_say_of_each_other(
+    file: Path, change: Callable[[Fields], object], said: str
+) -> None:
+    edit(path_of(file, 3), change)
+    for whole in (False, True):
+        assert any(said in one and one.startswith("line 3") for one in problems(file, whole=whole)), problems(file)
+    code, text = status(file)
+    assert (code, said in text) == (4, True), text
+
+
+def test_an_edited_line_in_the_middle_is_found_when_all_are_looked_at(file: Path) -> None:
+    edit(path_of(file, 1), lambda one: one["totals"].update(read=21))
+    assert problems(file, whole=False) == []
+    assert [one.partition(":")[0] for one in problems(file)] == ["line 1 of the books", "line 2 of the books"]
+
+
+def test_offsets_without_a_record_are_counted_and_are_no_contradiction(file: Path) -> None:
+    lines = Folder(load(file, {})).books.newest(4)
+    assert audit.gaps(lines) == 0
+    edit(path_of(file, 0), lambda one: one.update(end=['{"t": {"0": 12}}']))
+    assert audit.gaps(Folder(load(file, {})).books.newest(4)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one["totals"].update(read="51"), r'totals\.read is "51", not of type int'),
+        (lambda one: one.update(batch=True), "batch is true, not of type int"),
+        (lambda one: one.update(sinks=[]), r"sinks is \[\], not an object"),
+        (lambda one: one["sinks"]["tab"].update(rows=None), r"sinks\.tab\.rows is null"),
+        (lambda one: one["counts"][0].update(stage=7), "counts.stage is 7, not of type str"),
+        (lambda one: one.pop("kind"), "kind"),
+        (lambda one: one.update(more=1), "more is not known"),
+        (lambda one: one["totals"].update(newest=["q"]), "newest is .*not 2 values"),
+        (lambda one: one.update(sequence=2), "it holds line 2"),
+    ],
+)
+def test_a_value_of_another_type_is_named_with_its_file_and_what_mends_it(
+    file: Path, change: Callable[[Fields], object], said: str
+) -> None:
+    edit(path_of(file, 3), change)
+    with pytest.raises(BrokenLine, match=said) as found:
+        Folder(load(file, {})).books.last()
+    assert "000000003.json" in str(found.value)
+    code, text = status(file)
+    assert (code, "moldau pipeline reset" in text, "Traceback" in text) == (1, True, False), text
+
+
+def test_a_line_whose_predecessors_are_missing_is_no_newest_line(file: Path) -> None:
+    stray = json.loads(path_of(file, 3).read_text())
+    path_of(file, 7).write_text(json.dumps({**stray, "sequence": 7}))
+    with pytest.raises(BrokenLine, match=r"000000004\.json is missing, and .*000000007\.json is there"):
+        Folder(load(file, {})).books.last()
+    path_of(file, 7).unlink()
+    path_of(file, 1).unlink()
+    with pytest.raises(BrokenLine, match=r"000000001\.json is missing"):
+        Folder(load(file, {})).books.last()
+
+
+def test_books_that_are_gone_or_end_early_contradict_the_checkpoint(file: Path) -> None:
+    path_of(file, 3).unlink()
+    assert problems(file) == ["the books end with batch 2, and the checkpoint has committed batch 3"]
+    for number in range(3):
+        path_of(file, number).unlink()
+    assert problems(file) == ["the books are gone, and the checkpoint has committed batch 3"]
+    code, text = status(file)
+    assert (code, "the books are gone" in text) == (4, True), text
+
+
+def test_a_state_that_is_gone_is_not_that_of_a_new_pipeline(file: Path) -> None:
+    (file.parent / "state/state.json").unlink()
+    code, text = status(file)
+    assert (code, text.splitlines()[0].startswith("a: unknown - ")) == (0, True), text
+
+
+def test_books_that_are_a_file_are_named(file: Path) -> None:
+    home = file.parent / "state/books"
+    home.rename(file.parent / "elsewhere")
+    home.write_text("in the way")
+    with pytest.raises(BrokenLine, match="books: not a folder of books"):
+        Books(Folder(load(file, {})).store).last()
+
+
+def test_a_checkpoint_that_is_gone_stops_a_run_until_a_reset_says_where_to_begin(file: Path) -> None:
+    folder = Folder(load(file, {}))
+    (file.parent / "state/checkpoint").rename(file.parent / "aside")
+    assert problems(file) == [f"{folder.checkpoint} is gone, and the books end with its batch 3"]
+    with pytest.raises(BrokenFile, match=r"checkpoint is gone.*`moldau pipeline reset FILE --to POSITION`"):
+        Runner(load(file, {}), session=lambda pipeline: pytest.fail("Spark is not asked")).run()
+    folder.begin_at('{"t": {"0": 40}}')
+    assert problems(file) == []
+    folder.books.add(line(4))
+    assert Folder(load(file, {})).has_lost_checkpoint(), "a batch was written after the reset"
+
+
+def test_a_start_of_before_lines_were_told_is_believed(file: Path) -> None:
+    (file.parent / "state/checkpoint").rename(file.parent / "aside")
+    (file.parent / "state/start.json").write_text('{"start": "earliest"}')
+    assert problems(file) == []

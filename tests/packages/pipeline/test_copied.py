@@ -1,0 +1,134 @@
+"""Offsets of a topic and of its copy: translated never past what was copied, and never past an unread record."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from moldau.pipeline.books import Count, Line, Totals
+from moldau.pipeline.copied import Copied, KeptMarks, Mark, translated
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.lint import lint
+from moldau.pipeline.reading import read_text
+from moldau.pipeline.spec import Pipeline, TopicSink
+from moldau.spark.tables import BatchKey
+
+FILE = """\
+pipeline: copy
+cluster: here:9092
+source: {topics: orders}
+decode: {format: raw}
+sinks:
+  - {topic: orders, cluster: "there:9092", key: _key, value: value, keep: [partition], groups: ["*"]}
+"""
+
+
+def test_an_offset_is_that_of_the_last_mark_before_it_or_exact_where_each_record_was_written_once() -> None:
+    marks = [Mark({0: 10}, {0: 100}), Mark({0: 20}, {0: 110}, {0}), Mark({0: 30}, {0: 125})]
+    assert [translated(marks, 0, at) for at in (0, 10, 15, 20, 29, 30, 99)] == [100, 100, 105, 110, 110, 125, 125]
+    assert translated(marks, 1, 5) is None
+    assert translated([], 0, 5) is None
+    later = [Mark({0: 1}, {0: 1}), Mark({0: 2, 1: 0}, {0: 2, 1: 7}), Mark({0: 3, 1: 5}, {0: 3, 1: 12}, {1})]
+    assert [translated(later, 1, at) for at in (0, 3, 5)] == [7, 10, 12], "a partition that was added"
+
+
+class Log:
+    """A source with holes and a target with what batches wrote, cut off at random."""
+
+    def __init__(self, turns: random.Random) -> None:
+        self.turns = turns
+        self.source: list[int] = []
+        self.target: list[int] = []
+        self.end = 0
+
+    def grow(self, *, holes: bool) -> None:
+        for _ in range(self.turns.randint(0, 20)):
+            if not holes or self.turns.random() > 0.2:
+                self.source.append(self.end)
+            self.end += 1
+
+
+def line_of(key: BatchKey, read: int) -> Line:
+    counts = [Count("orders", "ok", None, read, "orders-0@0")] if read else []
+    return Line(
+        sequence=-1, kind="batch", batch=key.batch_id, query=key.query_id, at_ms=0, took_ms=0, start=key.start,
+        end=key.end, counts=counts, drift=[], rows_out=read, late=0, sinks={}, dead=0, totals=Totals(),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    found = read_text(FILE, {}, tmp_path)
+    assert found.pipeline is not None, found.problems
+    assert lint(found.pipeline, found) == []
+    return found.pipeline
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_is_cut_off_a_translated_group_misses_nothing_that_it_had_not_read(
+    seed: int, pipeline: Pipeline
+) -> None:
+    turns = random.Random(seed)
+    holes = seed % 2 == 1
+    log, store = Log(turns), Folder(pipeline).store
+    log.target = [-1] * turns.randint(0, 5)  # what was there before
+    at, last = 0, None
+    for batch in range(12):
+        log.grow(holes=holes)
+        key = BatchKey("q", batch, (f'{{"orders":{{"0":{at}}}}}',), (f'{{"orders":{{"0":{log.end}}}}}',))
+        rows = [one for one in log.source if at <= one < log.end]
+        while True:  # a process that is cut off anywhere, and begins the batch again
+            copied = Copied(pipeline, store, lambda bootstrap, topic: {0: len(log.target)})
+            copied.begins(key, last)
+            if turns.random() < 0.3:
+                log.target += rows[: turns.randint(0, len(rows))]
+                continue
+            log.target += rows
+            if turns.random() < 0.2:
+                continue
+            last = line_of(key, len(rows))
+            if turns.random() < 0.7:
+                copied.ended(last)
+            break
+        at = log.end
+    marks = KeptMarks(store, pipeline.sinks[0]) if isinstance(pipeline.sinks[0], TopicSink) else None
+    assert marks is not None
+    exact = 0
+    for offset in range(at + 1):
+        found = translated(marks, 0, offset)
+        assert found is not None
+        assert found <= len(log.target)
+        unread = {one for one in log.source if offset <= one < at}
+        assert unread <= set(log.target[found:]), (offset, found)
+        exact += [one for one in log.target[found:] if one >= 0][:1] == sorted(unread)[:1]
+    assert exact
+
+
+def test_a_batch_with_steps_or_rows_left_out_is_never_told_one_by_one(pipeline: Pipeline) -> None:
+    store, target = Folder(pipeline).store, 0
+    key = BatchKey("q", 0, ('{"orders":{"0":0}}',), ('{"orders":{"0":4}}',))
+    copied = Copied(pipeline, store, lambda bootstrap, topic: {0: target})
+    copied.begins(key, None)
+    target = 4
+    copied.ended(replace(line_of(key, 4), rows_out=3))
+    marks = KeptMarks(store, TopicSink(topic="orders", cluster="there:9092"))
+    assert [translated(marks, 0, at) for at in range(5)] == [0, 0, 0, 0, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('cluster: "there:9092", ', ""), "they are translated to another cluster"),
+        (("keep: [partition], ", ""), "a copy needs keep: [partition]"),
+        (("topics: orders", "topics: [orders, other]"), "a source of one topic is needed"),
+        (("topics: orders", "topics: orders, options: {minPartitions: 9}"), "writes a partition out of order"),
+    ],
+)  # fmt: skip
+def test_groups_need_a_copy_of_one_topic_in_order(change: tuple[str, str], message: str) -> None:
+    found = read_text(FILE.replace(*change), {})
+    assert found.draft is not None
+    problems = [one.message for one in lint(found.draft, found)]
+    assert any(message in one for one in problems), problems

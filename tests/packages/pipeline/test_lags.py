@@ -1,0 +1,131 @@
+"""How far a pipeline is behind, where its topics are not what they were when it read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.admin.pipeline import pipeline as commands
+from moldau.model import TopicPartition
+from moldau.pipeline import positions
+from moldau.pipeline.books import BATCH, Count, Line, Totals
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.reading import load
+from moldau.spark.losses import LossKind
+from moldau.spark.offsets import Positions
+from moldau.spark.planner import Planner
+from moldau.spark.start import EARLIEST, Start
+
+OLD, NEW = b"o" * 16, b"n" * 16
+SOURCE = TopicPartition("t", 0)
+
+
+class Asked(Planner):
+    """A planner that knows one partition: the id of its topic, where its log begins, and where it ends."""
+
+    def __init__(self, id: bytes, start: int, end: int) -> None:
+        self._id, self._start, self._end = id, start, end
+        self.line = self  # type: ignore[assignment]  # only closed here
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def existing(self) -> Positions:
+        return Positions({SOURCE: 0}, {"t": self._id})
+
+    def edge(self, which: int, there: Positions) -> Positions:
+        return Positions({SOURCE: self._start if which == EARLIEST else self._end}, there.topic_ids)
+
+    def resolve(self, start: Start, there: Positions, option: str) -> Positions:
+        return Positions({SOURCE: self._start}, there.topic_ids)
+
+    def diverged(self, before: Positions, after: Positions) -> Mapping[TopicPartition, int]:
+        return {}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A pipeline that has read 51 records of a topic."""
+    from moldau.model import uuid_text
+
+    found = tmp_path / "a.yaml"
+    found.write_text("pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: tab}]\n")
+    ends = [json.dumps({"t": {"0": at}, "#topicIds": {"t": uuid_text(OLD)}}) for at in (0, 51)]
+    folder = Folder(load(found, {}))
+    folder.store.write("checkpoint/offsets/0", b"v1")
+    folder.books.add(
+        Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=ends[:1], end=ends[1:],
+             counts=[Count("t", "ok", None, 51, "t-0@0")], drift=[], rows_out=51, late=0, sinks={}, dead=0,
+             totals=Totals())
+    )  # fmt: skip
+    return found
+
+
+def lag(file: Path, monkeypatch: pytest.MonkeyPatch, id: bytes, start: int, end: int) -> tuple[positions.Lag, int, str]:
+    """The only partition's lag, and what the command says of it."""
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(id, start, end))
+    pipeline = load(file, {})
+    (found,) = positions.lags(pipeline, Folder(pipeline))
+    told = CliRunner().invoke(commands, ["lag", str(file)])
+    return found, told.exit_code, told.output
+
+
+def test_a_log_that_goes_on_is_behind_by_what_came(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, code, _ = lag(file, monkeypatch, OLD, 0, 60)
+    assert (found.lag, found.loss, code) == (9, None, 0)
+
+
+def test_a_topic_that_was_made_anew_is_unread_from_its_beginning(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, code, text = lag(file, monkeypatch, NEW, 0, 60)
+    assert found.loss is not None
+    assert (found.lag, found.next, found.loss.kind, code) == (60, 0, LossKind.TOPIC_RECREATED, 4)
+    assert "the topic was deleted and made anew (position 51, found 0): 60 offsets are unread" in text
+    assert "moldau pipeline reset FILE" in text
+    assert "onDataLoss" in text
+    pipeline = load(file, {})
+    steps = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.changes]
+    assert steps[0] == "the topic was deleted and made anew: a run is refused"
+    assert positions.reset_cost(pipeline, Folder(pipeline), "earliest")[1:] == (0, 0), "nothing of it was read"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "kind", "left"),
+    [(0, 40, LossKind.LOG_WENT_BACK, 0), (55, 60, LossKind.RECORDS_EXPIRED, 5)],
+)
+def test_records_that_are_gone_are_told_and_no_lag_is_below_zero(
+    file: Path, monkeypatch: pytest.MonkeyPatch, start: int, end: int, kind: LossKind, left: int
+) -> None:
+    found, code, text = lag(file, monkeypatch, OLD, start, end)
+    assert found.loss is not None
+    assert (found.loss.kind, found.lag, code) == (kind, left, 4)
+    assert kind.value in text
+
+
+def test_a_pipeline_that_leaves_out_what_is_lost_is_not_told_to_do_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text(file.read_text().replace("{topics: t}", "{topics: t, on_loss: skip}"))
+    _, code, text = lag(file, monkeypatch, NEW, 0, 60)
+    assert (code, "refused" in text) == (4, False)
+
+
+def test_a_plan_says_that_the_checkpoint_is_gone_as_the_run_does(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file.parent / "state/checkpoint").rename(file.parent / "aside")
+    lag(file, monkeypatch, OLD, 0, 60)
+    pipeline = load(file, {})
+    (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "checkpoint"]
+    assert said.endswith("is gone, and the books end with its batch 0: a run is refused")
+
+
+def test_a_plan_says_that_the_books_are_gone_as_the_run_does(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Folder(load(file, {}))
+    folder.store.write("checkpoint/commits/3", b"v1")
+    folder.store.write("checkpoint/metadata", b'{"id": "q"}')
+    lag(file, monkeypatch, OLD, 0, 60)
+    pipeline = load(file, {})
+    (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "books"]
+    assert said == "the books end with batch 0, and the checkpoint has committed batch 3: a run is refused"
