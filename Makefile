@@ -24,7 +24,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 java:
 	@sh scripts/doctor.sh java
 
-demo: java setup  ## three nodes, 336,776 flights, a Spark stream, a killed broker, a report
+demo: java setup  ## three nodes, 336,776 flights, a pipeline, a killed broker, a report
 	@$(VENV)/bin/moldau demo --plane $(PLANE)
 
 up: setup  ## a cluster to play with

@@ -33,7 +33,7 @@ from moldau.wire.codec import Malformed
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
-from moldau.wire.schema import Message
+from moldau.wire.schema import Request, ResponseT
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- controller:begin -->", "<!-- controller:end -->"
@@ -81,7 +81,7 @@ class Eyes:
         self._peer = peer
         self._lines: dict[int, SocketLine] = {}
 
-    def ask(self, node: int, message: Message) -> Any:
+    def ask(self, node: int, message: Request[ResponseT]) -> ResponseT | None:
         try:
             line = self._lines.get(node)
             if line is None or line.closed:
@@ -102,7 +102,7 @@ class Eyes:
         answer = self.ask(node, MetadataRequest(topics=None, allow_auto_topic_creation=False))
         if answer is None:
             return None
-        parts = [part for topic in answer.topics if topic.name.startswith("many-") for part in topic.partitions]
+        parts = [part for topic in answer.topics if (topic.name or "").startswith("many-") for part in topic.partitions]
         in_sync = sum(len(part.isr_nodes) == len(part.replica_nodes) for part in parts)
         return Shown([part.leader_id for part in parts], in_sync)
 
@@ -117,7 +117,7 @@ class Eyes:
             self.forget(node)
 
 
-async def _answer(line: SocketLine, message: Message) -> Any:
+async def _answer(line: SocketLine, message: Request[ResponseT]) -> ResponseT:
     return await line.ask(message)
 
 

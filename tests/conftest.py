@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from moldau.cluster import nodes
+from moldau.runtime.open_files import allow_many_files
 from tests.tools import missing, needs
 
 settings.register_profile(
@@ -29,7 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Beside others (pytest-xdist), each process gives out ports of its own: a port that one has found free and not
-    bound yet, or whose node is down, is free for another as well. So does `make test` on each plane."""
+    bound yet, or whose node is down, is free for another as well. So does `make test` on each plane.
+
+    Nodes that a test kills within this process keep their files open until it ends, thousands in all."""
+    allow_many_files()
     zookeeper = os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper"
     nodes.PORTS = nodes.PORTS[9_000:] if zookeeper else nodes.PORTS[:9_000]
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")

@@ -24,6 +24,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_answers.py": ("zookeeper",),
     "tests/live/test_chaos.py::*[zookeeper": ("zookeeper",),
     "tests/live/test_classic_tools.py": ("kafka", "javac"),
+    "tests/live/test_classic_values.py": ("kafka", "javac"),
     "tests/live/test_demo.py": ("java",),
     "tests/live/test_dump_log.py": ("kafka",),
     "tests/live/test_dynamic_voters.py": ("kafka",),

@@ -19,10 +19,6 @@ SPEAKS_FOR = frozenset({62, 63, 64})
 NOBODY = (-(1 << 31), -1, 99, (1 << 31) - 1)
 STOPS = frozenset({5, 7})
 """Stop a replica, or a broker, by right, when they name the present controller's or broker's epoch."""
-UPDATE_METADATA = 6
-"""Believed, as by Apache Kafka 3.9, from whoever names the present controller's epoch: one that names no brokers takes
-them all away. Drawn with an epoch that every broker refuses, also one that was told nothing yet, and left whole."""
-REFUSED_EPOCHS = (-(1 << 31), -1, (1 << 31) - 1)
 EPOCHS = frozenset({1, 52, 53, 54, 59})
 """Whose epochs count among controllers: one that is far beyond the present would be the last for ever."""
 WAIT_S = 0.2
@@ -57,8 +53,6 @@ class FrameFuzzer:
             request: Any = message(self.rng, key, version, self._facts_for(key, kind))
             if key in SPEAKS_FOR:
                 request.broker_id = self.rng.choice(NOBODY)
-            if key == UPDATE_METADATA:
-                request.controller_epoch = self.rng.choice(REFUSED_EPOCHS)
             with suppress(Malformed, struct.error, ValueError, OverflowError, TypeError, AttributeError):
                 return b"".join(request_frame(request, version, self.rng.randrange(1 << 31), "fuzz"))
 
@@ -71,8 +65,7 @@ class FrameFuzzer:
 
     def _one(self, kind: str, address: tuple[str, int]) -> int:
         frame = self._frame(kind)
-        key = int.from_bytes(frame[4:6], "big")
-        if key != UPDATE_METADATA and self.rng.random() < 0.5:
+        if self.rng.random() < 0.5:
             frame = mutated(self.rng, frame)
         with Line(address, WAIT_S) as line:
             line.socket.sendall(frame)

@@ -24,7 +24,7 @@ from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitio
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
-from moldau.wire.schema import Message
+from moldau.wire.schema import Message, Request, ResponseT
 
 _OPTIONS = ConnectionOptions(client_id="interchange", request_timeout_ms=30_000, connect_timeout_ms=5_000)
 _TOPIC = 2
@@ -47,10 +47,10 @@ class Asked:
     def __exit__(self, *_: object) -> None:
         self._line.close()
 
-    def ask(self, request: Message) -> Any:  # Any: a response of any kind
+    def ask(self, request: Request[ResponseT]) -> ResponseT:
         """The answer to a request."""
 
-        async def answer() -> Any:  # Any: as above
+        async def answer() -> ResponseT:
             return await self._line.ask(request)
 
         return drive(answer())
@@ -95,7 +95,7 @@ def _new(name: str) -> Any:  # Any: a struct of the message
     return CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=3, configs=[config])
 
 
-def _retention_of(name: str) -> Message:
+def _retention_of(name: str) -> IncrementalAlterConfigsRequest:
     request = IncrementalAlterConfigsRequest
     config = request.AlterableConfig(name=_RETENTION[0], config_operation=_SET, value=_RETENTION[1])
     return request(resources=[request.AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[config])])
@@ -108,7 +108,7 @@ def _retention(node: Asked, name: str) -> str | None:
     return str(configs[0].value) if configs else None
 
 
-def _to(name: str, replicas: list[int]) -> Message:
+def _to(name: str, replicas: list[int]) -> AlterPartitionReassignmentsRequest:
     request = AlterPartitionReassignmentsRequest
     part = request.ReassignablePartition(partition_index=0, replicas=replicas)
     return request(timeout_ms=30_000, topics=[request.ReassignableTopic(name=name, partitions=[part])])
@@ -118,20 +118,20 @@ def _moving(node: Asked) -> bool:
     return bool(node.ask(ListPartitionReassignmentsRequest(timeout_ms=30_000)).topics)
 
 
-def _quota(user: str) -> Message:
+def _quota(user: str) -> AlterClientQuotasRequest:
     request = AlterClientQuotasRequest
     entity = request.EntityData(entity_type="client-id", entity_name=user)
     limit = request.OpData(key="producer_byte_rate", value=1e9)
     return request(entries=[request.EntryData(entity=[entity], ops=[limit])])
 
 
-def _quorum() -> Message:
+def _quorum() -> DescribeQuorumRequest:
     request = DescribeQuorumRequest
     part = request.PartitionData(partition_index=0)
     return request(topics=[request.TopicData(topic_name="__cluster_metadata", partitions=[part])])
 
 
-def _removal(node: Asked, name: str) -> Message:
+def _removal(node: Asked, name: str) -> DeleteTopicsRequest:
     request = DeleteTopicsRequest
     state = request.DeleteTopicState(name=name)
     return request(topics=[state], topic_names=[name], timeout_ms=30_000)
@@ -145,7 +145,7 @@ def _partitions(node: Asked, name: str) -> list[Any]:  # Any: structs of the mes
     return sorted(topics[0].partitions, key=lambda one: one.partition_index) if known else []
 
 
-def _refused(node: Asked, request: Message) -> Iterator[str]:
+def _refused(node: Asked, request: Request[Message]) -> Iterator[str]:
     """A text for every error code in an answer, wherever it stands."""
     answer = node.ask(request)
     if any(_codes(answer)):

@@ -46,6 +46,12 @@ OUT_OF_TIME = (
 """What an admin client says of a call whose time ended at a cluster that answers: whether it had an attempt under way
 at that moment, or was between two, is chance. Towards a cluster that does not answer it is not, and is compared."""
 
+ATTEMPT = (
+    r"Caused by: \S+DisconnectException: Cancelled \S+\(api=\w+\) request with correlation id \d+"
+    r" due to node \d+ being disconnected\n"
+)
+"""What it adds to a stack trace when it had an attempt under way at that moment, which is chance too."""
+
 READS = re.compile(
     r"kafka-(get-offsets|log-dirs|broker-api-versions)\.sh"
     r"|kafka-(topics|configs|consumer-groups)\.sh.* --(list|describe|validate-regex)\b"
@@ -188,7 +194,7 @@ class Both:
         masked = self._masked(found, side if "{s}" in line else None)
         for name in (name for name in own if f"{{{name}}}" in line):
             masked = re.sub(rf"\b{re.escape(own[name])}\b", f"({name})", masked)
-        return re.sub(OUT_OF_TIME, self._named, masked) if "{b}" in line else masked
+        return re.sub(OUT_OF_TIME, self._named, re.sub(ATTEMPT, "", masked)) if "{b}" in line else masked
 
     def _masked(self, said: Said, side: str | None) -> str:
         texts = []

@@ -493,6 +493,69 @@ kafka-consumer-groups.sh --delete --group live --group {s}-spare --bootstrap-ser
 kafka-consumer-groups.sh --delete --group {s}-new --group {s}-calm --bootstrap-server {b}
 """
 
+GROUPS_RESET = """
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic read:7
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic read:0,7
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic read:-1
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic read --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-latest --topic read:0 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-offset 2 --topic read --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --shift-by 1 --topic read:0 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-current --topic read --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-current --topic read:0 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000 --topic read --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic a,b
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic read,other
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic read,other:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic ''
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic 'b ad'
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic 'b ad:0'
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic ':0'
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-earliest --topic nosuch:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group {s}-calm --delete-offsets --topic a,b
+kafka-consumer-groups.sh --bootstrap-server {b} --group {s}-calm --delete-offsets --topic read:7
+kafka-consumer-groups.sh --bootstrap-server {b} --group {s}-calm --delete-offsets --topic other --topic other
+kafka-consumer-groups.sh --bootstrap-server {b} --group {s}-calm --delete-offsets --topic read:1 --topic read:1
+kafka-consumer-groups.sh --bootstrap-server {b} --group {s}-calm --delete-offsets --topic 'b ad'
+kafka-consumer-groups.sh --bootstrap-server {b} --group {s}-calm --delete-offsets --topic ''
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+19:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+18:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+24:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+23:59 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000-19:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+01:60 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+1 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+0100 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2020-01-01T00:00:00.000+01 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T22:13:20.005Z --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T17:13:20.005+19:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T22:13:20.005Zjunk --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T22:13:20 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-31T22:13:20.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T24:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 12023-11-14T20:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 0000-11-14T20:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --group calm --reset-offsets --dry-run --to-earliest --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --group calm --describe
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T17:13:20.005+14:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T17:13:20.005+14:01 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T17:13:20.005-13:00 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T17:13:20.005-13:01 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 292278994-01-01T00:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 292278995-01-01T00:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 10000-02-29T00:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 10001-02-29T00:00:00.000 --topic read
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-current --topic read:1 --topic read:1
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --timeout 3000 --from-file {json}/nopart.csv
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --timeout 3000 --from-file {json}/negative.csv
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T22:43:20.005+00:30 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T12:43:20.005+14:30 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T12:13:20.005+14:30 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-15T12:13:20.005+1430 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T22:43:20.005+0030 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T22:13:20.005+00:60 --topic read:0
+kafka-consumer-groups.sh --bootstrap-server {b} --group calm --reset-offsets --dry-run --to-datetime 2023-11-14T23:13:20.005+00:60 --topic read:0
+"""
 QUORUM = """
 kafka-metadata-quorum.sh
 kafka-metadata-quorum.sh --help
@@ -731,6 +794,40 @@ kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --fr
 kafka-console-consumer.sh --bootstrap-server {b} --topic numbers --partition 0 --from-beginning --max-messages 5 --value-deserializer org.apache.kafka.common.serialization.DoubleDeserializer
 kafka-console-consumer.sh --bootstrap-server {b} --topic __consumer_offsets --partition {place} --from-beginning --max-messages 1 --formatter org.apache.kafka.tools.consumer.OffsetsMessageFormatter
 kafka-console-consumer.sh --bootstrap-server {b} --topic __consumer_offsets --partition {place} --from-beginning --timeout-ms 1500 --formatter org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --max-messages 10 --timeout-ms 60000 --command-property auto.offset.reset=by_duration:P9999D
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --command-property auto.offset.reset=by_duration:PT1S
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --command-property auto.offset.reset=by_duration:P1
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --command-property auto.offset.reset=by_duration:-P1D
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --command-property auto.offset.reset=BY_DURATION:P1D
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --command-property auto.offset.reset=EARLIEST
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --command-property auto.offset.reset=''
+kafka-console-consumer.sh --bootstrap-server {b} --topic '' --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic ' ' --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic '' --partition 0 --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --include '' --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --include nosuch.* --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group '' --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --command-property group.id= --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --value-deserializer org.apache.kafka.common.serialization.VoidDeserializer
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --value-deserializer org.apache.kafka.common.serialization.ByteBufferDeserializer
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --skip-message-on-error --value-deserializer org.apache.kafka.common.serialization.VoidDeserializer
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter ''
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter org.apache.kafka.tools.consumer.CoordinatorRecordMessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter org.apache.kafka.common.MessageFormatter
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --topic numbers --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --include a --include told --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --bootstrap-server {b} --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --group a --group b --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --partition 0
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --offset 1 --offset 1
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --max-messages 2
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --timeout-ms 1500
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --timeout-ms 1500 --isolation-level read_committed --isolation-level read_committed
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter a --formatter b
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --key-deserializer a --key-deserializer b
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --value-deserializer a --value-deserializer b
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --formatter-config a --formatter-config b
+kafka-console-consumer.sh --bootstrap-server {b} --topic told --partition 0 --from-beginning --max-messages 2 --command-config a --command-config b
 """
 
 PRODUCED = """
@@ -776,6 +873,31 @@ kafka-console-producer.sh --bootstrap-server {nobody} --topic {s}-sent --max-blo
 kafka-console-producer.sh --bootstrap-server {b} --topic {s}-sent --reader-config /nowhere
 kafka-console-producer.sh --help
 kafka-console-consumer.sh --bootstrap-server {b} --topic {s}-sent --from-beginning --timeout-ms 2000 --formatter-property print.key=true --formatter-property print.headers=true --formatter-property print.offset=true
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --max-partition-memory-bytes 100
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --max-partition-memory-bytes 100 --property a=b --producer.config /nowhere
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --max-partition-memory-bytes 100 --max-partition-memory-bytes 100
+kafka-console-producer.sh --bootstrap-server x --topic {s}-twice --max-partition-memory-bytes 100 --property a=b
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --topic 1 --topic 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --bootstrap-server 1 --bootstrap-server 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --batch-size 1 --batch-size 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --compression-codec 1 --compression-codec 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --line-reader 1 --line-reader 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --max-block-ms 1 --max-block-ms 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --max-memory-bytes 1 --max-memory-bytes 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --message-send-max-retries 1 --message-send-max-retries 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --metadata-expiry-ms 1 --metadata-expiry-ms 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --producer.config 1 --producer.config 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --command-config 1 --command-config 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --reader-config 1 --reader-config 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --request-required-acks 1 --request-required-acks 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --request-timeout-ms 1 --request-timeout-ms 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --retry-backoff-ms 1 --retry-backoff-ms 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --socket-buffer-size 1 --socket-buffer-size 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --timeout 1 --timeout 2
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --sync --sync
+kafka-console-producer.sh --bootstrap-server {b} --topic ''
+kafka-console-producer.sh --bootstrap-server {b} --topic ' ' --max-block-ms 1500
+kafka-console-producer.sh --bootstrap-server {b} --topic {s}-twice --request-timeout-ms -1
 """
 
 STORAGE = """
@@ -828,6 +950,40 @@ kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properti
 kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-static3.properties --feature kraft.version=1 --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
 """
 
+STORAGE_REFUSED = """
+kafka-storage.sh info -c {json}/{s}-norole.properties
+kafka-storage.sh info -c {json}/{s}-zookeeper.properties
+kafka-storage.sh info -c {json}/{s}-emptyrole.properties
+kafka-storage.sh info -c {json}/{s}-strangerole.properties
+kafka-storage.sh info -c {json}/{s}-emptydirs.properties
+kafka-storage.sh info -c {json}/{s}-besides.properties
+kafka-storage.sh info -c {json}/{s}-gap.properties
+kafka-storage.sh info -c {json}/{s}-twoids.properties
+kafka-storage.sh info -c {json}/{s}-oldid.properties
+kafka-storage.sh info -c {json}/{s}-novoters.properties
+kafka-storage.sh info -c {json}/{s}-nonames.properties
+kafka-storage.sh info -c {json}/{s}-nolistener.properties
+kafka-storage.sh info -c {json}/{s}-oneport.properties
+kafka-storage.sh info -c {json}/{s}-noint.properties
+kafka-storage.sh info -c {json}/{s}-low.properties
+kafka-storage.sh info -c {json}/{s}-nobool.properties
+kafka-storage.sh info -c {json}/{s}-strnode.properties
+kafka-storage.sh info -c {json}/{s}-emptymeta.properties
+kafka-storage.sh info -c {json}/{s}-blankmeta.properties
+kafka-storage.sh info -c {json}/{s}-votes.properties
+kafka-storage.sh info -c {json}/{s}-votestwice.properties
+kafka-storage.sh info -c {json}/{s}-votesmany.properties
+kafka-storage.sh info -c {json}/{s}-manyroles.properties
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-zookeeper.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-emptydirs.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-besides.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-oneport.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-oldid.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-votestwice.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh format -t AAAAAAAAAAAAAAAAAAAAAQ -c {json}/{s}-manyroles.properties --release-version 4.0-IV3 --feature group.version=0 --feature transaction.version=0
+kafka-storage.sh info -c {json}/{s}-manyroles.properties
+"""
+
 PERFORMANCE = """
 kafka-consumer-perf-test.sh
 kafka-consumer-perf-test.sh --bootstrap-server {b}
@@ -849,6 +1005,12 @@ kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4
 kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --consumer.config /nowhere --command-config /nowhere
 kafka-consumer-perf-test.sh --bootstrap-server a --topic timed --num-records 4
 kafka-consumer-perf-test.sh --bogus
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --group ''
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic '' --num-records 4
+kafka-consumer-perf-test.sh --bootstrap-server {b} --include '' --num-records 4
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --topic timed --num-records 4
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --num-records 4
+kafka-consumer-perf-test.sh --bootstrap-server {b} --topic timed --num-records 4 --timeout 1 --timeout 2
 """
 
 PRODUCER_PERFORMANCE = """
@@ -968,6 +1130,11 @@ kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server a --group-id {
 kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server '' --group-id {s}-x --max-messages 3
 kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id '' --max-messages 3
 kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-x --max-messages 3 --verbose=yes
+kafka-verifiable-consumer.sh --topic '' --bootstrap-server {b} --group-id {s}-ago --max-messages 3
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-ago --max-messages 3 --reset-policy by_duration:P9999D
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-ago --max-messages 3 --reset-policy by_duration:x
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id {s}-ago --max-messages 3 --reset-policy LATEST
+kafka-verifiable-consumer.sh --topic witnessed --bootstrap-server {b} --group-id ' ' --max-messages 3
 """
 
 TOPICS_IN_ZOOKEEPER = """

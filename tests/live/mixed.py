@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_peer import KafkaPeer, java_command, java_tool, wait_until
 
 MOLDAU, KAFKA = "moldau", "kafka"
@@ -86,7 +86,7 @@ def values_of(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
     """Every value of a topic, read to the ends that were there at the beginning."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
     try:
-        ends = {n: consumer.get_watermark_offsets(TopicPartition(topic, n), timeout=60)[1] for n in range(partitions)}
+        ends = ends_of(consumer, topic, partitions)
         consumer.assign([TopicPartition(topic, n, 0) for n in ends])
         found: list[bytes] = []
         left = {n for n, end in ends.items() if end}
@@ -104,6 +104,32 @@ def values_of(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
         return found
     finally:
         consumer.close()
+
+
+NOT_NOW = frozenset(
+    {
+        KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)  # fmt: skip
+"""What librdkafka says of a partition whose leader is being elected or of a broker that it has just lost."""
+
+
+def ends_of(consumer: Consumer, topic: str, partitions: int) -> dict[int, int]:
+    """Each partition's end as readers see it, once every leader knows it."""
+    ends: dict[int, int] = {}
+
+    def are_known() -> bool:
+        for number in set(range(partitions)) - ends.keys():
+            try:
+                ends[number] = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_NOW:
+                    raise
+        return len(ends) == partitions
+
+    wait_until(are_known, f"the ends of {topic}")
+    return ends
 
 
 def segments(peer: KafkaPeer, folder: str) -> dict[int, bytes]:

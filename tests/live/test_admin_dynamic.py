@@ -90,7 +90,7 @@ def test_segments_roll_and_records_expire_as_they_are_told_to(cluster: Cluster) 
     set(cluster, BROKER, "", "log.retention.ms", "1")
     before = offset(cluster, "aging", LATEST)
     cluster.create_topic("younger", replication_factor=3)
-    assert write(cluster, "younger", stamp=1) == Code.NONE
+    cluster.wait_until(lambda: write(cluster, "younger", stamp=1) == Code.NONE, "its leader has its folder")
     cluster.wait_until(lambda: offset(cluster, "younger", EARLIEST) == 1, "the cluster's default deletes at once")
     set(cluster, BROKER, "", "log.retention.ms", None)
     assert offset(cluster, "aging", LATEST) == before

@@ -38,7 +38,7 @@ def test_a_kafka_cluster_is_checked_and_goes_to_moldau_and_back_on_its_folders(t
         assert producer.flush(60) == 0
         for program in (MOLDAU, KAFKA):
             peer.change(1, program)
-            wait_until(lambda: peer.view().controller_id >= 0, "a controller")
+            peer.wait_ready()
             assert sorted(map(int, values_of(where, "orders", 2))) == list(range(100))
 
         in_transactions = Producer({"bootstrap.servers": where, "transactional.id": "bills"})

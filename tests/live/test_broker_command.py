@@ -146,7 +146,8 @@ def get(cluster: Cluster, id: int, path: str) -> tuple[int, str]:
         with urllib.request.urlopen(f"http://127.0.0.1:{ports[-1]}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 def figures(cluster: Cluster, id: int) -> dict[str, float]:

@@ -127,3 +127,29 @@ def test_lines_are_sent_when_no_other_comes_for_a_while(bootstrap_servers: str) 
         assert process.wait(60) == 0
     done = subprocess.run([*read, *limits[:2], "2", *limits[3:]], capture_output=True, text=True, check=True)
     assert done.stdout == "first\nsecond\n"
+
+
+def test_a_folder_as_standard_input_ends_the_producer_in_two_lines_and_disturbs_no_other_tool(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    subprocess.run([MOLDAU, "install-scripts", str(tmp_path)], capture_output=True, check=True)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    words = [str(tmp_path / "kafka-console-producer.sh"), "--bootstrap-server", bootstrap_servers, "--topic", "typed"]
+    try:
+        done = subprocess.run(words, stdin=folder, capture_output=True, text=True, check=False)
+        said = "org.apache.kafka.common.KafkaException: java.io.IOException: Is a directory"
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.splitlines() == [said, "Caused by: java.io.IOException: Is a directory"]
+        words = [str(tmp_path / "kafka-topics.sh"), "--version"]
+        done = subprocess.run(words, stdin=folder, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "4.3.1\n", "")
+    finally:
+        os.close(folder)
+
+
+def test_an_address_where_nobody_is_is_complained_of_no_oftener_than_kafkas_client_would_try_it() -> None:
+    """Its pauses double from 50 ms to a second; ours are shorter at first."""
+    words = ["--bootstrap-server", "127.0.0.1:1", "--topic", "typed", "--max-block-ms", "2000"]
+    said = ours("kafka-console-producer.sh", words, "a line\n")
+    complaints = [line for line in said.err.splitlines() if "could not be established" in line]
+    assert 1 <= len(complaints) <= 7  # after 0, 100, 300, 700, 1500 ms and then each second

@@ -33,6 +33,63 @@ PLANS = {
     "half": "read,0,4\nrea",
 }
 
+ODD_PLANS = (
+    "read,0,4,\n",
+    "read,0,4,,\n",
+    '"read,0,4\n',
+    'read,"0,4\n',
+    '"read",0,4\n',
+    '"read"x,0,4\n',
+    'read,0,4"x"\n',
+    "read,99999999999,4\n",
+    "read,0,99999999999999999999\n",
+    '"topic","partition","offset"\nread,0,4\n',
+    "read,0,4.5\n",
+    "read, 0, 4\n",
+    "read,0,4\r\nread,2,5\r\n",
+    "read,0,4\n\nread,2,5\n",
+    "read,,4\n",
+    "read,0,\n",
+    ",0,4\n",
+    "read,0,4\nread,0,5\n",
+    "read,0,+4\n",
+    "read,0,null\n",
+    "read,0,00004\n",
+    "read,2147483647,4\n",
+    "read,2147483648,4\n",
+    "read,0,9223372036854775807\n",
+    "read,0,9223372036854775808\n",
+    "read,0,-9223372036854775809\n",
+    "read,0,4,,x\n",
+    "read,0,4, \n",
+    "read,0,4,,,\n",
+    '"read" ,0,4\n',
+    ' "read",0,4\n',
+    "read,0, 99999999999999999999 \n",
+    "read, 99999999999,4\n",
+    'read,0,4,""\n',
+    '"read",0,-\n',
+    "read,0,--4\n",
+    'read,"99999999999",4\n',
+    'read,0,"99999999999999999999"\n',
+    'read,0,"4"x\n',
+    "read,9999999999,4\n",
+    "read,0,+99999999999999999999\n",
+    "read,0,-5\n",
+    "read,0000000000000000000000,4\n",
+    '"read",0,"99999999999999999999"\n',
+    "read,0,4, x \n",
+    '"read"\t,0,4\n',
+    'x,y,"z\n',
+    'read,0,"4" \n',
+    'read,0,"9999999999999999999999" \n',
+    'read,0,4,"a\n',
+    'read,0,4,,"a\n',
+    'read,0," null "\n',
+    '"re,ad",0,4\n',
+)
+"""What is read of each is what Jackson reads: quotes, blanks, commas at the end, numbers that are too big."""
+
 
 @pytest.fixture
 def committed(bootstrap_servers: str) -> None:
@@ -113,4 +170,25 @@ def test_consumer_groups(both: Both) -> None:
         with open(f"{both.names['json']}/{name}.csv", "w") as file:
             file.write(text)
     both.run(lines(classic_cases.GROUPS))
+    both.check()
+
+
+@pytest.mark.usefixtures("committed")
+def test_odd_plans_of_new_offsets(both: Both) -> None:
+    for number, text in enumerate(ODD_PLANS):
+        with open(f"{both.names['json']}/odd-{number}.csv", "w", newline="") as file:
+            file.write(text)
+    line = (
+        "kafka-consumer-groups.sh --bootstrap-server {{b}} --reset-offsets --dry-run --group {} --from-file {{json}}/{}"
+    )
+    both.run([line.format("calm", f"odd-{number}.csv") for number in range(len(ODD_PLANS))])
+    both.run([line.format("j-calm --group m-calm", f"odd-{number}.csv") for number in range(8)])
+    both.masks |= {
+        r"Spec@[0-9a-f]+": "Spec@(address)",
+        r"(?m)^Caused by: \S+\.DisconnectException: .*\n": "",  # what the client did when its time ended
+    }
+    for name, text in {"nopart": "read,7,4\n", "negative": "read,-1,4\n"}.items():
+        with open(f"{both.names['json']}/{name}.csv", "w") as file:
+            file.write(text)
+    both.run(lines(classic_cases.GROUPS_RESET))
     both.check()

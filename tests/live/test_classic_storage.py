@@ -12,6 +12,7 @@ from moldau_peer import COMMAND, MoldauPeer
 from tests.golden.java_tools import JavaTools
 
 FIRST = "4.0-IV3"
+DRAWN = r"directory\.id=\S{22}"
 CONTROLLER = {
     "process.roles": "broker,controller",
     "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
@@ -27,6 +28,51 @@ NODES: dict[str, dict[str, str]] = {
 }
 
 
+WHOLE = {**CONTROLLER, **STATIC, "node.id": "5", "log.dirs": "{folder}"}
+ODD: dict[str, dict[str, str | None]] = {
+    "norole": {"process.roles": None},
+    "zookeeper": {
+        **dict.fromkeys(WHOLE), "broker.id": "1", "zookeeper.connect": "127.0.0.1:2181", "log.dirs": "{folder}",
+    },
+    "emptyrole": {"process.roles": ""},
+    "strangerole": {"process.roles": "broker,zk"},
+    "emptydirs": {"log.dirs": ""},
+    "besides": {"log.dirs": " ", "log.dir": "{folder}"},
+    "gap": {"log.dirs": "{folder},"},
+    "twoids": {"broker.id": "6"},
+    "oldid": {"node.id": None, "broker.id": "5"},
+    "novoters": {"controller.quorum.voters": None},
+    "nonames": {"controller.listener.names": None},
+    "nolistener": {"listeners": ""},
+    "oneport": {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9092"},
+    "noint": {"num.network.threads": "x"},
+    "low": {"num.network.threads": "0"},
+    "nobool": {"auto.create.topics.enable": "maybe"},
+    "strnode": {"node.id": "x"},
+    "emptymeta": {"metadata.log.dir": ""},
+    "blankmeta": {"metadata.log.dir": " "},
+    "votes": {"process.roles": "broker"},
+    "votestwice": {"process.roles": "broker,broker"},
+    "votesmany": {"process.roles": "broker", "controller.quorum.voters": "5@h:1,7@h:1,9@h:1,2@h:1,11@h:1,4@h:1"},
+    "manyroles": {"process.roles": "broker,controller,broker"},
+}  # fmt: skip
+"""What is otherwise than in a file that a node starts from; None is left out."""
+
+
+def test_what_kafka_does_not_start_from_is_refused_in_its_words(java: JavaTools, tmp_path: Path) -> None:
+    for side in "jm":
+        for name, odd in ODD.items():
+            folder = str(tmp_path / f"{side}-{name}")
+            given = {key: value for key, value in {**WHOLE, **odd}.items() if value is not None}
+            text = "".join(f"{key}={value.format(folder=folder)}\n" for key, value in given.items())
+            (tmp_path / f"{side}-{name}.properties").write_text(text)
+    both = Both(java, {"json": str(tmp_path)}, {DRAWN: "directory.id=(id)"})
+    both.run(lines(classic_cases.STORAGE_REFUSED))
+    both.check()
+    made = {folder.name for folder in tmp_path.iterdir() if folder.is_dir()}
+    assert made == {"j-oldid", "m-oldid", "j-manyroles", "m-manyroles"}, "nothing is written where Kafka refuses"
+
+
 def test_storage(java: JavaTools, tmp_path: Path) -> None:
     for side in "jm":
         for name, settings in NODES.items():
@@ -34,8 +80,7 @@ def test_storage(java: JavaTools, tmp_path: Path) -> None:
             given = {**settings, **own, "log.dirs": f"{tmp_path}/{side}-{name}"}
             text = "".join(f"{key}={value}\n" for key, value in given.items())
             (tmp_path / f"{side}-{name}.properties").write_text(text)
-    drawn = r"directory\.id=\S{22}"
-    both = Both(java, {"json": str(tmp_path)}, {drawn: "directory.id=(id)"})
+    both = Both(java, {"json": str(tmp_path)}, {DRAWN: "directory.id=(id)"})
     both.run(lines(classic_cases.STORAGE))
     both.check()
 
@@ -83,3 +128,15 @@ def test_nothing_is_written_where_nothing_is_formatted(tmp_path: Path) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
         assert not (tmp_path / "a").exists()
+
+
+def test_an_empty_metadata_folder_is_refused_where_kafka_would_write_to_the_root_of_the_disk(tmp_path: Path) -> None:
+    """Kafka's tool writes /meta.properties, and bootstrap.checkpoint into the folder in which it is called."""
+    config = tmp_path / "server.properties"
+    given = {**CONTROLLER, **STATIC, "node.id": "5", "log.dirs": f"{tmp_path}/a", "metadata.log.dir": ""}
+    config.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    words = [str(COMMAND), "kafka-storage.sh", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(config)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("metadata.log.dir is empty"), done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["server.properties"]

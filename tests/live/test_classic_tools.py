@@ -13,21 +13,7 @@ from moldau_peer import ZooKeeperPeer
 
 from moldau.client import admin
 from moldau.client.sync import Cluster
-from moldau.model import TopicPartition
 from moldau.model.ids import uuid_text
-from moldau.wire.batch import build
-
-
-@pytest.fixture(scope="session")
-def filled(bootstrap_servers: str) -> str:
-    """A topic of three partitions with ten records each, a millisecond apart."""
-    with Cluster(bootstrap_servers) as cluster:
-        topic = admin.NewTopic(name="filled", partitions=3, replication_factor=2)
-        cluster.run(admin.create_topics(cluster.client, [topic]))
-        for number in range(3):
-            records = [(1_700_000_000_000 + n, b"k%d" % n, b"value %d" % n, ()) for n in range(10)]
-            cluster.produce(TopicPartition("filled", number), build(records))
-    return "filled"
 
 
 def test_a_port_of_somebody_else_is_given_up_in_one_line(both: Both) -> None:

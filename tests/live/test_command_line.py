@@ -112,7 +112,8 @@ def test_every_example_of_the_help_texts_works(
     """As a reader would type them, one after the other; what one needs that another took away is made again."""
 
     def no_pause(_: float) -> None:
-        raise KeyboardInterrupt
+        """One look is enough; how Ctrl-C ends one, test_watch.py tells."""
+        raise SystemExit(0)
 
     monkeypatch.chdir(tmp_path)
     Path("client.properties").write_text(f"bootstrap.servers={servers}\n")
@@ -190,6 +191,17 @@ def test_a_topic_is_made_seen_grown_and_deleted(run: Run, done: Run) -> None:
     assert run("topic", "delete", "life", "lief", "--yes").exit_code == 1, "one that is not there spares all"
     done("topic", "delete", "life", "--yes", "--wait")
     assert run("topic", "describe", "life").exit_code == 1
+
+
+def test_a_description_has_one_shape_whatever_is_looked_for(done: Run) -> None:
+    done("topic", "create", "shape", "-p", 2, "-r", 3, "--set", "min.insync.replicas=3", "--wait")
+    whole = json.loads(done("topic", "describe", "shape", "-o", "json").stdout)
+    assert json.loads(done("topic", "describe", "shape", "--at-min-isr", "-o", "json").stdout) == whole
+    found = done("topic", "describe", "shape", "--at-min-isr", "-o", "yaml").stdout
+    assert found.startswith("- topic: shape\n  partitions:")
+    for output, nothing in (("json", "[]\n"), ("yaml", "[]\n")):
+        assert done("topic", "describe", "shape", "--offline", "-o", output).stdout == nothing
+    done("topic", "delete", "shape", "--yes", "--wait")
 
 
 def test_a_topic_that_is_not_there_is_answered_with_those_that_are_called_so(run: Run, done: Run) -> None:
@@ -534,3 +546,12 @@ def test_a_partition_without_leader_is_waited_for_no_longer_than_told(run: Run, 
     made = run(*wish)
     assert made.exit_code in (0, 3), made.output
     assert "topic slow was made" in made.output
+
+
+def test_records_that_retention_would_not_delete_are_refused_before_anything_is_asked(done: Run, run: Run) -> None:
+    done("topic", "create", "kept-by-key", "--partitions", 1, "--set", "cleanup.policy=compact")
+    done("produce", "kept-by-key", "--key", "k", "-m", "one")
+    for words in (["--dry-run"], ["--yes"]):
+        refused = run("record", "delete", "kept-by-key", "--before", "latest", *words)
+        assert refused.exit_code == 1, refused.output
+        assert "records of kept-by-key are not deleted by offset: its cleanup.policy is compact" in refused.stderr

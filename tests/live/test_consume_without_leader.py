@@ -38,4 +38,4 @@ def test_what_has_a_leader_is_read_and_what_has_none_is_named(
     said = CliRunner().invoke(command.consume, ["one", "--bootstrap-server", servers, *group])
     assert said.exit_code == 1, said.output
     assert sorted(map(int, said.stdout.split())) == [n for n in range(30) if n % 3 != 1]
-    assert "moldau: one-1: no leader, so not read to the end that it has" in said.stderr
+    assert "moldau: one-1: no leader answers, so not read to the end that it has" in said.stderr

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from foreign import create_topic
 from kafka_peer import wait_until
 
-from moldau.admin.demo.checking import mean_delays
+from moldau.admin.cli import cli
+from moldau.admin.demo.checking import mean_delays, records_in
 from moldau.admin.demo.data import Message, delays, flights
 from moldau.admin.demo.pipeline import Pipeline
 
@@ -48,16 +50,17 @@ def test_a_pipeline_killed_in_the_middle_goes_on_without_loss_or_doubles(
         pipeline = Pipeline(bootstrap_servers, topic, tmp_path)
         try:
             pipeline.wait_ready()
-            before = len(pipeline.batches)
             produce(bootstrap_servers, topic, messages[turn * 2000 : turn * 2000 + 2000])
             if turn == 0:
-                wait_until(lambda: len(pipeline.batches) > before, "a batch is in the table")  # noqa: B023
+                wait_until(lambda: pipeline.rows, "a batch is in the table")  # noqa: B023
                 pipeline.kill()
             else:
-                pipeline.finish()
+                pipeline.finish(records_in(bootstrap_servers, topic))
         finally:
             pipeline.kill()
-    ids = DeltaTable(str(tmp_path / "flights")).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+    ids = DeltaTable(str(pipeline.table)).to_pyarrow_table(columns=["id"])["id"].to_pylist()
     assert sorted(ids) == list(range(4000))
     truth = {key: minutes / left for key, (_, left, minutes) in delays(messages).items() if left}
-    assert mean_delays(tmp_path) == truth
+    assert mean_delays(pipeline.table) == truth
+    said = CliRunner().invoke(cli, ["pipeline", "status", str(pipeline.file), "--verify", "-o", "json"])
+    assert said.exit_code == 0, said.output

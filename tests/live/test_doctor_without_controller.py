@@ -45,6 +45,9 @@ def test_the_doctor_says_that_there_is_no_controller(tmp_path: Path, plane: str)
         run = CliRunner().invoke(cli, ["topic", "describe", "t", "-o", "json", "-b", cluster.bootstrap_servers])
         assert (run.exit_code, "no controller is active" in run.stderr) == (4, True), run.output
         assert json.loads(run.stdout)[0]["topic"] == "t"
+        run = CliRunner().invoke(cli, ["reassign", "list", "-o", "json", "-b", cluster.bootstrap_servers])
+        assert (run.exit_code, run.stdout) == (1, ""), run.output
+        assert "no controller is active (none answers within 5 s)" in run.stderr
         run = CliRunner().invoke(cli, ["status", "--data", str(tmp_path), "-o", "json"])
         assert (run.exit_code, "no controller is active" in run.stderr) == (1, True), run.output
         shown = {row["node"]: (row["state"], row["controller"]) for row in json.loads(run.stdout)["nodes"]}

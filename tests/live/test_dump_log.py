@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -158,3 +159,37 @@ def test_offsets_of_groups(java: JavaTools, node: Path) -> None:
 )
 def test_what_is_refused(java: JavaTools, arguments: list[object]) -> None:
     same(java, *arguments)
+
+
+def test_odd_files(java: JavaTools, segments: Path, tmp_path: Path) -> None:
+    """Zeros that a crash has left, folders, names and numbers that cannot be, files of something else."""
+    log = sorted(segments.glob("*.log"))[1]
+    data = log.read_bytes()
+    wrong_codec = bytearray(data)
+    wrong_codec[22] |= 7
+    aborted = struct.pack(">hqqqq", 7, 77, 45, 50, 45)
+    files = {
+        "zeros.log": bytes(200), "text.log": b"this is text, and it is long enough to be taken for a batch " * 3,
+        "trailing.log": data + bytes(37), "codec.log": bytes(wrong_codec), "cut.log": data[:100], "empty.log": b"",
+        "empty.index": b"", "empty.timeindex": b"", "empty.snapshot": b"", "empty.txnindex": b"",
+        "cut.snapshot": sorted(segments.glob("*.snapshot"))[0].read_bytes()[:30], "text.snapshot": b"text",
+        "newer.txnindex": aborted, "torn.txnindex": aborted + b"abc",
+    }  # fmt: skip
+    made = []
+    for number, (name, content) in enumerate(files.items()):
+        made.append(tmp_path / f"{number:020d}.{name.partition('.')[2]}")
+        made[-1].write_bytes(content)
+    for suffix in ("log", "index", "timeindex", "snapshot", "txnindex"):
+        made.append(tmp_path / f"{99:020d}.{suffix}")
+        made[-1].mkdir()
+    for name in ("+45.log", "99999999999999999999.log", "name.log", "00000000000000000045", "bootstrap.checkpoint"):
+        made.append(tmp_path / name)
+        made[-1].write_bytes(data)
+    for file in made:
+        same(java, "--files", file)
+    for file in made[:5]:
+        same(java, "--cluster-metadata-decoder", "--skip-record-metadata", "--files", file)
+    for names in (f",{log}", f"{log},", "", ","):
+        same(java, "--files", names)
+    for options in (["--max-bytes", -1], ["--max-bytes", 0], ["--value-decoder-class", "nosuch"]):
+        same(java, "--files", log, *options)

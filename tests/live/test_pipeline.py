@@ -23,7 +23,6 @@ from kafka_peer import wait_until
 from pyspark.sql import SparkSession
 
 from moldau.admin.pipeline import pipeline as commands
-from moldau.admin.pipeline_files import _words
 from moldau.pipeline import dedup
 from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
@@ -35,6 +34,7 @@ from moldau.pipeline.registry.double import RegistryDouble
 from moldau.pipeline.replays import Replays
 from moldau.pipeline.resetting import reset
 from moldau.pipeline.running import Ended, Runner
+from moldau.pipeline.said import words
 from moldau.pipeline.spec import Pipeline
 from moldau.spark import session
 from moldau.spark.sink import once
@@ -337,7 +337,7 @@ def test_what_is_remembered_and_cannot_be_read_ends_the_run_by_its_name_and_lose
     def fails(match: str) -> None:
         with pytest.raises(Exception, match=match) as found:
             orders.run()
-        assert re.search(match, _words(found.value)), "in the line that the command prints"
+        assert re.search(match, words(found.value)), "in the line that the command prints"
         assert orders.ids() == list(range(10))
 
     data.write_bytes(b"no Parquet at all")

@@ -122,12 +122,17 @@ def test_a_plan_outlives_kill_9_of_its_process_and_of_the_controller(cluster: Cl
     second = moldau.run("apply")
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr == f"moldau: {moldau.plan} is being applied by another process\n"
-    counts = moldau.status()["counts"]
+    seen = moldau.status()
+    counts = seen["counts"]
+    assert seen["applied"]
     assert counts["moving"] <= 2, "not more than allowed at once"
     assert counts["waiting"] > 0
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    assert moldau.run("status").returncode == 3
+    orphan = moldau.run("status")
+    assert orphan.returncode == 3
+    assert f"nobody carries it out: `moldau reassign apply --plan {moldau.plan}` does" in orphan.stdout
+    assert not moldau.status()["applied"]
     refused = Moldau(cluster, write_plan(tmp_path / "other.json", "other", [2])).run("apply")
     assert (refused.returncode, "--additional begins all the same" in refused.stderr) == (1, True)
     twice = Moldau(cluster, write_plan(tmp_path / "twice.json", "moved", *[[4, 3]] * 8)).run("apply")
@@ -401,3 +406,40 @@ def in_the_docs() -> list[str]:
     lines = re.findall(r"^(?:\$ )?((?:moldau|~/kafka/bin/)\S* .*?)(?:\s{2,}.*)?$", blocks, re.MULTILINE)
     assert len(lines) > 6, lines
     return [re.sub(r"/data/(\d)", r"node-\1/data", line) for line in lines]
+
+
+def test_a_plan_with_directories_that_cannot_be_is_not_begun(cluster: Cluster, tmp_path: Path) -> None:
+    make(cluster, "placed", [1, 2], size=10)
+    plan = write_plan(tmp_path / "plan.json", "placed", [3, 4])
+    told = json.loads(plan.read_text())
+    told["partitions"][0]["log_dirs"] = ["any"]
+    plan.write_text(json.dumps(told))
+    moldau = Moldau(cluster, plan)
+    for words in (["apply"], ["apply", "--dry-run"], ["status"]):
+        refused = moldau.run(*words)
+        assert (refused.returncode, refused.stdout) == (2, ""), words
+        assert "placed-0 has 2 replicas, and log_dirs is not a list of as many" in refused.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["plan.json"], "no journal of something that was never begun"
+
+
+def test_the_status_of_a_plan_tells_nothing_by_another_clusters_or_an_earlier_plans_journal(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    make(cluster, "stays", [1, 2], [1, 2], size=10)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "stays", [1, 2], [1, 2]))
+    assert moldau.run("apply").returncode == 0
+    write_plan(moldau.plan, "stays", [3, 4])  # another plan in the file of one that has ended
+    seen = moldau.run("status", "--all", "-o", "json")
+    report = json.loads(seen.stdout)
+    assert (seen.returncode, report["state"], len(report["partitions"])) == (4, None, 1)
+    assert "nobody carries it out" in moldau.run("status").stdout
+    write_plan(moldau.plan, "stays", [1, 2], [1, 2])
+    journal = moldau.plan.with_name("plan.json.journal")
+    told = json.loads(journal.read_text())
+    ours, told["cluster"] = told["cluster"], "q1Sh-9_ISia_zwGINzRvyQ"
+    journal.write_text(json.dumps(told))
+    for verb in ("status", "apply", "rollback", "pause", "resume"):
+        refused = moldau.run(verb)
+        assert (refused.returncode, refused.stdout) == (1, ""), verb
+        assert f"{journal} is of cluster q1Sh-9_ISia_zwGINzRvyQ, and" in refused.stderr, verb
+        assert f"is cluster {ours}" in refused.stderr, verb

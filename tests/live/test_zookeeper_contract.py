@@ -398,6 +398,29 @@ async def a_session_that_the_server_ended_is_lost_until_it_is_reopened(world: An
 
 
 @case
+async def nothing_is_made_for_a_session_that_has_ended(world: Any) -> None:
+    """Else an ephemeral znode would outlive the session that would have removed it, /controller for one."""
+    zk: ZooKeeper = await world.open()
+    other: ZooKeeper = await world.open()
+    await zk.create("/d")
+
+    async def write(writer: int) -> None:
+        n = 0
+        while True:
+            await zk.create(f"/d/{writer}-{n}", ephemeral=True)
+            n += 1
+
+    writers = [asyncio.ensure_future(write(writer)) for writer in range(8)]
+    while not (await zk.children("/d")):
+        pass  # a look takes as long as it takes to ask
+    await world.expire(zk)
+    for answer in await asyncio.gather(*writers, return_exceptions=True):
+        assert isinstance(answer, ConnectionLoss | SessionExpired), answer
+    await other.sync()
+    assert await other.children("/d") == []
+
+
+@case
 async def many_znodes_are_read_at_once(world: Any) -> None:
     zk: ZooKeeper = await world.open()
     for at in range(0, 2_000, 500):
