@@ -126,6 +126,8 @@ def ends_of(consumer: Consumer, topic: str, partitions: int) -> dict[int, int]:
             except KafkaException as error:
                 if error.args[0].code() not in NOT_NOW:
                     raise
+                # Told of the leader by a broker that had not heard of a new one, librdkafka asks who has gone for ever.
+                consumer.list_topics(topic, timeout=60)
         return len(ends) == partitions
 
     wait_until(are_known, f"the ends of {topic}")

@@ -27,12 +27,14 @@ PASSING = frozenset({errno.EMFILE, errno.ENFILE})
 class FolderChange(ABC):
     """One change; ``error`` is why it could not be made."""
 
-    __slots__ = ("at", "error", "is_over", "leaves")
+    __slots__ = ("at", "error", "is_over", "leaves", "was_awaited")
 
     def __init__(self, leaves: str = "", at: str = "") -> None:
         self.error: OSError | None = None
         self.is_over = False
         """Whether it was carried out, well or not."""
+        self.was_awaited = False
+        """Whether clients' batches have waited for it as long as they may."""
         self.leaves = leaves
         """The path that is given up."""
         self.at = at

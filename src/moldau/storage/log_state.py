@@ -138,7 +138,13 @@ class LogState(ABC):
     @property
     def awaits_folder(self) -> bool:
         """Whether the log is new, and a worker still has to make its folder."""
-        return bool(self.cuts) and isinstance(self.cuts[0], FolderChange)
+        return self.awaited_folder is not None
+
+    @property
+    def awaited_folder(self) -> FolderChange | None:
+        """What makes the log's folder, as long as it is not there."""
+        first = self.cuts[0] if self.cuts else None
+        return first if isinstance(first, FolderChange) else None
 
     @property
     def settled_end(self) -> int:

@@ -6,6 +6,7 @@ change but a new file.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from moldau.broker import data
 from moldau.broker.lifecycle import Stage
+from moldau.broker.replicas import examinations
 from moldau.client.connection import Connection, connect
 from moldau.model import Code
 from moldau.storage.checkpoints import parse_offsets
@@ -186,6 +188,34 @@ def test_topics_come_and_go_while_a_directory_hangs_and_its_partitions_alone_are
             assert await its.append("later", new.partition.partition) is Code.NONE
             await until(lambda: names(tmp_path, "two/later-?") == [str(new.partition)], "one folder of the name")
             assert logs.offline == []
+
+    run(work)
+
+
+def test_first_batches_wait_for_their_partitions_folder_and_stay_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examinations, "FOLDER_WAIT_MS", 600_000)
+
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            logs, waiting = its.node.data.log_dirs, its.node.replicas.examinations
+            its.disk.hold("/two/")
+            await its.create("later", 2)
+            await until(lambda: len(logs.logs) == 4, "they are told")
+            new = next(log for log in logs.logs.values() if "/two" in log.dir.path and log.partition.topic == "later")
+            sent = []
+            for turn in range(3):
+                sent.append(asyncio.ensure_future(its.append("later", new.partition.partition)))
+                await until(lambda turn=turn: len(waiting) == turn + 1, "it waits")
+            assert new.awaits_folder
+            its.disk.release()
+            done: list[int] = []
+            for number, one in enumerate(sent):
+                one.add_done_callback(lambda _, number=number: done.append(number))
+            assert await asyncio.gather(*sent) == [Code.NONE] * 3
+            assert done == [0, 1, 2]
+            assert new.log_end_offset == 3
 
     run(work)
 

@@ -39,6 +39,31 @@ def test_a_retried_batch_gets_its_first_offsets_again(tmp_path: Path) -> None:
     run(work)
 
 
+def test_batches_behind_one_that_came_before_its_leader_led_are_sent_back_with_it_once(tmp_path: Path) -> None:
+    def numbered(sequence: int) -> bytes:
+        return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert (await cluster.produce(0, numbered(0))).error_code == 0
+            line = await cluster.connect_another(1)
+
+            async def code(sequence: int, version: int = 11) -> int:
+                return (await cluster.produce(1, numbered(sequence), over=line, version=version)).error_code
+
+            assert await code(2) == Code.NOT_LEADER_OR_FOLLOWER
+            cluster.elect(1, (0, 1))
+            assert [await code(4), await code(6)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            assert await code(10) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "not right behind"
+            assert [await code(4), await code(6)] == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2, "without what they lack"
+            assert [await code(2), await code(4), await code(6)] == [0, 0, 0]
+            assert (await cluster.produce(1, numbered(10))).error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert cluster.brokers[1].replica().log.log_end_offset == 8
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

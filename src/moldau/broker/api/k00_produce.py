@@ -3,7 +3,8 @@
 The hot path makes no object of a record: a batch is checked by column, offsets are patched in the request's own bytes,
 and one vectored write appends them. A request to many partitions, or of many bytes, is appended in turns of the loop.
 What takes longer to look into is examined in parts (``replicas/examinations.py``), and its partition's next batches
-wait for it. A retried batch of an idempotent producer gets its first offsets again. Errors are per partition and name
+wait for it. A retried batch of an idempotent producer gets its first offsets again, and one right behind a batch that
+was to be sent again goes the same way (``network/sent_back.py``). Errors are per partition and name
 the leader where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are
 taken where a broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
 """
@@ -17,6 +18,7 @@ from moldau.broker.api.begun_transactions import Permits
 from moldau.broker.loop import InWorld, Pace, run_in_slices
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
+from moldau.broker.network.sent_back import FOR_THE_MOMENT, Target
 from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.transactions import NO_COORDINATOR
@@ -166,6 +168,8 @@ class _Produce:
         header = _look_at(replica, records, self._acks)
         if isinstance(header, Appended):
             self._refuse(data, slot, header)
+            if header.code in FOR_THE_MOMENT and records and len(records) >= HEADER_SIZE:
+                self._context.connection.sent_back.note(_target(data, slot), read_header(records), header.code)
             return
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
@@ -175,11 +179,11 @@ class _Produce:
         leads, examinations = replica, self._replicas.examinations
         outcome: Outcome | None = examinations.at_a_glance(leads, records, header, part.records_at)
         if outcome is None:
-            outcome = examinations.examine(leads, records, lambda out: self._examined(data, slot, leads, out))
+            outcome = examinations.examine(leads, records, lambda out: self._examined(data, slot, leads, header, out))
         if outcome is None:
             self._expect(slot)
             return
-        code = self._append_examined(data, slot, leads, outcome)
+        code = self._append_examined(data, slot, leads, header, outcome)
         if code is None:
             self._expect(slot)
         elif code is not Code.NONE:
@@ -220,17 +224,29 @@ class _Produce:
                 self._promise.expect(self._rest)
         return self._promise
 
-    def _examined(self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome) -> None:
+    def _examined(
+        self,
+        data: ProduceRequest.TopicProduceData,
+        slot: Slot,
+        replica: Replica,
+        header: BatchHeader,
+        outcome: Outcome,
+    ) -> None:
         """The batch was examined; who waits may have been told already that its time is up."""
         promise = self._promise
         if promise is not None and promise.done:
             slot = Slot(index=slot.index)
-        code = self._append_examined(data, slot, replica, outcome)
+        code = self._append_examined(data, slot, replica, header, outcome)
         if promise is not None and code is not None:
             promise.settle(slot, code)
 
     def _append_examined(
-        self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, outcome: Outcome
+        self,
+        data: ProduceRequest.TopicProduceData,
+        slot: Slot,
+        replica: Replica,
+        header: BatchHeader,
+        outcome: Outcome,
     ) -> Code | None:
         """Append a batch that was examined and fill the slot; the partition's code, or None when followers will tell
         it."""
@@ -244,8 +260,9 @@ class _Produce:
             appended = self._replicas.append(replica, outcome, self._acks)
         code: Code | None = appended.code
         if code is not Code.NONE:
+            appended = self._in_line(_target(data, slot), header, appended)
             self._refuse(data, slot, appended)
-            return code
+            return appended.code
         slot.base_offset = appended.first_offset
         slot.log_append_time_ms = appended.append_time_ms
         slot.log_start_offset = appended.log_start_offset
@@ -257,6 +274,17 @@ class _Produce:
             replica.unflushed.append((appended.last_offset + 1, self._wait(), slot))
             return None
         return code
+
+    def _in_line(self, target: Target, header: BatchHeader, refused: Appended) -> Appended:
+        """The refusal of a batch: that of the one ahead of it, if it is out of order for want of that one."""
+        sent_back = self._context.connection.sent_back
+        if refused.code in FOR_THE_MOMENT:
+            sent_back.note(target, header, refused.code)
+        elif refused.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            ahead = sent_back.behind(target, header)
+            if ahead is not None:
+                return Appended(ahead, log_start_offset=refused.log_start_offset, message="the batch ahead is missing")
+        return refused
 
     def _refuse(self, data: ProduceRequest.TopicProduceData, slot: Slot, appended: Appended) -> None:
         self._replicas.failed_produces += 1
@@ -285,6 +313,10 @@ def _replica(
     if isinstance(found, Replica) and found.partition.topic in INTERNAL and context.client_id != ADMIN_CLIENT:
         return Code.INVALID_TOPIC_EXCEPTION
     return found
+
+
+def _target(data: ProduceRequest.TopicProduceData, slot: Slot) -> Target:
+    return Target(data.name, bytes(data.topic_id), slot.index)
 
 
 def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> BatchHeader | Appended:

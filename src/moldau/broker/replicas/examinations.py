@@ -2,7 +2,8 @@
 
 Decides which batches are examined at once, and keeps the order of a partition's batches: whoever comes behind one that
 is still examined waits for it. One batch at a time is examined here, at most a millisecond of it in one turn of the
-loop; unpacking and packing happen on a thread. Does not decide what is taken: see ``storage/admission.py``.
+loop; unpacking and packing happen on a thread. Batches for a new partition wait here until its folder is made, or for
+``FOLDER_WAIT_MS``. Does not decide what is taken: see ``storage/admission.py``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LARGE_BYTES = 1 << 15
 """To look at a smaller batch takes some tenths of a millisecond at most."""
 WAITING_BYTES_MAX = 256 << 20
 """When batches of so many bytes wait already, others are sent back, to be sent again later."""
+FOLDER_WAIT_MS = 1_000
+"""So long the first batches of a new partition wait for its folder. Where that takes longer they are refused."""
 
 Outcome = Admitted | Refused
 T = TypeVar("T")
@@ -48,13 +51,15 @@ class Examinations:
         self._world = world
         self._waiting: deque[_Waiting] = deque()
         self._of_replica: dict[int, int] = {}
+        self._held: dict[int, list[_Waiting]] = {}
+        """Those that wait for a replica's folder."""
         self._bytes = 0
         self._spent_ms = 0
         self._task: Handle | None = None
 
     def __len__(self) -> int:
         """How many batches wait or are being examined."""
-        return len(self._waiting)
+        return len(self._waiting) + sum(map(len, self._held.values()))
 
     def at_a_glance(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
         """The outcome for most batches of clients, at once; None when this one is to be examined.
@@ -62,6 +67,8 @@ class Examinations:
         It begins with ``header``; ``at`` is where ``records`` begin in what they are a view of, -1 if it is not known.
         """
         if self._of_replica and id(replica) in self._of_replica:
+            return None
+        if replica.log.cuts and _awaits_folder(replica):
             return None
         if len(records) < LARGE_BYTES:  # takes less than the clock can tell
             return replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
@@ -77,7 +84,8 @@ class Examinations:
 
         ``records`` are the caller's again once this returns None.
         """
-        if id(replica) not in self._of_replica and self._spent_ms < SPENT_MAX_MS:
+        is_held = id(replica) in self._held or _awaits_folder(replica)
+        if not is_held and id(replica) not in self._of_replica and self._spent_ms < SPENT_MAX_MS:
             began_ms = self._world.clock.monotonic_ms()
             outcome = self._at_once(replica, records)
             self._spend(began_ms)
@@ -87,10 +95,39 @@ class Examinations:
             return Refused(Code.REQUEST_TIMED_OUT, f"{len(self._waiting)} batches wait to be examined already")
         self._bytes += len(records)
         self._of_replica[id(replica)] = self._of_replica.get(id(replica), 0) + 1
-        self._waiting.append(_Waiting(replica, bytearray(records), then))
-        if self._task is None:
-            self._task = self._world.tasks.spawn(self._run(), "examinations")
+        waiting = _Waiting(replica, bytearray(records), then)
+        if is_held:
+            self._hold(waiting)
+        else:
+            self._queue([waiting])
         return None
+
+    def _queue(self, waiting: list[_Waiting]) -> None:
+        self._waiting += waiting
+        if self._task is None and waiting:
+            self._task = self._world.tasks.spawn(self._run(), "examinations")
+
+    def _hold(self, waiting: _Waiting) -> None:
+        """It is examined when the replica's folder is there. Until then a client that has just been told of the
+        partition would be told NOT_LEADER_OR_FOLLOWER.
+        """
+        replica = waiting.replica
+        held = self._held.setdefault(id(replica), [])
+        held.append(waiting)
+        if len(held) == 1:
+            self._world.tasks.call_later(FOLDER_WAIT_MS, lambda: self._waited(replica, held))
+
+    def _waited(self, replica: Replica, held: list[_Waiting]) -> None:
+        """The time is up, if these still wait: they are refused, and so are others until the folder is there."""
+        if self._held.get(id(replica)) is held:
+            if (change := replica.log.awaited_folder) is not None:
+                change.was_awaited = True
+            self.release(replica)
+
+    def release(self, replica: Replica) -> None:
+        """The replica's folder is there, or is awaited no more: examine what waited for it, in order."""
+        if self._held:
+            self._queue(self._held.pop(id(replica), []))
 
     def _spend(self, began_ms: int) -> None:
         """Count the time since then."""
@@ -141,6 +178,13 @@ class Examinations:
         if self._task is not None:
             self._task.cancel()
         self._waiting.clear()
+        self._held.clear()
+
+
+def _awaits_folder(replica: Replica) -> bool:
+    """Whether a batch for the replica is to wait for its folder."""
+    change = replica.log.awaited_folder
+    return change is not None and not change.was_awaited
 
 
 async def in_parts(tasks: Tasks, work: Pauses[T]) -> T:

@@ -1,8 +1,9 @@
 """Folders of new partitions, and of partitions that go: made and renamed by a worker of their directory, in order.
 
-A new partition has its role at once, and its log takes nothing before its folder is there: who leads it answers
-NOT_LEADER_OR_FOLLOWER, as a broker that has not heard of it yet, and a follower does not fetch. A disk that hangs holds
-up the new partitions of its directory, and neither other directories nor the metadata. Read next:
+A new partition has its role at once, and its log takes nothing before its folder is there: a client's batches wait a
+second for it (``examinations.py``), then who leads it answers NOT_LEADER_OR_FOLLOWER, as a broker that has not heard of
+it yet; a follower does not fetch. A disk that hangs holds up the new partitions of its directory, and neither other
+directories nor the metadata. Read next:
 ``moldau.storage.folder_changes``.
 """
 
@@ -81,6 +82,7 @@ class FolderWork:
         replica = self._replicas.by_partition.get(making.log.partition)
         if replica is None or replica.log is not making.log:
             return
+        self._replicas.examinations.release(replica)
         if making.refused is not None:
             not_made(self._replicas, replica, making.refused)
         elif not self._stopped:

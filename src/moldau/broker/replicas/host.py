@@ -11,6 +11,7 @@ from typing import Protocol
 
 from moldau.broker.purgatory import DelayedOperationPurgatory
 from moldau.broker.replicas.deps import ReplicaManagerDeps
+from moldau.broker.replicas.examinations import Examinations
 from moldau.broker.replicas.fetch.cold_reads import ColdReads
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.broker.replicas.throttles import Throttles
@@ -31,6 +32,7 @@ class ReplicaHost(Protocol):
     unreachable: dict[Key, TopicPartition]
     on_lost: Callable[[], object]
     purgatory: DelayedOperationPurgatory
+    examinations: Examinations
     cold_reads: ColdReads
     throttles: Throttles
     failed_fetches: int

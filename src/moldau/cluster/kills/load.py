@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -223,6 +224,8 @@ def _high_watermark(consumer: Any, topic: str, number: int) -> int:
         except KafkaException:  # asked whoever led a moment ago; librdkafka calls not even that retriable here
             if time.monotonic() > deadline:
                 raise
+            with suppress(KafkaException):  # and goes on asking it, unless it is told anew who leads
+                consumer.list_topics(topic, 10)
             time.sleep(_STEP_S)
 
 
