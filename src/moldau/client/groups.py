@@ -158,14 +158,21 @@ async def coordinators(client: Client, group_ids: Collection[str]) -> tuple[dict
     """The broker that coordinates each group, which need not be there yet; or why nobody is named."""
     found: dict[str, int] = {}
     refused: dict[str, Code] = {}
-    for group_id in group_ids:
-        request = FindCoordinatorRequest(key=group_id, key_type=CoordinatorKind.GROUP, coordinator_keys=[group_id])
+    left = list(group_ids)
+    while left:  # all with one request since version 4; before, the first is answered for
+        request = FindCoordinatorRequest(key=left[0], key_type=CoordinatorKind.GROUP, coordinator_keys=left)
         response = await client.ask(request, codes=_find_codes)
-        one = response.coordinators[0] if response.coordinators else response
-        if one.error_code == Code.NONE:
-            found[group_id] = one.node_id
-        else:
-            refused[group_id] = Code(one.error_code)
+        answers = {one.key: (Code(one.error_code), one.node_id) for one in response.coordinators}
+        if not answers:
+            answers[left[0]] = Code(response.error_code), response.node_id
+        answers.setdefault(left[0], (Code.UNKNOWN_SERVER_ERROR, -1))  # a broker that leaves a group out
+        for group_id in left:
+            code, node_id = answers.get(group_id, (Code.NONE, -1))
+            if code is not Code.NONE:
+                refused[group_id] = code
+            elif group_id in answers:
+                found[group_id] = node_id
+        left = [group_id for group_id in left if group_id not in answers]
     return found, refused
 
 

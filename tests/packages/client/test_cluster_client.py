@@ -243,6 +243,32 @@ def test_a_group_is_followed_to_its_new_coordinator():
     scene_with(2, {"t": 1}, play)
 
 
+@pytest.mark.parametrize(("ranges", "requests"), [(ALL_VERSIONS, 1), (OLD, 3)], ids=["today", "2.1"])
+def test_the_coordinators_of_all_groups_are_asked_for_together_where_a_broker_can_tell_them(ranges, requests):
+    async def play(cluster, client):
+        cluster.coordinator = 1
+        assert await groups.coordinators(client, ["a", "b", "c"]) == ({"a": 1, "b": 1, "c": 1}, {})
+        assert [name for _, name in cluster.asked].count("FindCoordinator") == requests
+        assert await groups.coordinators(client, []) == ({}, {})
+
+    scene_with(2, {"t": 1}, play, ranges=ranges)
+
+
+def test_a_group_without_a_coordinator_and_one_that_an_answer_leaves_out_cost_the_others_nothing():
+    async def play(cluster, client):
+        code = Code.GROUP_AUTHORIZATION_FAILED
+        told = [
+            FindCoordinatorResponse.Coordinator(key="b", error_code=code),
+            FindCoordinatorResponse.Coordinator(key="c", node_id=1),
+        ]
+        answer = FindCoordinatorResponse(coordinators=told)
+        cluster.mischief = lambda node, m, serve: answer if type(m).__name__ == "FindCoordinatorRequest" else None
+        found = await groups.coordinators(client, ["a", "b", "c"])
+        assert found == ({"c": 1}, {"a": Code.UNKNOWN_SERVER_ERROR, "b": code})
+
+    scene_with(2, {"t": 1}, play)
+
+
 def test_a_refused_coordinator_is_an_exception_at_once():
     async def play(cluster, client):
         code = Code.GROUP_AUTHORIZATION_FAILED
