@@ -154,8 +154,12 @@ def restore(log: LogState) -> Generator[None, None, None]:
         cuts = log.truncations
         producers = newest_snapshot(log.folder, log.segments[0].base_offset, log.log_end_offset)
         missing: list[str] = []  # of a segment that retention took meanwhile nothing needs to be known
-        while log.truncations == cuts and log.known_producers is None and producers.end_offset < log.log_end_offset:
-            yield from follow(producers, list(log.segments), log.log_end_offset, missing)
-        yield from recall(producers, list(log.segments))
-        if log.truncations == cuts and log.known_producers is None:
-            log.known_producers = producers
+        is_recalled = False
+        while log.truncations == cuts and log.known_producers is None:
+            if producers.end_offset < log.log_end_offset:
+                yield from follow(producers, list(log.segments), log.log_end_offset, missing)
+            elif not is_recalled:  # what is appended in its pauses is followed then
+                yield from recall(producers, list(log.segments))
+                is_recalled = True
+            else:
+                log.known_producers = producers

@@ -8,8 +8,9 @@ import pytest
 
 from moldau.model import Code, TopicPartition
 from moldau.runtime.disk import RealDisk
-from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange
+from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange, truncation
 from moldau.storage.admission import Appended
+from moldau.storage.producer_state import load_producers
 from moldau.wire.batch import build, headers
 
 P = TopicPartition("t", 0)
@@ -104,6 +105,30 @@ def test_truncation_cuts_the_tail_and_its_epochs_and_the_log_goes_on(tmp_path: P
     log.append_leader(batch(3), 50, 0)
     assert offsets(log) == list(range(0, 33, 3))
     assert not log.truncate_to(33)
+
+
+@pytest.mark.parametrize("pause", range(4))
+def test_what_is_appended_while_producers_are_read_again_after_a_cut_is_known_of_them(
+    tmp_path: Path, pause: int
+) -> None:
+    def next_of(log: Log, producer: int) -> bytearray:
+        where = {"base_offset": log.log_end_offset, "leader_epoch": 0}
+        return batch(1, producer_id=producer, producer_epoch=0, base_sequence=log.log_end_offset, **where)
+
+    _, log = fresh(tmp_path)
+    for _ in range(6):
+        assert log.append_follower(next_of(log, 7)).code is Code.NONE
+    log.dir.on_cut = lambda: None
+    log.truncate_to(4)
+    assert log.known_producers is None
+    for number, _ in enumerate(truncation.restore(log)):
+        if number == pause:
+            assert log.append_follower(next_of(log, 7)).code is Code.NONE
+            assert log.append_follower(next_of(log, 8)).code is Code.NONE
+    known = log.producers
+    whole = load_producers(log.folder, log.segments, log.log_end_offset)
+    assert known.end_offset == log.log_end_offset
+    assert {id: one.batches for id, one in known} == {id: one.batches for id, one in whole}
 
 
 def test_truncation_that_cuts_no_record_still_forgets_an_epoch_that_has_none(tmp_path: Path) -> None:
