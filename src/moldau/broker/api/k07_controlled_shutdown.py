@@ -1,7 +1,8 @@
 """ControlledShutdown, 0-3, at an active controller: a broker of the ZooKeeper plane asks leave to go.
 
 Its leads move to others; the answer names what it still leads, or what others do not yet know of, so that it asks
-again. STALE_BROKER_EPOCH from a broker that is not registered so, NOT_CONTROLLER elsewhere (KIP-380).
+again. STALE_BROKER_EPOCH from a broker that is not registered so, NOT_CONTROLLER elsewhere (KIP-380). In ZooKeeper mode
+the epoch may be left out, as by brokers before 2.2; under a quorum nobody may send another broker away so.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ async def control(
     """Decide."""
     known = node.metadata.image.brokers.get(request.broker_id)
     epoch = request.broker_epoch
-    if epoch < 0 and known is not None:
+    if epoch < 0 and known is not None and node.config.on_zookeeper:
         epoch = known.epoch  # versions before 2 do not say
     reply = await node.controller.ask(
         asks.Heartbeat(
