@@ -55,11 +55,35 @@ def test_batches_behind_one_that_came_before_its_leader_led_are_sent_back_with_i
             assert await code(2) == Code.NOT_LEADER_OR_FOLLOWER
             cluster.elect(1, (0, 1))
             assert [await code(4), await code(6)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
-            assert await code(10) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "not right behind"
             assert [await code(4), await code(6)] == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2, "without what they lack"
             assert [await code(2), await code(4), await code(6)] == [0, 0, 0]
             assert (await cluster.produce(1, numbered(10))).error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
             assert cluster.brokers[1].replica().log.log_end_offset == 8
+
+    run(work)
+
+
+def test_batches_that_come_to_a_new_leader_before_what_they_lack_are_sent_back_once(tmp_path: Path) -> None:
+    def numbered(sequence: int) -> bytes:
+        return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert (await cluster.produce(0, numbered(0))).error_code == 0
+            cluster.elect(1, (0, 1))
+            line = await cluster.connect_another(1)
+
+            async def code(sequence: int) -> int:
+                return (await cluster.produce(1, numbered(sequence), over=line)).error_code
+
+            assert [await code(4), await code(6), await code(10)] == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+            assert [await code(n) for n in (4, 6, 10)] == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3, (
+                "they come alone again"
+            )
+            assert [await code(2), await code(4)] == [0, 0]
+            assert await code(20) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "the producer is known here"
+            assert cluster.brokers[1].replica().log.log_end_offset == 6
 
     run(work)
 

@@ -260,7 +260,7 @@ class _Produce:
             appended = self._replicas.append(replica, outcome, self._acks)
         code: Code | None = appended.code
         if code is not Code.NONE:
-            appended = self._in_line(_target(data, slot), header, appended)
+            appended = self._in_line(_target(data, slot), replica, header, appended)
             self._refuse(data, slot, appended)
             return appended.code
         slot.base_offset = appended.first_offset
@@ -275,13 +275,16 @@ class _Produce:
             return None
         return code
 
-    def _in_line(self, target: Target, header: BatchHeader, refused: Appended) -> Appended:
-        """The refusal of a batch: that of the one ahead of it, if it is out of order for want of that one."""
+    def _in_line(self, target: Target, replica: Replica, header: BatchHeader, refused: Appended) -> Appended:
+        """The refusal of a batch; if it is out of order for want of the one ahead, which is to come again, that of the
+        other."""
         sent_back = self._context.connection.sent_back
         if refused.code in FOR_THE_MOMENT:
             sent_back.note(target, header, refused.code)
         elif refused.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             ahead = sent_back.behind(target, header)
+            if ahead is None and _is_new_to(replica, header.producer_id) and sent_back.meets(target, header):
+                ahead = Code.NOT_LEADER_OR_FOLLOWER
             if ahead is not None:
                 return Appended(ahead, log_start_offset=refused.log_start_offset, message="the batch ahead is missing")
         return refused
@@ -313,6 +316,13 @@ def _replica(
     if isinstance(found, Replica) and found.partition.topic in INTERNAL and context.client_id != ADMIN_CLIENT:
         return Code.INVALID_TOPIC_EXCEPTION
     return found
+
+
+def _is_new_to(replica: Replica, producer_id: int) -> bool:
+    """Whether the leader has taken no batch of the producer since it leads."""
+    known = replica.log.producers.get(producer_id)
+    start = replica.log.epochs.start_of(replica.machine.leader_epoch)
+    return known is not None and (not known.batches or known.batches[-1].last_offset < start)
 
 
 def _target(data: ProduceRequest.TopicProduceData, slot: Slot) -> Target:
