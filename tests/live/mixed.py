@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -127,7 +128,8 @@ def ends_of(consumer: Consumer, topic: str, partitions: int) -> dict[int, int]:
                 if error.args[0].code() not in NOT_NOW:
                     raise
                 # Told of the leader by a broker that had not heard of a new one, librdkafka asks who has gone for ever.
-                consumer.list_topics(topic, timeout=60)
+                with suppress(KafkaException):
+                    consumer.list_topics(topic, timeout=60)
         return len(ends) == partitions
 
     wait_until(are_known, f"the ends of {topic}")

@@ -220,6 +220,31 @@ def test_first_batches_wait_for_their_partitions_folder_and_stay_in_order(
     run(work)
 
 
+def test_batches_that_have_waited_too_long_for_a_folder_are_refused_all_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            logs, waiting = its.node.data.log_dirs, its.node.replicas.examinations
+            its.disk.hold("/two/")
+            await its.create("later", 2)
+            await until(lambda: len(logs.logs) == 4, "they are told")
+            new = next(log for log in logs.logs.values() if "/two" in log.dir.path and log.partition.topic == "later")
+            replica = its.node.replicas.by_partition[new.partition]
+            codes: list[object] = []
+            for sequence in range(3):
+                data = batch(1, producer_id=4, producer_epoch=0, base_sequence=sequence)
+                assert waiting.examine(replica, data, lambda outcome: codes.append(outcome.code)) is None
+            await until(lambda: codes, "their time is up")
+            assert codes == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+            assert len(waiting) == 0
+            its.disk.release()
+            await until(lambda: not new.awaits_folder, "the folder is made when the disk is back")
+
+    monkeypatch.setattr(examinations, "FOLDER_WAIT_MS", 50)
+    run(work)
+
+
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory hangs when it was silent for a second beside one that answers."""

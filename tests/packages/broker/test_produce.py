@@ -63,6 +63,28 @@ def test_batches_behind_one_that_came_before_its_leader_led_are_sent_back_with_i
     run(work)
 
 
+def test_a_batch_behind_one_that_was_sent_back_is_not_taken_though_its_producer_is_new(tmp_path: Path) -> None:
+    def numbered(producer_id: int, sequence: int) -> bytes:
+        return batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            line = await cluster.connect_another(1)
+
+            async def code(producer_id: int, sequence: int) -> int:
+                return (await cluster.produce(1, numbered(producer_id, sequence), over=line)).error_code
+
+            assert [await code(4, 0), await code(5, 0)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            cluster.elect(1, (0, 1))
+            assert [await code(4, 2), await code(4, 4), await code(5, 2)] == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+            assert [await code(4, 0), await code(4, 2), await code(4, 4)] == [0, 0, 0]
+            assert await code(5, 2) == 0, "without the one ahead it is judged as a producer's first"
+            assert cluster.brokers[1].replica().log.log_end_offset == 8
+
+    run(work)
+
+
 def test_batches_that_come_to_a_new_leader_before_what_they_lack_are_sent_back_once(tmp_path: Path) -> None:
     def numbered(sequence: int) -> bytes:
         return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)

@@ -174,7 +174,7 @@ class _Produce:
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
         if header.is_transactional and (refusal := self._forbidden(replica, header)) is not None:
-            self._refuse(data, slot, refusal)
+            self._refuse(data, slot, self._in_line(_target(data, slot), replica, header, refusal))
             return
         leads, examinations = replica, self._replicas.examinations
         outcome: Outcome | None = examinations.at_a_glance(leads, records, header, part.records_at)
@@ -257,7 +257,9 @@ class _Produce:
             appended = self._forbidden(replica, outcome.headers[0])
         if appended is None:
             assert isinstance(outcome, Admitted)
-            appended = self._replicas.append(replica, outcome, self._acks)
+            appended = self._lacks_one_ahead(data, slot, replica, header)
+            if appended is None:
+                appended = self._replicas.append(replica, outcome, self._acks)
         code: Code | None = appended.code
         if code is not Code.NONE:
             appended = self._in_line(_target(data, slot), replica, header, appended)
@@ -274,6 +276,20 @@ class _Produce:
             replica.unflushed.append((appended.last_offset + 1, self._wait(), slot))
             return None
         return code
+
+    def _lacks_one_ahead(
+        self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, header: BatchHeader
+    ) -> Appended | None:
+        """The refusal of a batch of a producer that the log does not know, if the one ahead was sent back. The log
+        would take any sequence of it, and librdkafka would call the one ahead delivered with it.
+        """
+        sent_back, known = self._context.connection.sent_back, replica.log.known_producers
+        if not sent_back or known is None or header.producer_id < 0 or known.get(header.producer_id) is not None:
+            return None
+        code = sent_back.behind(_target(data, slot), header)
+        if code is None:
+            return None
+        return Appended(code, log_start_offset=replica.log.log_start_offset, message="the batch ahead is missing")
 
     def _in_line(self, target: Target, replica: Replica, header: BatchHeader, refused: Appended) -> Appended:
         """The refusal of a batch; if it is out of order for want of the one ahead, which is to come again, that of the

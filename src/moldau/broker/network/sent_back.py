@@ -27,6 +27,8 @@ FOR_THE_MOMENT = frozenset(
     }
 )
 """Codes that say nothing of the batch itself: it is to be sent again."""
+NAME_MAX = 249
+"""No topic has a longer name."""
 REMEMBERED_MAX = 1000
 """So many producers and partitions are remembered for each connection, the latest."""
 
@@ -54,16 +56,19 @@ class SentBack:
         self._met: dict[Key, int] = {}
         """The last sequence that was sent back for having come before what it lacks."""
 
+    def __bool__(self) -> bool:
+        return bool(self._next)
+
     def note(self, target: Target, header: BatchHeader, code: Code) -> None:
         """A batch was refused with one of the codes ``FOR_THE_MOMENT``."""
-        if header.producer_id < 0:
+        if header.producer_id < 0 or len(target.topic) > NAME_MAX:
             return
         key = (target, header.producer_id, header.producer_epoch)
         _remember(self._next, key, ((header.last_sequence + 1) & 0x7FFFFFFF, code))
 
     def behind(self, target: Target, header: BatchHeader) -> Code | None:
-        """What the batch right ahead of one that is out of order was refused with, None if it was not. Each is told so
-        once: sent again without what it lacks, it is out of order.
+        """What the batch right ahead of one that is out of order, or of a producer that the log does not know, was
+        refused with, None if it was not. Each is told so once: sent again without what it lacks, it is judged as it is.
         """
         key = (target, header.producer_id, header.producer_epoch)
         sequence, code = self._next.get(key, (-1, Code.NONE))

@@ -118,14 +118,20 @@ class Examinations:
             self._world.tasks.call_later(FOLDER_WAIT_MS, lambda: self._waited(replica, held))
 
     def _waited(self, replica: Replica, held: list[_Waiting]) -> None:
-        """The time is up, if these still wait: they are refused, and so are others until the folder is there."""
-        if self._held.get(id(replica)) is held:
-            if (change := replica.log.awaited_folder) is not None:
-                change.was_awaited = True
-            self.release(replica)
+        """The time is up, if these still wait: all are refused, in one turn, so that none is taken after the refusal of
+        the one ahead; and so are others until the folder is there.
+        """
+        if self._held.get(id(replica)) is not held:
+            return
+        if (change := replica.log.awaited_folder) is not None:
+            change.was_awaited = True
+        del self._held[id(replica)]
+        for waiting in held:
+            self._forget(waiting)
+            waiting.then(Refused(Code.NOT_LEADER_OR_FOLLOWER, "the partition's folder is not there yet"))
 
     def release(self, replica: Replica) -> None:
-        """The replica's folder is there, or is awaited no more: examine what waited for it, in order."""
+        """The replica's folder is there, or cannot be had: examine what waited for it, in order."""
         if self._held:
             self._queue(self._held.pop(id(replica), []))
 
@@ -165,13 +171,16 @@ class Examinations:
             examination = self._begin(replica, data, seen=False)
             await yield_to_loop(tasks)
             outcome = await in_parts(tasks, examination)
-            self._waiting.popleft()
-            self._bytes -= len(data)
-            self._of_replica[id(replica)] -= 1
-            if not self._of_replica[id(replica)]:
-                del self._of_replica[id(replica)]
+            self._forget(self._waiting.popleft())
             then(outcome)
         self._task = None
+
+    def _forget(self, waiting: _Waiting) -> None:
+        """It waits no more."""
+        self._bytes -= len(waiting.data)
+        self._of_replica[id(waiting.replica)] -= 1
+        if not self._of_replica[id(waiting.replica)]:
+            del self._of_replica[id(waiting.replica)]
 
     def stop(self) -> None:
         """Forget what waits: nobody who sent it was told anything yet."""
