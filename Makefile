@@ -52,7 +52,7 @@ ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contrac
 LIVE = $(1:%=tests/live/test_%.py)
 
 # The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
-# Of the last, one process takes what is live without Spark, another the packages; who ends first takes what is live with it.
+# Of the last, one process takes all that is live, another the packages; who ends first helps with the packages that are left.
 test: check  ## everything that CI runs; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi

@@ -6,7 +6,6 @@ profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
 import os
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,9 +22,6 @@ settings.register_profile(
 settings.register_profile("seconds", settings.get_profile("moldau"), max_examples=10)
 settings.register_profile("landing", settings.get_profile("moldau"), derandomize=True)
 settings.load_profile("moldau")
-
-LATE = tuple(f"tests/live/test_{name}" for name in ("cluster_pipelines", "demo", "pipeline", "snippets", "spark"))
-BEGAN_NICE, NICE = os.nice(0), 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,8 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever needs a program that is not installed is left out, and says so. What is live and late comes last."""
-    items.sort(key=lambda item: item.nodeid.startswith(LATE))  # others stay in their order
+    """Whoever needs a program that is not installed is left out, and says so."""
     for item in items:
         for why in filter(None, map(missing, needs(item.nodeid))):
             item.add_marker(pytest.mark.skip(reason=why))
@@ -55,28 +50,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    if not item.nodeid.startswith("tests/live/"):
-        if os.nice(0) < NICE:
-            os.setpriority(os.PRIO_PROCESS, 0, NICE)
-    elif os.nice(0) > BEGAN_NICE:
-        with suppress(PermissionError):  # only root may be less nice again
-            os.setpriority(os.PRIO_PROCESS, 0, BEGAN_NICE)
+    if "PYTEST_XDIST_WORKER" in os.environ and os.nice(0) == 0 and not item.nodeid.startswith("tests/live/"):
+        os.nice(10)
 
 
 class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
     """Live tests are for one process: they share a cluster, and load the machine enough. All others go to whoever is
-    free, one by one, and at last the live ones that have Spark, file by file."""
+    free, one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(LATE):
-            return nodeid.split("::", maxsplit=1)[0]
         return "live" if nodeid.startswith("tests/live/") else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LiveTogether:
-    config.option.loadscopereorder = False
     return LiveTogether(config, log)
 
 
