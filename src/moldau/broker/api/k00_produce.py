@@ -4,9 +4,9 @@ The hot path makes no object of a record: a batch is checked by column, offsets 
 and one vectored write appends them. A request to many partitions, or of many bytes, is appended in turns of the loop.
 What takes longer to look into is examined in parts (``replicas/examinations.py``), and its partition's next batches
 wait for it. A retried batch of an idempotent producer gets its first offsets again, and one right behind a batch that
-was to be sent again goes the same way (``network/sent_back.py``). Errors are per partition and name
-the leader where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are
-taken where a broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
+was to be sent again goes the same way (``network/sent_back.py``). Errors are per partition and name the leader where
+they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are taken where a
+broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
 """
 
 from __future__ import annotations
