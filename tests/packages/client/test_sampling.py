@@ -12,7 +12,8 @@ from moldau.wire import batch
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from tests.packages.client.mini_cluster import MiniCluster, in_thread
 
-QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=5, retry_backoff_max_ms=20, unknown_topic_grace_ms=30)
+# A judgement is waited for as long as the longest pause between two attempts.
+QUICK = ClientOptions(api_timeout_ms=60_000, retry_backoff_ms=5, retry_backoff_max_ms=60_000, unknown_topic_grace_ms=30)
 SOURCES = [TopicPartition("t", number) for number in range(4)]
 
 
