@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,25 @@ def test_a_retried_batch_gets_its_first_offsets_again(tmp_path: Path) -> None:
             assert (await cluster.produce(1, old)).base_offset == 5, "the new leader knows it too"
 
     run(work)
+
+
+def test_a_refused_producer_is_named_in_the_brokers_log_a_few_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            await cluster.produce(0, batch(3, producer_id=4, producer_epoch=1, base_sequence=0))
+            for sequence in range(9, 29):
+                await cluster.produce(0, batch(1, producer_id=4, producer_epoch=1, base_sequence=sequence))
+
+    with caplog.at_level(logging.WARNING, "moldau.replicas"):
+        run(work)
+    assert [one.getMessage() for one in caplog.records if "producer 4" in one.getMessage()] == [
+        f"{TOPIC}-0: OUT_OF_ORDER_SEQUENCE_NUMBER for producer 4: epoch 1 and sequence {sequence} came,"
+        " epoch 1 and sequence 2 are the last in the log, which ends at 3"
+        for sequence in range(9, 14)
+    ]
 
 
 def test_batches_behind_one_that_came_before_its_leader_led_are_sent_back_with_it_once(tmp_path: Path) -> None:

@@ -303,6 +303,7 @@ class _Produce:
                 ahead = Code.NOT_LEADER_OR_FOLLOWER
             if ahead is not None:
                 return Appended(ahead, log_start_offset=refused.log_start_offset, message="the batch ahead is missing")
+        self._replicas.refused_producers.note(replica, header, refused.code)
         return refused
 
     def _refuse(self, data: ProduceRequest.TopicProduceData, slot: Slot, appended: Appended) -> None:

@@ -31,6 +31,7 @@ from moldau.broker.replicas.isr_updates import IsrUpdates
 from moldau.broker.replicas.lost import admit, append_failed
 from moldau.broker.replicas.producer_ids import ProducerIds
 from moldau.broker.replicas.recovery_points import RecoveryPoints
+from moldau.broker.replicas.refused_producers import RefusedProducers
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.broker.replicas.stopped import StoppedReplicas
 from moldau.broker.replicas.throttles import Throttles
@@ -100,7 +101,7 @@ class ReplicaManager:
         self.recovery_points, self.folders = RecoveryPoints(self), FolderWork(self)
         slots = deps.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
-        self.producer_ids = ProducerIds(deps)
+        self.producer_ids, self.refused_producers = ProducerIds(deps), RefusedProducers(self._clock)
         self.transactions = Transactions(self)
         self.alter_log_dirs = AlterReplicaLogDirs(self)
         self._started = self._stopped = False
