@@ -224,7 +224,9 @@ def test_a_kill_during_a_change_leaves_one_decided_set(quorum: Quorum) -> None:
 
 def test_three_controllers_shrink_to_one_that_was_added(quorum: Quorum) -> None:
     def goes(id: int) -> bool:
-        return quorum.remove(id, check=False, by_controllers=True).status == 0
+        # A leader that was removed may be gone before its answer: asked again, another knows of no such voter.
+        done = quorum.remove(id, check=False, by_controllers=True)
+        return done.status == 0 or "VoterNotFoundException" in done.stdout + done.stderr
 
     quorum.has_voters(1, 2, 3)
     with load(quorum, "shrinking") as proof:

@@ -105,6 +105,72 @@ def test_a_batch_behind_one_that_was_sent_back_is_not_taken_though_its_producer_
     run(work)
 
 
+def test_a_batch_is_sent_back_behind_one_sent_back_though_the_one_between_was_refused_for_itself(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            first, second, third = (batch(2, producer_id=4, producer_epoch=0, base_sequence=n) for n in (0, 2, 4))
+
+            async def code(data: bytes) -> int:
+                return (await cluster.produce(1, data)).error_code
+
+            assert await code(first) == Code.NOT_LEADER_OR_FOLLOWER
+            cluster.elect(1, (0, 1))
+            assert await code(second[:70] + b"?" + second[71:]) == Code.CORRUPT_MESSAGE
+            assert await code(third) == Code.NOT_LEADER_OR_FOLLOWER
+            assert [await code(data) for data in (first, second, third)] == [0, 0, 0]
+
+    run(work)
+
+
+def test_a_later_leader_takes_a_producer_that_it_does_not_know_from_the_middle_only_when_told_twice(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+
+            async def code(producer_id: int, sequence: int, node: int = 1) -> int:
+                data = batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+                return (await cluster.produce(node, data)).error_code
+
+            assert await code(3, 7, node=0) == 0, "before there is no leader that the one ahead may have gone to"
+            cluster.elect(1, (0, 1))
+            assert await code(4, 0, node=0) == Code.NOT_LEADER_OR_FOLLOWER
+            assert [await code(4, 2), await code(4, 4)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            assert [await code(4, 0), await code(4, 2), await code(4, 4)] == [0, 0, 0]
+            assert [await code(5, 9), await code(5, 9)] == [Code.NOT_LEADER_OR_FOLLOWER, 0]
+            assert not cluster.brokers[1].replicas.sent_back
+
+    run(work)
+
+
+def test_a_batch_behind_one_sent_back_is_not_taken_while_producers_are_not_read_again_after_a_cut(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+
+            async def code(producer_id: int, sequence: int, node: int = 1) -> int:
+                data = batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+                return (await cluster.produce(node, data)).error_code
+
+            assert await code(9, 0, node=0) == 0
+            assert await code(4, 0) == Code.NOT_LEADER_OR_FOLLOWER
+            log = cluster.brokers[1].replica().log
+            log.truncate_to(log.log_end_offset - 1)
+            cluster.elect(1, (0, 1))
+            assert await code(4, 0) == Code.KAFKA_STORAGE_ERROR, "its files are not cut yet"
+            await until(lambda: not log.awaits_cut, "the files are cut")
+            assert log.known_producers is None
+            assert [await code(4, 2), await code(4, 0)] == [Code.KAFKA_STORAGE_ERROR, 0]
+
+    run(work)
+
+
 def test_batches_that_come_to_a_new_leader_before_what_they_lack_are_sent_back_once(tmp_path: Path) -> None:
     def numbered(sequence: int) -> bytes:
         return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)

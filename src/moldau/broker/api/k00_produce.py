@@ -4,7 +4,7 @@ The hot path makes no object of a record: a batch is checked by column, offsets 
 and one vectored write appends them. A request to many partitions, or of many bytes, is appended in turns of the loop.
 What takes longer to look into is examined in parts (``replicas/examinations.py``), and its partition's next batches
 wait for it. A retried batch of an idempotent producer gets its first offsets again, and one right behind a batch that
-was to be sent again goes the same way (``network/sent_back.py``). Errors are per partition and name the leader where
+was to be sent again goes the same way (``replicas/sent_back.py``). Errors are per partition and name the leader where
 they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are taken where a
 broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
 """
@@ -18,9 +18,10 @@ from moldau.broker.api.begun_transactions import Permits
 from moldau.broker.loop import InWorld, Pace, run_in_slices
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
-from moldau.broker.network.sent_back import FOR_THE_MOMENT, Target
 from moldau.broker.purgatory import DelayedResponse
+from moldau.broker.replicas.lost import admit
 from moldau.broker.replicas.replica import Replica
+from moldau.broker.replicas.sent_back import FOR_THE_MOMENT, Target
 from moldau.broker.replicas.transactions import NO_COORDINATOR
 from moldau.image import Image
 from moldau.model import Code
@@ -169,7 +170,7 @@ class _Produce:
         if isinstance(header, Appended):
             self._refuse(data, slot, header)
             if header.code in FOR_THE_MOMENT and records and len(records) >= HEADER_SIZE:
-                self._context.connection.sent_back.note(_target(data, slot), read_header(records), header.code)
+                self._replicas.sent_back.note(_target(data, slot), read_header(records), header.code)
             return
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
@@ -265,6 +266,8 @@ class _Produce:
             appended = self._in_line(_target(data, slot), replica, header, appended)
             self._refuse(data, slot, appended)
             return appended.code
+        if sent_back := self._replicas.sent_back:
+            sent_back.appended(_target(data, slot), header)
         slot.base_offset = appended.first_offset
         slot.log_append_time_ms = appended.append_time_ms
         slot.log_start_offset = appended.log_start_offset
@@ -280,21 +283,37 @@ class _Produce:
     def _lacks_one_ahead(
         self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, header: BatchHeader
     ) -> Appended | None:
-        """The refusal of a batch of a producer that the log does not know, if the one ahead was sent back. The log
-        would take any sequence of it, and librdkafka would call the one ahead delivered with it.
+        """The refusal of a batch of a producer that the log does not know, if one ahead was sent back, or may be on its
+        way back from the leader before. The log would take any sequence of it, and librdkafka would call those ahead
+        delivered with it.
         """
-        sent_back, known = self._context.connection.sent_back, replica.log.known_producers
-        if not sent_back or known is None or header.producer_id < 0 or known.get(header.producer_id) is not None:
+        sent_back = self._replicas.sent_back
+        has_moved = header.base_sequence > 0 and replica.machine.leader_epoch > 0
+        if header.producer_id < 0 or not (sent_back or has_moved) or self._knows(replica, header.producer_id):
             return None
-        code = sent_back.behind(_target(data, slot), header)
+        target = _target(data, slot)
+        code = sent_back.behind(target, header)
+        if code is None and has_moved and sent_back.meets(target, header):
+            code = Code.NOT_LEADER_OR_FOLLOWER
         if code is None:
             return None
         return Appended(code, log_start_offset=replica.log.log_start_offset, message="the batch ahead is missing")
 
+    def _knows(self, replica: Replica, producer_id: int) -> bool:
+        """Whether the log knows the producer; True as well where the append is going to say why it does not. What is
+        known is read here, if it was not since a cut, as the append would read it.
+        """
+        if replica.log.known_producers is None and admit(replica, self._acks) is not Code.NONE:
+            return True
+        try:
+            return replica.log.producers.get(producer_id) is not None
+        except LogError:
+            return True
+
     def _in_line(self, target: Target, replica: Replica, header: BatchHeader, refused: Appended) -> Appended:
         """The refusal of a batch; if it is out of order for want of the one ahead, which is to come again, that of the
         other."""
-        sent_back = self._context.connection.sent_back
+        sent_back = self._replicas.sent_back
         if refused.code in FOR_THE_MOMENT:
             sent_back.note(target, header, refused.code)
         elif refused.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:

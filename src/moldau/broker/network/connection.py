@@ -19,7 +19,6 @@ from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
-from moldau.broker.network.sent_back import SentBack
 from moldau.broker.network.serving import (
     SLICES_FROM_BYTES,
     Encoded,
@@ -56,7 +55,7 @@ class Connection(Regulated):
 
     __slots__ = (
         "_busy", "_flushing", "_out", "_out_bytes", "_out_memory", "_ready_bytes", "_stalled_bytes",
-        "_written", "heard", "sent_back", "since_ms", "waiting",
+        "_written", "heard", "since_ms", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -65,7 +64,7 @@ class Connection(Regulated):
         """When it was made, on the monotonic clock."""
         self.heard = True
         """Something came since ``IdleSweep`` last looked."""
-        self.waiting, self.sent_back = Waits(), SentBack()
+        self.waiting = Waits()
         self._ready_bytes = 0  # of answers that wait for an earlier one
         self._out: list[Buffer] = []
         self._out_bytes = self._out_memory = 0

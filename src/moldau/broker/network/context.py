@@ -7,7 +7,6 @@ from typing import Protocol
 
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.requests import ServedApi
-from moldau.broker.network.sent_back import SentBack
 from moldau.broker.network.waits import Waits
 from moldau.wire.frames import RequestHeader
 
@@ -33,9 +32,6 @@ class ContextConnection(Hashable, Protocol):
 
     @property
     def peer(self) -> tuple[str | int, ...] | None: ...
-
-    @property
-    def sent_back(self) -> SentBack: ...
 
     @property
     def since_ms(self) -> int: ...

@@ -33,6 +33,7 @@ from moldau.broker.replicas.producer_ids import ProducerIds
 from moldau.broker.replicas.recovery_points import RecoveryPoints
 from moldau.broker.replicas.refused_producers import RefusedProducers
 from moldau.broker.replicas.replica import Key, Replica
+from moldau.broker.replicas.sent_back import SentBack
 from moldau.broker.replicas.stopped import StoppedReplicas
 from moldau.broker.replicas.throttles import Throttles
 from moldau.broker.replicas.topic_log_configs import TopicConfigs
@@ -101,7 +102,8 @@ class ReplicaManager:
         self.recovery_points, self.folders = RecoveryPoints(self), FolderWork(self)
         slots = deps.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
-        self.producer_ids, self.refused_producers = ProducerIds(deps), RefusedProducers(self._clock)
+        self.producer_ids, self.sent_back = ProducerIds(deps), SentBack(self._clock)
+        self.refused_producers = RefusedProducers(self._clock)
         self.transactions = Transactions(self)
         self.alter_log_dirs = AlterReplicaLogDirs(self)
         self._started = self._stopped = False
