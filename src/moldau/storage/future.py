@@ -175,9 +175,9 @@ class Futures:
                 segment.drop()
 
     def _remove(self, future: Future, now_ms: int) -> None:
-        # Not under the unique part that it shares with its log's: a start would take that for half a swap.
-        self._dirs.give_up(future.log, future.unique[::-1] + "0", now_ms, now=True)
-        future.log.dir.sync_names()
+        # Not under the unique part that it shares with its log's: a start would take that for half a swap. One that
+        # finds the copy under its own name, for the disk was not so far, removes it if its log has gone.
+        self._dirs.give_up(future.log, future.unique[::-1] + "0", now_ms)
 
 
 def _belongs(copy: Log, log: Log) -> bool:

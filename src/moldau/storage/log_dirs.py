@@ -369,13 +369,12 @@ class LogDirs:
         return freed
 
     def producers_in_turns(self) -> Generator[None, None, None]:
-        """Read the producers' state of the logs that were cut again, with pauses."""
-        for dir in self.dirs:
-            while dir.cut:
-                log = dir.cut.pop(0)
-                if dir.offline is None and (self._holds(log) or self.futures.holds(log)):
-                    with self.damaged.guard(log, "reading the producers' state"):
-                        yield from restore(log)
+        """Read the producers' state of the logs that were cut again, with pauses, and of those cut in them."""
+        while dir := next((dir for dir in self.dirs if dir.cut), None):
+            log = dir.cut.pop(0)
+            if dir.offline is None and (self._holds(log) or self.futures.holds(log)):
+                with self.damaged.guard(log, "reading the producers' state"):
+                    yield from restore(log)
 
     def compaction_pass(self, now_ms: int) -> int:
         """Compact one log, here and now; bytes saved."""

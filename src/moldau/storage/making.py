@@ -10,6 +10,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from moldau.storage.folder_changes import FolderChange
+from moldau.storage.names import LOG
 from moldau.storage.restarted import mark_restarted
 from moldau.storage.truncation import settle
 
@@ -37,6 +38,9 @@ class Making(FolderChange):
     def carry_out(self) -> None:
         """Make the folder, and have it say whose it is."""
         folder = self.log.folder
+        if folder.disk.exists(folder.path) and any(name.endswith(LOG) for name in folder.disk.list_dir(folder.path)):
+            # Of a log that was given up, and could not be renamed. OSError is what costs this partition only.
+            raise FileExistsError(errno.EEXIST, "another log is still in the folder", folder.path)
         folder.disk.make_dirs(folder.path)
         if self._marked:
             mark_restarted(folder)

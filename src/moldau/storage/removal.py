@@ -43,8 +43,7 @@ class GivenUp(FolderChange):
             dir.doomed.append((self._due_ms, self.path))
 
     def failed(self, error: LogError) -> None:
-        """The next start finds it, and sets it aside."""
-        self._dirs.damaged.note(self.log.partition, "the removal", error)
+        note_kept(self._dirs, self.log, error, self.error)
 
 
 def give_up(
@@ -62,6 +61,16 @@ def give_up(
     dir.change(GivenUp(dirs, log, path, due_ms), now=now)
 
 
+def note_kept(dirs: LoadedDirectories, log: Log, error: LogError, cause: BaseException | None) -> None:
+    """The folder of a log that went could not be renamed: the next start finds it, and sets it aside. Until then no log
+    of that name is made here: it would share the folder with the records of another.
+    """
+    dirs.damaged.note(log.partition, "the removal", error)
+    path = log.folder.path
+    if path == f"{log.dir.path}/{log.partition}" and not isinstance(cause, FileNotFoundError):
+        dirs.unusable.setdefault(log.partition, path)
+
+
 def delete_all(
     dirs: LoadedDirectories, partitions: Iterable[TopicPartition], now_ms: int, strays: Container[TopicPartition]
 ) -> None:
@@ -69,7 +78,7 @@ def delete_all(
     failed: DirOffline | None = None
     for partition in partitions:
         try:
-            dirs.futures.drop(partition, now_ms)  # first: a future alone would be taken for half a swap
+            dirs.futures.drop(partition, now_ms)
         except DirOffline as error:
             failed = error
         except LogError as error:
@@ -82,8 +91,8 @@ def delete_all(
             give_up(dirs, log, dirs.unique(), now_ms, stray=partition in strays)
         except DirOffline as error:
             failed = error
-        except LogError as error:  # the next start finds it, and sets it aside
-            dirs.damaged.note(partition, "the removal", error)
+        except LogError as error:
+            note_kept(dirs, log, error, error.__cause__)
     if failed is not None:
         raise failed
 

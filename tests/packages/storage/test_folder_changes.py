@@ -224,3 +224,49 @@ def test_a_rename_at_once_does_nothing_of_what_waits_for_other_folders() -> None
     assert not dirs.disk.exists(after.folder.path), "it comes after"
     assert worker.run() == [None, None]
     assert dirs.disk.exists(after.folder.path)
+
+
+class Refusing(FaultyDisk):
+    refuses = False
+
+    def rename(self, source: str, target: str) -> None:
+        if self.refuses and target.endswith(DELETE_FOLDER):
+            raise PermissionError(errno.EACCES, "not permitted", source)
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("when", ["at once", "later", "behind"])
+def test_no_log_is_made_in_the_folder_of_another_that_cannot_be_renamed(when: str) -> None:
+    disk = Refusing()
+    dirs = start(disk)
+    fill(dirs, TOPIC_ID, OLD)
+    worker = None if when == "at once" else Worker(dirs)
+    disk.refuses = True
+    dirs.delete(P, 0)
+    if when == "behind":
+        dirs.create(P, NEW_ID, CONFIG)
+    if worker is not None:
+        found = worker.run()
+        assert [isinstance(one, UnusableFile) for one in found] == [True] * (when == "behind")
+    disk.refuses = False
+    with pytest.raises(UnusableFile):
+        dirs.create(P, NEW_ID, CONFIG)
+    again = start(disk)
+    assert again.logs[P].topic_id == TOPIC_ID, "the broker tells it from the new topic's by its id"
+
+
+def test_a_copy_is_called_off_while_its_directory_hangs_without_waiting_for_it() -> None:
+    disk = FaultyDisk()
+    dirs = LogDirs(disk, ["/one", "/two"])
+    dirs.load(lambda _: CONFIG)
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    worker = Worker(dirs)
+    there = next(dir for dir in dirs.dirs if dir is not log.dir)
+    dirs.futures.create(P, there, "a" * 32)
+    steps = disk.ticks
+    dirs.futures.drop(P, 0)
+    assert disk.ticks == steps, "the loop made no call of the disk"
+    worker.run()
+    dirs.deletion_pass(100_000)
+    sync_names(dirs)
+    assert [name for name in disk.list_dir(there.path) if name.startswith(P.topic)] == []

@@ -17,7 +17,7 @@ from moldau.storage import CorruptLog, DirOffline, DiskFull, Log, LogConfig, Log
 from moldau.storage.checkpoints import parse_meta, parse_offsets
 from moldau.storage.names import RECOVERY_POINTS
 from moldau.storage.producers import Producers
-from moldau.wire.batch import read_header
+from moldau.wire.batch import build, read_header
 from tests.packages.storage.faulty_disk import Crash, FaultyDisk
 from tests.packages.storage.test_log import SMALL, TOPIC_ID, P, again, batch, check_files, fresh, offsets
 
@@ -784,3 +784,27 @@ def test_an_older_flush_does_not_overwrite_the_epochs_of_a_newer_one() -> None:
         flush.run()
         log.end_flush(flush)
     assert disk.read("/d/t-0/leader-epoch-checkpoint") == b"0\n2\n3 0\n4 3\n"
+
+
+def test_what_is_cut_while_another_directorys_producers_are_read_again_is_read_as_well() -> None:
+    dirs = LogDirs(FaultyDisk(), ["/one", "/two"])
+    config = LogConfig()
+    dirs.load(lambda _: config)
+    first, second = sorted(
+        (dirs.create(TopicPartition("t", number), bytes([number + 1] * 16), config) for number in range(2)),
+        key=lambda log: log.dir.path,
+    )
+    for dir in dirs.dirs:
+        dir.on_cut = lambda: None  # somebody reads them already
+    for log in (first, second):
+        for sequence in range(700):
+            data = build([(0, b"k", b"v", [])], producer_id=4, producer_epoch=0, base_sequence=sequence)
+            log.append_leader(bytearray(data), 0, 0)
+    second.truncate_to(650)
+    reading = dirs.producers_in_turns()
+    next(reading)
+    first.truncate_to(650)
+    for _ in reading:
+        pass
+    assert first.known_producers is not None
+    assert second.known_producers is not None
