@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from moldau.spark.tables.catalogs import without_reads
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
@@ -42,7 +43,7 @@ class IcebergFormat:
         partition_by: Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.catalog, self.name, self.partition_by = catalog, name, list(partition_by)
+        self.catalog, self.name, self.partition_by = without_reads(catalog), name, list(partition_by)
         self.store: Store = open_store(location, storage_options)
         self._table: IcebergTable | None = None
 
@@ -225,14 +226,14 @@ def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | Non
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        opened = load_catalog(catalog)
+        found = load_catalog(catalog)
     except ValueError as error:
         raise TableError(f"catalog {catalog} cannot be opened: {error}") from error
     try:
-        location = opened.load_table(name).location()
+        location = found.load_table(name).location()
     except NoSuchTableError:
         raise TableError(f"{name} is no table of catalog {catalog}") from None
-    return IcebergFormat(opened, name, location=location, storage_options=storage_options)
+    return IcebergFormat(found, name, location=location, storage_options=storage_options)
 
 
 def _is_lacking(kind: pa.DataType) -> bool:
