@@ -7,7 +7,7 @@ change but a new file.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,10 @@ async def create(line: Connection, topic: str, partitions: int) -> None:
 
 
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[Scene]:
-    disk = HeldDisk(*CALLS)
-    dirs = {"log_dirs": f"{folder}/one,{folder}/two", "metadata_log_dir": f"{folder}/quorum"}
+async def scene(folder: Path, *more: str, calls: Sequence[str] = CALLS) -> AsyncIterator[Scene]:
+    disk = HeldDisk(*calls)
+    paths = [f"{folder}/{name}" for name in ("one", "two", *more)]
+    dirs = {"log_dirs": ",".join(paths), "metadata_log_dir": f"{folder}/quorum"}
     async with whole_node(folder, disk=disk, **dirs, **SOON) as one:
         line = await connect(one.node.world, "127.0.0.1", one.node.bound["PLAINTEXT"].port)
         await create(line, TOPIC, 2)
@@ -188,6 +189,23 @@ def test_topics_come_and_go_while_a_directory_hangs_and_its_partitions_alone_are
             assert await its.append("later", new.partition.partition) is Code.NONE
             await until(lambda: names(tmp_path, "two/later-?") == [str(new.partition)], "one folder of the name")
             assert logs.offline == []
+
+    run(work)
+
+
+def test_a_directory_that_hangs_holds_up_moves_into_itself_alone(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path, "three", calls=("sync",)) as its:
+            await its.produce(its.hung, 3)
+            moves, logs = its.node.data.replicas.alter_log_dirs, its.node.data.log_dirs
+            its.disk.hold("/three/")
+            assert moves.ask(its.other.partition, f"{tmp_path}/three") is Code.NONE
+            await until(lambda: len(its.disk.held) > 0, "its copy is made durable")
+            assert moves.ask(its.hung.partition, f"{tmp_path}/one") is Code.NONE
+            await until(lambda: logs.logs[its.hung.partition].dir.path == f"{tmp_path}/one", "the other has moved")
+            its.disk.release()
+            await until(lambda: logs.logs[its.other.partition].dir.path == f"{tmp_path}/three", "and so has the first")
+            await until(lambda: not moves._copying, "nothing is left to do")
 
     run(work)
 

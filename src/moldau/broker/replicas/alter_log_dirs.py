@@ -1,8 +1,9 @@
 """Replicas on their way from one log directory of this broker to another (KIP-113): copied, caught up, swapped.
 
-One worker copies all of them in turn, a piece each, no faster than replica.alter.log.dirs.io.max.bytes.per.second. What
-is alike is made durable off the loop; what came meanwhile is copied and the two are swapped in one turn of the loop, so
-that no reader or writer sees anything between. Nothing is kept but files: after a kill the next start goes on. What a
+What goes into one directory is copied in turn, a piece each; all together no faster than
+replica.alter.log.dirs.io.max.bytes.per.second. A directory that hangs holds up what goes into it. What is alike is made
+durable off the loop; what came meanwhile is copied and the two are swapped in one turn of the loop, so that no reader
+or writer sees anything between. Nothing is kept but files: after a kill the next start goes on. What a
 copy is and how folders are swapped: ``moldau.storage.future``. The controller hears of the new directory afterwards.
 """
 
@@ -44,9 +45,9 @@ class AlterReplicaLogDirs:
         self._futures = replicas.logs.futures
         self._world = replicas.deps.world
         self._quota = Quota(self._world.clock)
-        self._busy = False
         self._stopped = False
-        self._worker: Handle | None = None
+        self._copying: dict[str, Handle] = {}
+        """The directories that something is copied into."""
 
     def ask(self, partition: TopicPartition, path: str) -> Code:
         """Have the partition's replica lie in directory ``path``; where it is not here yet, once it comes."""
@@ -85,22 +86,25 @@ class AlterReplicaLogDirs:
 
     def wake(self) -> None:
         """There may be something to copy."""
-        if self._futures.logs and not self._busy and not self._stopped:
-            self._busy = True
-            self._worker = self._world.tasks.spawn(self._work(), "moves between directories")
+        for path in {} if self._stopped else {one.log.dir.path: None for one in self._futures.logs.values()}:
+            if path not in self._copying:
+                self._copying[path] = self._world.tasks.spawn(self._copy_into(path), f"moves into {path}")
 
     def stop(self) -> None:
         self._stopped = True
-        if self._worker is not None:
-            self._worker.cancel()
+        for copying in self._copying.values():
+            copying.cancel()
 
-    async def _work(self) -> None:
-        while self._futures.logs and not self._stopped:
+    def _into(self, path: str) -> list[TopicPartition]:
+        return [partition for partition, one in self._futures.logs.items() if one.log.dir.path == path]
+
+    async def _copy_into(self, path: str) -> None:
+        while (partitions := self._into(path)) and not self._stopped:
             copied = 0
-            for partition in list(self._futures.logs):
+            for partition in partitions:
                 copied += await self._step(partition)
             await sleep(self._world.tasks, 0 if copied else IDLE_MS)
-        self._busy = False
+        del self._copying[path]
 
     async def _step(self, partition: TopicPartition) -> int:
         """One piece of one copy; bytes."""
