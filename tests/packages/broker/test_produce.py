@@ -85,6 +85,27 @@ def test_a_batch_behind_one_that_was_sent_back_is_not_taken_though_its_producer_
     run(work)
 
 
+def test_a_batch_behind_one_that_was_sent_back_is_not_taken_while_the_producers_are_read_again(tmp_path: Path) -> None:
+    def numbered(sequence: int) -> bytes:
+        return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            line = await cluster.connect_another(1)
+
+            async def code(sequence: int) -> int:
+                return (await cluster.produce(1, numbered(sequence), over=line)).error_code
+
+            assert await code(0) == Code.NOT_LEADER_OR_FOLLOWER
+            cluster.elect(1, (0, 1))
+            cluster.brokers[1].replica().log.known_producers = None  # as after a cut, until it is read in steps
+            assert await code(2) == Code.NOT_LEADER_OR_FOLLOWER
+            assert [await code(0), await code(2)] == [0, 0]
+
+    run(work)
+
+
 def test_batches_that_come_to_a_new_leader_before_what_they_lack_are_sent_back_once(tmp_path: Path) -> None:
     def numbered(sequence: int) -> bytes:
         return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)

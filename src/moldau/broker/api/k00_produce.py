@@ -283,8 +283,8 @@ class _Produce:
         """The refusal of a batch of a producer that the log does not know, if the one ahead was sent back. The log
         would take any sequence of it, and librdkafka would call the one ahead delivered with it.
         """
-        sent_back, known = self._context.connection.sent_back, replica.log.known_producers
-        if not sent_back or known is None or header.producer_id < 0 or known.get(header.producer_id) is not None:
+        sent_back = self._context.connection.sent_back
+        if not sent_back or header.producer_id < 0 or _is_known_to(replica, header.producer_id):
             return None
         code = sent_back.behind(_target(data, slot), header)
         if code is None:
@@ -332,6 +332,14 @@ def _replica(
     if isinstance(found, Replica) and found.partition.topic in INTERNAL and context.client_id != ADMIN_CLIENT:
         return Code.INVALID_TOPIC_EXCEPTION
     return found
+
+
+def _is_known_to(replica: Replica, producer_id: int) -> bool:
+    """Whether the log has a producer's batches. After a cut that may be read here first, as appending would do."""
+    try:
+        return replica.log.producers.get(producer_id) is not None
+    except LogError:
+        return True  # appending meets it as well
 
 
 def _is_new_to(replica: Replica, producer_id: int) -> bool:
