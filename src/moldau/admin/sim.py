@@ -5,14 +5,16 @@ from __future__ import annotations
 import click
 
 from moldau.simulator.machines.seeds import MACHINES
-from moldau.simulator.scenes import MIXED, QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import MIXED, PIPELINED, QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER_SCENES
 
 
 @click.command()
 @click.option("--seed", default=1, show_default=True, help="The first seed.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, counting up.")
 @click.option(
-    "--scene", type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED)), help="One kind of fault only; any mix otherwise."
+    "--scene",
+    type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED, PIPELINED)),
+    help="One kind of fault only; any mix otherwise.",
 )
 @click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
 @click.option("--tier", type=click.Choice(["a", "b"]), default="b", show_default=True, help="a: one machine alone.")
@@ -24,7 +26,7 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
         return
     if scene in UPKEEP and plane == ZOOKEEPER:
         raise click.UsageError(f"--scene {scene} is a fault of the quorum plane: controllers there have a log")
-    if scene is not None and plane == QUORUM and scene not in SCENES:
+    if scene is not None and plane == QUORUM and scene not in (*SCENES, PIPELINED):
         raise click.UsageError(f"--scene {scene} is a fault of the ZooKeeper plane: add --plane {ZOOKEEPER}")
     _nodes(seed, seeds, scene, plane)
 

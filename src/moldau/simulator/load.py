@@ -1,12 +1,13 @@
 """The load: clients and what they saw, namely producers, a reader, members of a group. All on one host, by seed.
 
-They use moldau.client and nothing else of the cluster, and never give up on their own. Read next: administrator.py
-(what an administrator does meanwhile), laws/rest.py (what is checked of it).
+They use moldau.client and nothing else of the cluster, and never give up on their own. Read next: pipelined_producer.py
+(a producer of another kind), administrator.py (what an administrator does meanwhile), laws/rest.py (what is checked).
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any
 
@@ -58,13 +59,21 @@ class Actor:
         return int(self.cluster.loop.time() * 1e9)
 
 
-class SimulatedProducer(Actor):
+class TopicWriter(Actor, ABC):
     """One producer session on one topic. Each send is noted as it is answered."""
 
     def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
         super().__init__(cluster, name)
         self.topic = topic
         self.sends: list[Send] = []
+
+    @abstractmethod
+    async def write(self) -> None:
+        """Send until ``going`` is False, then wait for every answer."""
+
+
+class SimulatedProducer(TopicWriter):
+    """Writes with moldau.client's producer."""
 
     async def write(self) -> None:
         """Send until ``going`` is False, then wait for every answer."""

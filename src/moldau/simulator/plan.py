@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moldau.history.checks import SAFE, Promise
 from moldau.simulator.net import NetworkConditions
@@ -25,6 +25,7 @@ NETWORKS = (
     NetworkConditions(0.02, 0.001, 1.0),
 )
 """What a seed draws from; the good one is twice as likely as each other."""
+PIPELINED_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,9 @@ class Plan:
     begins lower than it might. ``first_voters``: controllers that the quorum begins with, where voters may change
     (KIP-853); empty where they are static, and ``joins`` where they add themselves. ``group_log``: configs of
     __consumer_offsets, where it is compacted all the time. ``kafka``: brokers that go by Apache Kafka's rules
-    (kafka_rules.py). ``buggify``: whether production code takes buggify points
-    now and then (buggify.py). ``step``: how much one step of a node's loop holds; None: little, by the seed.
+    (kafka_rules.py). ``pipelined``: whether a producer has several requests under way (pipelined_producer.py).
+    ``buggify``: whether production code takes buggify points now and then (buggify.py). ``step``: how much one step of
+    a node's loop holds; None: little, by the seed.
     """
 
     seed: int
@@ -85,6 +87,7 @@ class Plan:
     joins: bool = False
     group_log: Mapping[str, str] = field(default_factory=dict)
     kafka: tuple[int, ...] = ()
+    pipelined: bool = False
     buggify: bool = True
     step: int | None = None
 
@@ -110,6 +113,7 @@ class Plan:
             f"{f', {one.keys} keys, compacted' if one.keys else ''}"
             for one in self.topics
         )
+        topics += "; a pipelined producer" if self.pipelined else ""
         kept = "" if self.elr else "no "
         voters = f"voters {', '.join(map(str, self.first_voters))}, who change; " if self.first_voters else ""
         kept = "".join((f"{kept}eligible leader replicas", *(f"; {name} {at}" for name, at in self.levels.items())))
@@ -149,6 +153,12 @@ def draw(seed: int, scene: str | None = None) -> Plan:
         network=rng.choice(NETWORKS),
         drift=rng.choice((0.0, 0.0, 0.001, 0.01)),
     )
+
+
+def with_pipelined(plan: Plan, *, always: bool = False) -> Plan:
+    """Return the plan, with a producer that has several requests under way where its rng draws it, or ``always``."""
+    drawn = plan.scene is None and random.Random(f"pipelined plan {plan.seed}").random() < PIPELINED_SHARE
+    return replace(plan, pipelined=True) if drawn or always else plan
 
 
 def _hosts(rng: random.Random) -> dict[int, str]:

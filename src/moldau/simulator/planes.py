@@ -18,12 +18,12 @@ from moldau.simulator.faults_zookeeper import ZooKeeperFaultInjector
 from moldau.simulator.laws.control import ControlLaws
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.laws.zookeeper import ZooKeeperLaws
-from moldau.simulator.plan import Plan
+from moldau.simulator.plan import Plan, with_pipelined
 from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_upkeep import with_upkeep
 from moldau.simulator.plan_zookeeper import draw_zookeeper, with_kafka_brokers
-from moldau.simulator.scenes import KEYED, LOST_SEGMENT, MIXED, QUORUM, UPKEEP, ZOOKEEPER
+from moldau.simulator.scenes import KEYED, LOST_SEGMENT, MIXED, PIPELINED, QUORUM, UPKEEP, ZOOKEEPER
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -41,7 +41,8 @@ class Parts(NamedTuple):
 
 def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -> Plan:
     """Return the plan of a seed. Without buggify points it is what it was before there were any: old finds stay."""
-    mixed, scene = scene == MIXED, None if scene == MIXED else scene
+    mixed, pipelined = scene == MIXED, scene == PIPELINED
+    scene = None if mixed or pipelined else scene
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
     if plane == ZOOKEEPER and (buggify or mixed):
         plan = with_kafka_brokers(plan, always=mixed)
@@ -50,7 +51,11 @@ def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -
     if scene == LOST_SEGMENT:
         small = {"internal.segment.bytes": "1000"}
         plan = replace(plan, topics=tuple(replace(one, configs={**one.configs, **small}) for one in plan.topics))
-    return replace(with_group_log(with_keys(plan)) if buggify or scene in KEYED else plan, buggify=buggify)
+    if buggify or scene in KEYED:
+        plan = with_group_log(with_keys(plan))
+    if buggify or pipelined:
+        plan = with_pipelined(plan, always=pipelined)
+    return replace(plan, buggify=buggify)
 
 
 def parts_of(plan: Plan) -> Parts:

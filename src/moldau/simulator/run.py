@@ -29,10 +29,12 @@ from moldau.simulator.load import (
     SimulatedMember,
     SimulatedProducer,
     SimulatedReader,
+    TopicWriter,
 )
+from moldau.simulator.pipelined_producer import PipelinedProducer
 from moldau.simulator.plan import Plan
 from moldau.simulator.planes import parts_of, plan_of
-from moldau.simulator.scenes import QUORUM, SCENES
+from moldau.simulator.scenes import PIPELINED, QUORUM, SCENES
 from moldau.simulator.timeline import Timeline
 
 __all__ = ["SCENES", "RunOutcome", "simulate"]
@@ -91,8 +93,10 @@ def _simulate(plan: Plan, *, fail_fast: bool = False) -> RunOutcome:
 
 
 def first_broken(seed: int, scene: str | None, plane: str) -> str | None:
-    """Run one seed, without buggify points, until a law does not hold; return which."""
-    broken = _simulate(plan_of(seed, scene, plane, buggify=False), fail_fast=True).broken
+    """Run one seed until a law does not hold; return which. Without buggify points, but for a pipelined producer:
+    few other faults refuse one batch and take the next.
+    """
+    broken = _simulate(plan_of(seed, scene, plane, buggify=scene == PIPELINED), fail_fast=True).broken
     return broken[0] if broken else None
 
 
@@ -108,9 +112,12 @@ class SimulatedRun:
         self.cluster, self.observer, self.injector, self.control, self.plane, self.coverage = parts_of(plan)
         self.data = DataLaws(self.observer)
         self.admin = Administrator(self.cluster, self.observer)
-        self.writers = {
+        self.writers: dict[str, list[TopicWriter]] = {
             one.name: [SimulatedProducer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics
         }
+        if plan.pipelined:
+            first = plan.topics[0]
+            self.writers[first.name].append(PipelinedProducer(self.cluster, f"{first.name}.pipelined", first))
         self.readers = {one.name: SimulatedReader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
         self.members = [SimulatedMember(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
         self.auditors = [Auditor(self.cluster, "auditor")] if plan.group_log else []

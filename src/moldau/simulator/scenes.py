@@ -28,4 +28,6 @@ ZOOKEEPER_SCENES = (
 """Faults that only ZooKeeper mode has."""
 MIXED = "mixed"
 """Some brokers go by Apache Kafka's rules; faults are drawn as in any run of ZooKeeper mode."""
+PIPELINED = "pipelined"
+"""A producer with several requests under way is there; faults are drawn as in any run."""
 RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

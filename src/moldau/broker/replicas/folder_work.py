@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.broker.loop import sleep
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import not_made
 from moldau.ports import pools
+from moldau.storage.removal import leaving
 
 if TYPE_CHECKING:
+    from moldau.model import TopicPartition
     from moldau.storage.folder import LogDir
     from moldau.storage.making import Making
 
@@ -26,6 +29,9 @@ log = logging.getLogger("moldau.replicas")
 
 RETRY_MS = 1_000
 """Before what failed for want of a file descriptor is tried again."""
+RENAME_WAIT_MS = 2_000
+"""So long somebody who had logs deleted waits for the renames of their folders."""
+LOOK_MS = 10
 
 
 class FolderWork:
@@ -60,6 +66,14 @@ class FolderWork:
     async def ended(self) -> None:
         """Wait until nothing is under way."""
         await self._idle.wait()
+
+    async def given_up(self, partitions: Sequence[TopicPartition]) -> None:
+        """Wait until the folders of logs that went have other names, unless their disk takes longer than
+        ``RENAME_WAIT_MS``: what waits behind must not stand still with it, and a kill before leaves a stray."""
+        clock = self._replicas.deps.world.clock
+        until_ms = clock.monotonic_ms() + RENAME_WAIT_MS
+        while clock.monotonic_ms() < until_ms and any(leaving(self._logs, one) for one in partitions):
+            await sleep(self._tasks, LOOK_MS)
 
     async def _run(self, dir: LogDir) -> None:
         try:

@@ -136,7 +136,13 @@ class Receiving:
     async def stop_replica(
         self, request: StopReplicaRequest, correlation_id: int = 0
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
-        """The code of the whole, and (topic, partition, code) of each partition."""
+        """The code of the whole, and (topic, partition, code) of each partition. Of those that are deleted the folders
+        have other names by then: a kill later brings none of their logs back."""
+        code, codes = await self._stop(request, correlation_id)
+        await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
+        return code, codes
+
+    async def _stop(self, request: StopReplicaRequest, correlation_id: int) -> tuple[Code, list[tuple[str, int, Code]]]:
         async with self._order:
             said = Said(self._node, request, correlation_id)
             if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:

@@ -14,7 +14,7 @@ from moldau.history.rows import History
 from moldau.model import TopicPartition
 from moldau.simulator.administrator import Administrator
 from moldau.simulator.cluster_observer import ClusterObserver
-from moldau.simulator.load import SimulatedMember, SimulatedProducer, SimulatedReader
+from moldau.simulator.load import SimulatedMember, SimulatedReader, TopicWriter
 from moldau.simulator.plan import TopicPlan
 
 SHOWN = 3
@@ -22,7 +22,7 @@ _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\Z")
 
 
 def history_of(
-    writers: Iterable[SimulatedProducer], reader: SimulatedReader, final: SimulatedReader, ends: dict[int, int]
+    writers: Iterable[TopicWriter], reader: SimulatedReader, final: SimulatedReader, ends: dict[int, int]
 ) -> History:
     """All that the clients of one topic saw."""
     return History([send for writer in writers for send in writer.sends], reader.reads, final.reads, ends, [])

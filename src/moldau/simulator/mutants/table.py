@@ -20,6 +20,7 @@ from moldau.simulator.mutants import (
     mixed,
     quorum,
     replication,
+    sequences,
     storage,
     voters,
     zookeeper,
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *mixed.MUTANTS,
     *compaction.MUTANTS,
     *storage.MUTANTS,
+    *sequences.MUTANTS,
 )
 _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
