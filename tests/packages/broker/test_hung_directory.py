@@ -16,7 +16,7 @@ import pytest
 
 from moldau.broker import data
 from moldau.broker.lifecycle import Stage
-from moldau.broker.replicas import examinations
+from moldau.broker.replicas import examinations, folder_work
 from moldau.client.connection import Connection, connect
 from moldau.model import Code
 from moldau.storage.checkpoints import parse_offsets
@@ -206,6 +206,27 @@ def test_a_directory_that_hangs_holds_up_moves_into_itself_alone(tmp_path: Path)
             its.disk.release()
             await until(lambda: logs.logs[its.other.partition].dir.path == f"{tmp_path}/three", "and so has the first")
             await until(lambda: not moves._copying, "nothing is left to do")
+
+    run(work)
+
+
+def test_who_has_logs_deleted_hears_of_it_when_their_folders_have_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            folders, gone = its.node.data.replicas.folders, [its.hung.partition, its.other.partition]
+            its.disk.hold("/two/")
+            await its.delete(TOPIC)
+            await until(lambda: len(its.disk.held) > 0, "a rename waits for its disk")
+            monkeypatch.setattr(folder_work, "RENAME_WAIT_MS", 30)
+            await folders.given_up(gone)
+            assert names(tmp_path, f"two/{its.hung.partition}"), "the disk takes too long to wait for"
+            monkeypatch.setattr(folder_work, "RENAME_WAIT_MS", 60_000)
+            waiting = asyncio.ensure_future(folders.given_up(gone))
+            its.disk.release()
+            await waiting
+            assert not names(tmp_path, f"*/{TOPIC}-?")
 
     run(work)
 
