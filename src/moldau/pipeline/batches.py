@@ -19,6 +19,7 @@ from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.sinks import KEPT, Dead, Target, ToTopic, open_sink
 from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
+from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey, key_of
 from moldau.spark.tables.stores import Store
 
@@ -43,6 +44,10 @@ class Refused(Exception):
     @property
     def pauses(self) -> bool:
         return self.count.outcome == OnError.PAUSE.value
+
+
+class BatchEnded(RuntimeError):
+    """Something in a batch asked the whole program to end."""
 
 
 class Batches:
@@ -101,6 +106,9 @@ class Batches:
         except Exception as error:
             self.failed = error
             raise
+        except BaseException as error:  # it would end the thread that Spark calls us in, and Spark would wait for ever
+            self.failed = BatchEnded(f"batch {batch_id} was ended by {type(error).__name__}: {error}")
+            raise self.failed from error
 
     def _take_next(self, records: DataFrame, batch_id: int) -> None:
         key = key_of(records, batch_id, checkpoint=self._checkpoint)
@@ -196,7 +204,7 @@ class Batches:
             return 0, None
         last = self._books.last()
         seen = None if last is None else last.totals.newest_ms
-        at = fn.unix_millis(fn.col(late.column).cast("timestamp"))
+        at = fn.unix_millis(fn.col(quoted(late.column)).cast("timestamp"))
         bound = None if seen is None else seen - round(seconds(late.after) * 1000)
         is_late = fn.lit(False) if bound is None else fn.coalesce(at < fn.lit(bound), fn.lit(False))
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK)
