@@ -212,7 +212,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
     from moldau.pipeline.feed.running import runner as runner_of
     from moldau.pipeline.lint import lint_file
     from moldau.pipeline.metrics import MetricsServer, metrics
-    from moldau.pipeline.running import Ended, Runner, stopped_by_signals
+    from moldau.pipeline.running import Ended, Runner, sound, stopped_by_signals
     from moldau.pipeline.schedule import parse_schedule
     from moldau.pipeline.ticking import Ticks
 
@@ -232,7 +232,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
         else:
 
             def begin() -> Runner:
-                return runner_of(open_file(file)[0], file=file, once=True, say=note, heard=tell)
+                return runner_of(sound(file), file=file, once=True, say=note, heard=tell)
 
             runner = Ticks(parse_schedule(times), begin, say=note)
         with stopped_by_signals(runner):
