@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.client.client import addresses
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
+from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.decode.plan import plan_decode
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import PipelineError, load, seconds
 from moldau.pipeline.said import first_line, is_own, words
 from moldau.pipeline.source_options import source_options
@@ -94,6 +95,7 @@ class Runner:
         StreamingQueryException and others when it cannot go on.
         """
         with self.folder.locked():
+            self._refuse_damage()
             self.folder.refuse_lost_checkpoint()
             self.folder.say("running")
             try:
@@ -109,6 +111,11 @@ class Runner:
             return found
 
     _why = ""
+
+    def _refuse_damage(self) -> None:
+        """BrokenFile where Spark could not read the checkpoint."""
+        if (damaged := damage(self.folder.store)) is not None:
+            raise BrokenFile(damaged)
 
     def _beside(self) -> AbstractContextManager[object]:
         """What goes on beside the batches: groups whose offsets are translated."""
