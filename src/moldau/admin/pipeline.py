@@ -5,8 +5,6 @@ Each verb loads what it needs: ``lint`` neither Spark nor a client. What a pipel
 
 from __future__ import annotations
 
-import os
-import time
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +16,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH
 from moldau.admin.output import note, show, show_one, watch
-from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
+from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
 from moldau.admin.pipeline_ranges import backfill, groups, replay
 
 if TYPE_CHECKING:
@@ -126,7 +124,10 @@ def export(file: Path, target: Path, table_format: str | None) -> None:
 
     found, _ = open_file(file)
     with explained():
-        code = write(found, cluster_of(found), target, modules=file.absolute().parent, table_format=table_format)
+        try:
+            code = write(found, cluster_of(found), target, modules=file.absolute().parent, table_format=table_format)
+        except FileExistsError:
+            fail(f"{target} is there already; --to names a new folder")
     note(f"{code} is written. Look at it, then in {target}: spark-pipelines dry-run, spark-pipelines run")
 
 
@@ -166,7 +167,23 @@ def dry_run(file: Path, records: int, output: str) -> None:
 @click.argument("tests", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
 @OUTPUT
 def test(file: Path, tests: Path | None, output: str) -> None:
-    """Run the cases of a test file (default: FILE with .test.yaml), without a cluster. Exit 4 when one fails."""
+    """Run the cases of a test file (default: FILE with .test.yaml), without a cluster. Exit 4 when one fails.
+
+    The test file is a list of cases: what goes in, and what is to come of it.
+
+    \b
+    - name: an order without an amount is a dead letter
+      records:
+        - {value: {id: 1, amount: 2.5}}
+        - {value: no JSON, offset: 7, key: a, headers: {source: web}}
+      rows: [{id: 1, amount: 2.5}]
+      dead: [{stage: decode, offset: 7}]
+      left_out: 0
+
+    A mapping as value is encoded as JSON; value_base64 gives bytes; topic, partition and timestamp may be given too.
+    Only the columns that are named are compared, in any order of rows. `refused: {stage: decode}` expects that the
+    batch is refused, by a policy of pause or fail.
+    """
     from moldau.pipeline import trial
     from moldau.pipeline.decode.plan import plan_decode
     from moldau.pipeline.feed.open import refuse_feed
@@ -212,7 +229,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
     from moldau.pipeline.feed.running import runner as runner_of
     from moldau.pipeline.lint import lint_file
     from moldau.pipeline.metrics import MetricsServer, metrics
-    from moldau.pipeline.running import Ended, Runner, stopped_by_signals
+    from moldau.pipeline.running import Ended, Runner, sound, stopped_by_signals
     from moldau.pipeline.schedule import parse_schedule
     from moldau.pipeline.ticking import Ticks
 
@@ -232,7 +249,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
         else:
 
             def begin() -> Runner:
-                return runner_of(open_file(file)[0], file=file, once=True, say=note, heard=tell)
+                return runner_of(sound(file), file=file, once=True, say=note, heard=tell)
 
             runner = Ticks(parse_schedule(times), begin, say=note)
         with stopped_by_signals(runner):
@@ -261,7 +278,7 @@ def status(file: Path, verify: bool, html: Path | None, every_s: float | None, o
         with explained():
             codes[:] = [_draw_status(pipeline, folder, output, verify=verify)]
             if html is not None:
-                _write_page(pipeline, folder, html)
+                write_page(pipeline, folder, html)
 
     watch(draw, every_s)
     raise SystemExit(codes[0])
@@ -400,15 +417,6 @@ def _waiting(file: Path, stage: str | None) -> list[Group]:
     pipeline, folder = open_file(file)
     with explained():
         return Replays(pipeline, folder).waiting(stage)
-
-
-def _write_page(pipeline: Pipeline, folder: Folder, path: Path) -> None:
-    """Write the page so that whoever looks meanwhile sees the old one or the new one."""
-    from moldau.pipeline.page import page, shown_of
-
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    fresh.write_text(page(shown_of(pipeline, folder), round(time.time() * 1000)), encoding="utf-8")
-    os.replace(fresh, path)
 
 
 def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:

@@ -5,16 +5,17 @@ Read next: pipeline.py, pipeline_ranges.py (the commands).
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from moldau.admin.main import fail
+from moldau.admin.main import fail, reason
 from moldau.admin.output import note
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def explained() -> Iterator[None]:
         raise
     except (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError):
         raise  # a fault of this program, whose place is worth more than a line
+    except BrokenPipeError:
+        raise  # whoever read our output has gone: for all commands alike
     except ImportError as error:
         fail(f"{error}. A pipeline needs: pip install 'moldau[pipeline]'")
     except (
@@ -45,7 +48,7 @@ def explained() -> Iterator[None]:
     ) as error:  # of files, tables, registries, the cluster, Spark and the steps of users: each says what
         from moldau.pipeline.said import words
 
-        fail(words(error))
+        fail(reason(error) if isinstance(error, OSError) and error.strerror else words(error))
 
 
 def open_file(file: Path) -> tuple[Pipeline, Folder]:
@@ -72,6 +75,23 @@ def start_spark(pipeline: Pipeline) -> SparkSession:
         signal.signal(signal.SIGINT, before)
     tell_once(found)
     return found
+
+
+def write_page(pipeline: Pipeline, folder: Folder, path: Path) -> None:
+    """Write the page so that whoever looks meanwhile sees the old one or the new one."""
+    from moldau.pipeline.page import page, shown_of
+
+    text, fresh = (
+        page(shown_of(pipeline, folder), round(time.time() * 1000)),
+        path.with_name(f"{path.name}.{os.getpid()}"),
+    )
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        os.replace(fresh, path)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink()
+        fail(f"{path} cannot be written: {error.strerror}")
 
 
 def tell(line: Line) -> None:

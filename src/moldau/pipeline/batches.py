@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline import books, stages
 from moldau.pipeline import columns as names
-from moldau.pipeline.books import Books, Count, Drift, Line, Totals
+from moldau.pipeline.books import Books, Count, Drift, Line, Totals, Wrote
 from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.reading import seconds
+from moldau.pipeline.said import named
 from moldau.pipeline.sinks import KEPT, Dead, Target, ToTopic, open_sink
 from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
+from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey, key_of
 from moldau.spark.tables.stores import Store
 
@@ -43,6 +45,10 @@ class Refused(Exception):
     @property
     def pauses(self) -> bool:
         return self.count.outcome == OnError.PAUSE.value
+
+
+class BatchEnded(RuntimeError):
+    """Something in a batch asked the whole program to end."""
 
 
 class Batches:
@@ -101,6 +107,9 @@ class Batches:
         except Exception as error:
             self.failed = error
             raise
+        except BaseException as error:  # it would end the thread that Spark calls us in, and Spark would wait for ever
+            self.failed = BatchEnded(f"batch {batch_id} was ended by {type(error).__name__}: {error}")
+            raise self.failed from error
 
     def _take_next(self, records: DataFrame, batch_id: int) -> None:
         key = key_of(records, batch_id, checkpoint=self._checkpoint)
@@ -127,16 +136,19 @@ class Batches:
             rows = self._seen.judged(rows, key)
         rows = rows.persist()
         try:
-            counts = self._counts(rows)
+            with named("decode and checks"):
+                counts = self._counts(rows)
             if self._seen is not None:
                 self._seen.remember(rows, key)
             drift = self._drift(rows)
             late, newest_ms = self._late(rows, pipeline.late)
             out = self._transformed(rows).persist()
             try:
-                rows_out = out.count()
-                dead = self._bury(rows, counts, key, batch)
-                sinks = {sink.name: sink.write(self._for(sink, out), key, rows_out) for sink in self._sinks}
+                with named("transform"):
+                    rows_out = out.count()
+                with named("dlq"):
+                    dead = self._bury(rows, counts, key, batch)
+                sinks = {sink.name: self._write(sink, out, key, rows_out) for sink in self._sinks}
             finally:
                 out.unpersist()
         finally:
@@ -196,7 +208,7 @@ class Batches:
             return 0, None
         last = self._books.last()
         seen = None if last is None else last.totals.newest_ms
-        at = fn.unix_millis(fn.col(late.column).cast("timestamp"))
+        at = fn.unix_millis(fn.col(quoted(late.column)).cast("timestamp"))
         bound = None if seen is None else seen - round(seconds(late.after) * 1000)
         is_late = fn.lit(False) if bound is None else fn.coalesce(at < fn.lit(bound), fn.lit(False))
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK)
@@ -210,6 +222,10 @@ class Batches:
         if self._pipeline.steps:
             return stages.transformed(ok, self._pipeline.steps, self._modules)
         return ok
+
+    def _write(self, sink: Target, out: DataFrame, key: BatchKey, count: int) -> Wrote:
+        with named(f"sink {sink.name}"):
+            return sink.write(self._for(sink, out), key, count)
 
     def _for(self, sink: Target, out: DataFrame) -> DataFrame:
         """The rows for a sink: a table, in a pipeline without steps, has neither key nor headers."""

@@ -19,6 +19,7 @@ from moldau.pipeline import columns as names
 from moldau.pipeline import stages
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.spec import DEDUP, Dedup
+from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey
 from moldau.spark.tables.stores import Store
 from moldau.wire.varints import LONG_MIN
@@ -202,14 +203,14 @@ def hashed(rows: DataFrame, dedup: Dedup) -> DataFrame:
     record that is not compared."""
     from pyspark.sql import functions as fn
 
-    given = [fn.col(f"`{name}`") for name in dedup.by]
+    given = [fn.col(quoted(name)) for name in dedup.by]
     parts = [part for one in given for part in (one.isNull(), one)]  # xxhash64 passes over NULL
     complete = fn.col(names.OUTCOME) == stages.OK
     for one in given:
         complete = complete & one.isNotNull()
     place = [fn.col(names.TOPIC), fn.col(names.PARTITION), fn.col(names.OFFSET)]
     sent = fn.unix_millis(names.TIMESTAMP)
-    at = sent if dedup.at is None else fn.coalesce(fn.unix_millis(fn.col(f"`{dedup.at}`").try_cast("timestamp")), sent)
+    at = sent if dedup.at is None else fn.coalesce(fn.unix_millis(fn.col(quoted(dedup.at)).try_cast("timestamp")), sent)
     return rows.withColumns(
         {
             _KEYS[0]: fn.when(complete, fn.xxhash64(fn.lit("a"), *parts)).otherwise(fn.xxhash64(*place)),

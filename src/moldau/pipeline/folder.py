@@ -143,8 +143,9 @@ class Folder:
         return str(query), max(numbers)
 
     def set_checkpoint_aside(self) -> str | None:
-        """Rename the checkpoint, so that the next run makes a new one; its new name, None when there was none."""
-        if not self.has_checkpoint():
+        """Rename the checkpoint, so that the next run makes a new one; its new name, None when there was none. One
+        without a batch goes too: the first positions that it holds would be taken in place of a new start."""
+        if not self.store.names(CHECKPOINT):
             return None
         name = f"{CHECKPOINT}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
         self.store.filesystem.move(self.store.at(CHECKPOINT), self.store.at(name))

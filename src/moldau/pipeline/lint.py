@@ -18,7 +18,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
-from moldau.pipeline.columns import PLACES, RESERVED
+from moldau.pipeline.columns import PLACES, RESERVED, TOPIC
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
 from moldau.pipeline.spec import (
@@ -205,6 +205,8 @@ class _Linter:
         for name in names:
             if (other := seen.setdefault(name.lower(), name)) != name:
                 self.say(f"fields.{name}", f"{name!r} and {other!r} differ in case only: tables take them for one")
+            if "`" in name:
+                self.say(f"fields.{name}", f"{name!r}: Spark's functions take no name with a backtick; tables neither")
             if name in RESERVED:
                 self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
 
@@ -320,8 +322,11 @@ class _Linter:
                 if kind == "binary" or (_HAS_POINT.match(kind) and sink.format == "delta"):
                     why = f"partition_by {name}: a {kind} cannot be kept in a folder's name"
                     self.say(path, f"table {sink.table}: {why}")
-            if "{topic}" in sink.table and not {"topic", "_topic"} & columns.keys():
-                self.say(path, f"table {sink.table}: the transformation must keep the column _topic for {{topic}}")
+            if "{topic}" in sink.table and TOPIC not in columns:
+                self.say(path, f"table {sink.table}: the transformation must keep the column {TOPIC} for {{topic}}")
+            elif "{topic}" in sink.table and (own := [one for one in columns if one.lower() == "topic"]):
+                why = f"by {TOPIC}, the topic that a record came from; {own[0]!r} beside it is a column like others"
+                self.say(path, f"table {sink.table}: rows go to their tables {why}", error=False)
         if sink.delete_when is not None:
             self.condition(sink.delete_when, None, path, f"table {sink.table}: delete_when")
         if "{topic}" in sink.table and sink.keys:

@@ -87,6 +87,10 @@ def _of_feed(pipeline: Pipeline, folder: Folder, known: Family) -> Iterable[Fami
     return [known, lag]
 
 
+class NoPort(RuntimeError):
+    """Metrics cannot be shown where they are to be; the message says where and why."""
+
+
 class MetricsServer:
     """``/metrics`` at a port while the ``with`` lasts; port 0 takes one that is free. ``page`` gives the text."""
 
@@ -110,7 +114,10 @@ class MetricsServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Requests are not logged."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        try:
+            self._server = ThreadingHTTPServer((host, port), Handler)
+        except OSError as error:
+            raise NoPort(f"metrics cannot be shown at {host}:{port}: {error.strerror}") from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True)
 
     @property

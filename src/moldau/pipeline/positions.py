@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.client.client import PATIENT_MS
 from moldau.model import TopicPartition
+from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.feed.positions import Step, feed_steps
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
@@ -106,7 +107,9 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         if one.loss is not None
     ]
     last = folder.books.last()
-    if folder.has_lost_checkpoint():
+    if (damaged := damage(folder.store)) is not None:
+        steps.append(Step("checkpoint", f"{damaged}; until then a run is refused", True))
+    elif folder.has_lost_checkpoint():
         steps.append(Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True))
     elif contradictions := folder.contradictions():
         steps += [Step("books", f"{text}: a run is refused", True) for text in contradictions]
@@ -117,9 +120,11 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         steps.append(Step("checkpoint", f"goes on after batch {last.batch}; 'start' has no effect", False))
         known = {one.topic for one in found if one.position is not None}
         present = {one.topic for one in found}
-        new, gone = sorted(present - known), sorted(set(last.totals.topics) - present)
+        ended = _ended(folder)
+        read = set() if ended is None else {one.topic for one in ended.offsets}
+        new, gone = sorted(present - known), sorted(read - present)
         steps += [Step(f"topic {topic}", "new to this pipeline: read from its first record", True) for topic in new]
-        steps += [Step(f"topic {topic}", "read until now, and no more", True) for topic in gone]
+        steps += [Step(f"topic {topic}", f"{LossKind.NOT_LISTED}: {on_loss}", True) for topic in gone]
     return steps
 
 
@@ -210,8 +215,9 @@ def _held(table: Table) -> Held:
 def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:
     """Where ``start`` comes to now, how many offsets would be read again, and how many would be left out.
 
-    OptionError when it is no position.
+    OptionError when it is no position, or one that no record has yet.
     """
+    from moldau.spark.given import OptionError
     from moldau.spark.options import parse
 
     options = parse(source_options(pipeline, cluster_of(pipeline), start=start), "stream")
@@ -219,8 +225,12 @@ def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets,
     try:
         there = planner.existing()
         to = planner.resolve(options.start, there, "startingOffsets").offsets
+        ends = planner.edge(LATEST, there).offsets
     finally:
         planner.line.close()
+    beyond = [f"{one} ends at {ends[one]:,}" for one, offset in sorted(to.items()) if offset > ends.get(one, offset)]
+    if beyond:
+        raise OptionError("--to", start, f"that is beyond the end: {', '.join(beyond)}")
     before = _ended(folder) or Positions({}, {})
     at = {one: 0 if recreated(before, there, one) else offset for one, offset in before.offsets.items()}
     again = sum(max(0, at[one] - offset) for one, offset in to.items() if one in at)

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.client.client import addresses
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
+from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.decode.plan import plan_decode
-from moldau.pipeline.folder import Folder
-from moldau.pipeline.reading import load, seconds
+from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.reading import PipelineError, load, seconds
 from moldau.pipeline.said import first_line, is_own, words
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, TopicSink
@@ -94,6 +95,7 @@ class Runner:
         StreamingQueryException and others when it cannot go on.
         """
         with self.folder.locked():
+            self._refuse_damage()
             self.folder.refuse_lost_checkpoint()
             self.folder.say("running")
             try:
@@ -109,6 +111,11 @@ class Runner:
             return found
 
     _why = ""
+
+    def _refuse_damage(self) -> None:
+        """BrokenFile where Spark could not read the checkpoint."""
+        if (damaged := damage(self.folder.store)) is not None:
+            raise BrokenFile(damaged)
 
     def _beside(self) -> AbstractContextManager[object]:
         """What goes on beside the batches: groups whose offsets are translated."""
@@ -163,10 +170,8 @@ class Runner:
             again = f"It is tried again in {pause:g} s, with {self._file or 'the file'} as it is then."
             self._say(f"paused: {refused} {again}")
             self._stop.wait(pause)
-            if self._changed() != changed and self._file is not None:
-                changed, turn = self._changed(), 0
-                self._pipeline = load(self._file)
-                self._say(f"{self._file} has changed and is read again")
+            if self._changed() != changed:
+                changed, turn = self._read_again(), 0
             self.folder.say("running")
         return Ended.STOPPED
 
@@ -243,8 +248,40 @@ class Runner:
     _publishing = False
 
     def _changed(self) -> int | None:
-        """When the file was changed last, None without a file."""
-        return None if self._file is None else self._file.stat().st_mtime_ns
+        """When the file was changed last, None without a file, or where it is not there."""
+        try:
+            return None if self._file is None else self._file.stat().st_mtime_ns
+        except OSError:  # an editor that puts a new file in its place
+            return None
+
+    def _read_again(self) -> int | None:
+        """Take the file as it is now, and say when it was changed. One with errors, as it may be half edited, is told
+        once and waited for."""
+        assert self._file is not None, "without a file nothing changes"
+        told = ""
+        while not self._stop.is_set():
+            changed = self._changed()
+            try:
+                self._pipeline = sound(self._file)
+            except (PipelineError, OSError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    self._say(f"{self._file} has changed and cannot be taken; it is waited for:\n{told}")
+                    self.folder.say("paused", f"{self._why} The file cannot be taken: {told}")
+                self._stop.wait(PAUSE_S)
+                continue
+            self._say(f"{self._file} has changed and is read again")
+            return changed
+        return None
+
+
+def sound(file: Path) -> Pipeline:
+    """The pipeline of a file; PipelineError with every error that the linter finds, OSError where it is not there."""
+    from moldau.pipeline.lint import lint_file
+
+    if wrong := [one for one in lint_file(file) if one.error]:
+        raise PipelineError("\n".join(one.to_text(str(file)) for one in wrong))
+    return load(file)
 
 
 def cluster_of(pipeline: Pipeline) -> str:

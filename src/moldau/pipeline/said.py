@@ -5,20 +5,46 @@ What Moldau says itself is shown whole, with the commands that mend it in the pl
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
+
+from moldau.spark.losses import LossKind
 
 _OWN = re.compile(r"(?m)^(?:.*Return Message: )?moldau(?:\.\w+)+\.(\w+): ")
 _AFTER = re.compile(r"\n\s*\n|\n?\s*SQLSTATE: \w+|\n=== Streaming Query|\n\s+at |\nTraceback \(most|\nDuring handling")
 """What follows an error's own text where Spark has put it."""
 _TRACEBACK = "Traceback (most recent call last):"
+_CAUSE = re.compile(r"(?ms)^(?:Caused by|): (.*?)(?=\n\s+(?:at |\.\.\.)|\nCaused by: |\Z)")
+"""What one of Java's errors says, in a text that has the stack of each."""
+_CLASS = re.compile(r"^(?:javax?|org|scala|com)(?:\.[\w$]+)+: (?=\S)")
+_CALLING = "An error occurred while calling "
+_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 _MOST = 500
 
 RESET = "`moldau pipeline reset FILE --to POSITION` begins elsewhere (--dry-run says what that costs)"
 LOSS = f"In the file's `source`, `on_loss: skip` (onDataLoss) goes on with what is there; {RESET}."
+LISTED = "What was taken out of the file's `topics` is gone on with when it is named there again."
 _LEDGER = (
     f"{RESET}, and lets tables take whatever comes next; `moldau spark rewind TABLE BATCH --pipeline NAME` takes a "
     "table back to the end of an earlier batch before."
 )
+
+
+class PartFailed(RuntimeError):
+    """A part of a batch could not be done; the message names it and says why."""
+
+
+@contextlib.contextmanager
+def named(part: str) -> Iterator[None]:
+    """Have errors of Spark, and of whatever else is called meanwhile, name this part of a batch: PartFailed. What
+    Moldau says itself stays as it is."""
+    try:
+        yield
+    except Exception as error:
+        if is_own(error) or _OWN.search(str(error)):
+            raise
+        raise PartFailed(f"{part}: {first_line(error)}") from error
 
 
 def words(error: BaseException) -> str:
@@ -34,19 +60,27 @@ def words(error: BaseException) -> str:
         own = _AFTER.split(own, maxsplit=1)[0].strip()
         if name == "DataLossError":
             lines = [line for line in own.splitlines() if not line.startswith("Set onDataLoss=skip")]
-            return "\n".join([*lines, LOSS])
+            listed = [LISTED] if LossKind.NOT_LISTED in own else []
+            return "\n".join([*lines, *listed, LOSS])
         return own
     lines = [line for line in text.splitlines() if line.strip()]
-    return first_line(error) if len(lines) > 6 else "\n".join(lines)
+    return first_line(error) if len(lines) > 6 or text.startswith(_CALLING) else "\n".join(lines)
 
 
 def first_line(error: BaseException) -> str:
-    """What a message says first; of one that begins with Python's traceback, what that ends with."""
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    first = lines[0]
+    """What a message says first; of one with Python's traceback, what that ends with; of one of Java's that says no
+    more than what was called, its last cause."""
+    text = str(error).strip() or type(error).__name__
+    if text.startswith(_CALLING) and (causes := _CAUSE.findall(text)):
+        text = _CLASS.sub("", causes[-1].strip())
+    lines = text.splitlines()
+    first, rest = lines[0], lines[1:]
+    if not first.endswith(_TRACEBACK) and rest and rest[0].strip() == _TRACEBACK:  # of a worker
+        first, rest = _TRACEBACK, rest[1:]
     if first.endswith(_TRACEBACK):
-        said = [line.strip() for line in lines[1:] if line[:1].strip() and ": " in line]
+        said = [line.strip() for line in rest if line[:1].strip() and ": " in line]
         first = first.removesuffix(_TRACEBACK) + (said[0] if said else lines[-1])
+    first = _STATE.sub("", first) or first
     if len(first) <= _MOST:
         return first
     return f"{first[:_MOST].rpartition(' ')[0]} ..."

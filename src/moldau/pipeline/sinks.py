@@ -9,6 +9,7 @@ from moldau.pipeline import columns as names
 from moldau.pipeline.books import Wrote
 from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFeed, TableSink, TopicSink
 from moldau.spark.produce import MARK
+from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.manifest import ParquetFormat
@@ -69,7 +70,7 @@ class IntoTable:
 
 
 class IntoTables:
-    """A table for each topic."""
+    """A table for each topic that records came from, whatever their own fields say."""
 
     def __init__(self, sink: TableSink, pipeline: str, *, begins_late: bool) -> None:
         self.name, self.exact = sink.name, True
@@ -80,8 +81,14 @@ class IntoTables:
         self.tables = Tables(sink.table, open_table=open_one, begins_late=begins_late)
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
-        if "topic" not in rows.columns:
-            rows = rows.withColumnRenamed(names.TOPIC, "topic")
+        if names.TOPIC not in rows.columns:
+            place = self.tables.template
+            raise TableError(
+                f"{place}: the transformation must keep the column {names.TOPIC}: it says where a row goes"
+            )
+        self.tables.column = names.TOPIC
+        if "topic" not in (one.lower() for one in rows.columns):  # tables have it by the name that the source gives it
+            rows, self.tables.column = rows.withColumnRenamed(names.TOPIC, "topic"), "topic"
         found = self.tables.append(rows, key)
         parts = [wrote(self.tables.table(topic), one, key) for topic, one in found.items()]
         return Wrote(sum(one.rows for one in parts), any(one.again for one in parts))
@@ -139,7 +146,7 @@ def as_records(rows: DataFrame, sink: TopicSink, feed: TableFeed | None = None) 
     if sink.value is not None:
         value = fn.expr(sink.value)
     else:
-        value = fn.to_json(fn.struct(*[name for name in rows.columns if name not in own]))
+        value = fn.to_json(fn.struct(*[quoted(name) for name in rows.columns if name not in own]))
     if feed is not None and feed.deletes is Deletes.TOMBSTONE:
         if names.CHANGE not in rows.columns:
             raise TableError(f"topic {sink.topic}: the transformation must keep {names.CHANGE}, which tells deletes")

@@ -116,8 +116,12 @@ def transformed(rows: DataFrame, steps: Sequence[Step], folder: Path | None = No
                 rows = rows.sparkSession.sql(step.sql)
             else:
                 rows = (step.function or load_function(step.python or "", folder))(rows)
+        except KeyboardInterrupt:
+            raise
         except Exception as error:
             raise StepError(f"transform[{at}]: {_first_line(error)}") from error
+        except BaseException as error:  # sys.exit() in a step or its module: the thread of a batch would end, unheard
+            raise StepError(f"transform[{at}]: it ended by {type(error).__name__}: {_first_line(error)}") from error
         if not hasattr(rows, "sparkSession"):
             raise StepError(f"transform[{at}]: {step.python} gave a {type(rows).__name__}, no DataFrame")
     return rows

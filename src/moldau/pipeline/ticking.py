@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from moldau.pipeline.reading import PipelineError
 from moldau.pipeline.running import Ended
 from moldau.pipeline.schedule import Schedule
 
@@ -26,7 +27,8 @@ class Run(Protocol):
 
 
 class Ticks:
-    """Runs at each time of the schedule, until it is stopped. ``begin`` makes the run; ``say`` hears in words."""
+    """Runs at each time of the schedule, until it is stopped. ``begin`` makes the run; where it raises PipelineError or
+    OSError, the file is wrong now, and that time is left out. ``say`` hears in words."""
 
     def __init__(
         self,
@@ -57,7 +59,12 @@ class Ticks:
                 self._wait(min(left, _LONGEST_WAIT_S))
                 continue
             begun = self._now()
-            self._running = self._begin()
+            try:
+                self._running = self._begin()
+            except (PipelineError, OSError) as error:  # it may be half edited
+                self._say(f"the file cannot be taken, and is read again at the next time:\n{error}")
+                due = self._schedule.after(self._now())
+                continue
             try:
                 if not self._stop.is_set() and self._running.run() is Ended.PAUSED:
                     self._say("paused: a record cannot be taken; it is tried again at the next time")

@@ -18,9 +18,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 _QUIET_LOG = """\
@@ -58,11 +59,12 @@ def session(
 ) -> SparkSession:
     """A session with ``local[cores]`` and this interpreter for its workers.
 
-    ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given;
-    a later call of the same program changes it for what is read from then on.
-    ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go (default: a
-    temporary folder). ``conf`` adds or overrides Spark settings; memory is ``spark.driver.memory``, 1g unless set.
-    NoSpark when PySpark is not installed, NoJava when no Java 17 or later is found.
+     ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given;
+     a later call of the same program changes it for what is read from then on.
+     ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go, and what
+     PySpark logs of errors (default: a temporary folder).
+    ``conf`` adds or overrides Spark settings; memory is ``spark.driver.memory``, 1g unless set.
+     NoSpark when PySpark is not installed, NoJava when no Java 17 or later is found.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise NoSpark("Spark needs PySpark, which is not installed: pip install 'moldau[spark]'.")
@@ -90,6 +92,7 @@ def session(
     with _messages_to(home / "spark.log"), _interrupts_kept():
         _start_jvm({"spark.master": f"local[{cores}]", "spark.app.name": app, **wanted})
         found: SparkSession = builder.getOrCreate()
+    _log_errors_to(home / "spark.log")
     if bootstrap_servers is not None:
         _name_cluster(found, bootstrap_servers)
     return found
@@ -120,17 +123,59 @@ def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
 def _start_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM, unless there is one, in a session of its own: a signal to this program's process group (Ctrl-C at
     a terminal, ``timeout``) is this program's to answer, which stops its queries in order. The JVM ends when the pipe
-    to it breaks, however this program ends."""
+    to it breaks, however this program ends, and with a start that is interrupted: PySpark removes the folder then in
+    which the JVM would say where it listens, and the JVM stays without looking at its pipe."""
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:
         return
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
-    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]  # PySpark's
-    SparkContext._ensure_initialized(gateway=gateway)
+    SparkContext._ensure_initialized(gateway=_launch(conf))
+
+
+def _launch(conf: SparkConf) -> Any:  # Any: py4j has no types
+    """PySpark's conversation with a JVM of its own; what was started is ended when it does not come to that."""
+    from pyspark import java_gateway
+
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Begun(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **named: Any) -> None:  # Any: whatever PySpark gives
+            begun.append(self)
+            super().__init__(*arguments, **named)
+
+    module: Any = java_gateway  # Any: its Popen is replaced, as it tells nobody which process it began
+    before, module.Popen = module.Popen, Begun
+    try:
+        return module.launch_gateway(conf, {"start_new_session": True})
+    except BaseException:
+        for one in begun:
+            with contextlib.suppress(AttributeError, OSError):  # it was not begun, or is gone
+                os.killpg(one.pid, signal.SIGKILL)
+                with one:  # waits for it, and closes the pipe
+                    pass
+        raise
+    finally:
+        module.Popen = before
+
+
+ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's loggers of errors that it raises as well, each in a line of JSON with the JVM's whole stack."""
+
+
+def _log_errors_to(path: Path) -> None:
+    """Have these loggers write to a file, in place of standard error: who calls has the error."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ERROR_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+            if isinstance(handler, logging.FileHandler):
+                handler.close()
+        logger.addHandler(logging.FileHandler(path, delay=True))
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ class LossKind(StrEnum):
     """How records got out of reach before they were read."""
 
     PARTITION_GONE = "the partition is gone"
+    NOT_LISTED = "it is not in the list of what is read any more"
     TOPIC_RECREATED = "the topic was deleted and made anew"
     LOG_WENT_BACK = "the log ends before the position: its end was cut off"
     LOG_DIVERGED = "the log was cut off before the position and has grown past it: other records are there now"

@@ -105,6 +105,15 @@ def select(subscription: Subscription, topics: Mapping[str, Topic]) -> dict[Topi
     return {TopicPartition(name, each): topics[name].topic_id for name in names for each in topics[name].partitions}
 
 
+def names(subscription: Subscription, partition: TopicPartition) -> bool:
+    """Whether a subscription is to a partition, wherever that is."""
+    if subscription.partitions:
+        return partition in subscription.partitions
+    if subscription.pattern is not None:
+        return java_pattern(subscription.pattern).search(partition.topic) is not None
+    return partition.topic in subscription.topics
+
+
 def missing(subscription: Subscription, found: Collection[TopicPartition]) -> list[str]:
     """The topics and partitions a subscription names that are not there; a pattern names none."""
     if subscription.partitions:

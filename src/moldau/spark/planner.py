@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from moldau.spark.feed import Feed, Unreachable
 from moldau.spark.given import OptionError
-from moldau.spark.losses import DataLossError, Loss, warn
-from moldau.spark.offsets import Moment, Offsets, Positions, missing, recreated, resolve, select
+from moldau.spark.losses import DataLossError, Loss, LossKind, warn
+from moldau.spark.offsets import Moment, Offsets, Positions, missing, names, recreated, resolve, select
 from moldau.spark.options import Options
 from moldau.spark.start import LATEST, Start
 
@@ -102,6 +102,16 @@ class Planner:
         }
         ends = self.line.ask(lambda feed: feed.epoch_ends(asked)) if asked else {}
         return {partition: end for partition, end in ends.items() if end < before.offsets.get(partition, 0)}
+
+    def told(self, losses: Sequence[Loss]) -> list[Loss]:
+        """The losses, where partitions that were taken out of the subscription are not called gone."""
+        subscription = self.options.subscription
+        return [
+            one._replace(kind=LossKind.NOT_LISTED)
+            if one.kind is LossKind.PARTITION_GONE and not names(subscription, one.partition)
+            else one
+            for one in losses
+        ]
 
     def report(self, losses: Sequence[Loss]) -> None:
         """Stop, or say what is lost and go on, as ``onDataLoss`` has it."""

@@ -187,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log_ends = self._plan.edge(LATEST, present)
         log_starts = self._plan.edge(EARLIEST, present)
         diverged = self._plan.diverged(before, log_ends)
-        lost = find_losses(before, log_starts, log_ends, diverged)
+        lost = self._plan.told(find_losses(before, log_starts, log_ends, diverged))
         self._plan.report(lost)
 
         available = self._capped(before, log_ends)
@@ -229,13 +229,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = {partition: at for partition, at in after.offsets.items() if partition not in gone}
         diverged = self._plan.diverged(before, after)
         if planned is None or planned[:2] != (start, end):
-            self._plan.report(
-                [Loss(LossKind.PARTITION_GONE, partition, before.offsets.get(partition, 0), 0) for partition in gone]
-                + find_losses(
-                    before._replace(offsets={s: at for s, at in before.offsets.items() if s in known}),
-                    earliest, after._replace(offsets=known), diverged,
-                )
+            lost = [Loss(LossKind.PARTITION_GONE, partition, before.offsets.get(partition, 0), 0) for partition in gone]
+            lost += find_losses(
+                before._replace(offsets={s: at for s, at in before.offsets.items() if s in known}),
+                earliest, after._replace(offsets=known), diverged,
             )  # fmt: skip
+            self._plan.report(self._plan.told(lost))
         begin = begin_at(before, earliest, after._replace(offsets=known), diverged)
         ranges = [
             Range(partition, after.id_of(partition), begin[partition], last)

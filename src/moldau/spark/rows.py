@@ -44,6 +44,11 @@ def unused_name(name: str, columns: Sequence[str]) -> str:
     return name
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark's expressions take it: bare, ``a.b`` is the field b of a column a."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def check_schema(given: StructType, columns: Sequence[str]) -> None:
     """OptionError when a program asks for other columns than these options make: records have no other schema."""
     from moldau.spark.given import OptionError

@@ -129,7 +129,9 @@ def run(
 
 def may_pass(error: BaseException) -> bool:
     """Whether what ended by this error may go well when it is begun again."""
-    return any(word in str(error) for word in _PASSES)
+    if any(word in str(error) for word in _PASSES):
+        return True
+    return error.__cause__ is not None and may_pass(error.__cause__)
 
 
 def _has_ended(query: Query) -> bool:

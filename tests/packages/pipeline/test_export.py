@@ -98,7 +98,7 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out" / "mine").write_text("mine")
     found = CliRunner().invoke(commands, ["export", str(tmp_path / "orders.yaml"), "--to", str(tmp_path / "out")])
     assert found.exit_code == 1
-    assert "exists" in found.output
+    assert "is there already" in found.output
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["mine"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from moldau.pipeline.folder import BrokenFile, Folder, IsRunning
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.said import first_line
+from moldau.pipeline.source_options import PIN
 
 
 def folder(tmp_path: Path) -> Folder:
@@ -58,6 +59,16 @@ def test_a_checkpoint_that_is_set_aside_is_kept_and_a_start_is_remembered(tmp_pa
     assert found.store.read(f"{name}/offsets/0") == b"v1"
     assert not found.has_checkpoint()
     assert folder(tmp_path).start() == "latest"
+
+
+def test_a_reset_sets_first_positions_aside_though_no_batch_was_noted(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    found.store.write(PIN, b"{}")
+    assert not found.has_checkpoint()
+    name = found.set_checkpoint_aside()
+    assert name is not None
+    assert found.store.read(PIN) is None, "a new start would be passed over for it"
+    assert found.store.read(PIN.replace("checkpoint", name)) == b"{}"
 
 
 def test_a_state_that_was_cut_is_no_state_that_hides_the_pipeline(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ SOURCE = TopicPartition("t", 0)
 class Asked(Planner):
     """A planner that knows one partition: the id of its topic, where its log begins, and where it ends."""
 
-    def __init__(self, id: bytes, start: int, end: int) -> None:
-        self._id, self._start, self._end = id, start, end
+    def __init__(self, id: bytes, start: int, end: int, to: int | None = None) -> None:
+        self._id, self._start, self._end, self._to = id, start, end, start if to is None else to
         self.line = self  # type: ignore[assignment]  # only closed here
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class Asked(Planner):
         return Positions({SOURCE: self._start if which == EARLIEST else self._end}, there.topic_ids)
 
     def resolve(self, start: Start, there: Positions, option: str) -> Positions:
-        return Positions({SOURCE: self._start}, there.topic_ids)
+        return Positions({SOURCE: self._to}, there.topic_ids)
 
     def diverged(self, before: Positions, after: Positions) -> Mapping[TopicPartition, int]:
         return {}
@@ -56,7 +56,7 @@ def file(tmp_path: Path) -> Path:
     found.write_text("pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: tab}]\n")
     ends = [json.dumps({"t": {"0": at}, "#topicIds": {"t": uuid_text(OLD)}}) for at in (0, 51)]
     folder = Folder(load(found, {}))
-    folder.store.write("checkpoint/offsets/0", b"v1")
+    folder.store.write("checkpoint/offsets/0", b'v1\n{}\n{"t": {"0": 51}}')
     folder.books.add(
         Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=ends[:1], end=ends[1:],
              counts=[Count("t", "ok", None, 51, "t-0@0")], drift=[], rows_out=51, late=0, sinks={}, dead=0,
@@ -123,9 +123,40 @@ def test_a_plan_says_that_the_checkpoint_is_gone_as_the_run_does(file: Path, mon
 
 def test_a_plan_says_that_the_books_are_gone_as_the_run_does(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder(load(file, {}))
-    folder.store.write("checkpoint/commits/3", b"v1")
+    folder.store.write("checkpoint/commits/3", b"v1\n{}")
     folder.store.write("checkpoint/metadata", b'{"id": "q"}')
     lag(file, monkeypatch, OLD, 0, 60)
     pipeline = load(file, {})
     (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "books"]
     assert said == "the books end with batch 0, and the checkpoint has committed batch 3: a run is refused"
+
+
+def test_a_topic_that_is_taken_out_of_the_file_is_planned_as_the_run_has_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = file.read_text()
+    for on_loss, how in (("fail", "a run is refused"), ("skip", "a run goes on with what is there")):
+        file.write_text(text.replace("{topics: t}", f"{{topics: other, on_loss: {on_loss}}}"))
+        monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 60))
+        monkeypatch.setattr(Asked, "existing", lambda self: Positions({TopicPartition("other", 0): 0}, {}))
+        monkeypatch.setattr(Asked, "edge", lambda self, which, there: Positions(there.offsets, {}))
+        pipeline = load(file, {})
+        steps = {one.what: one.how for one in positions.plan(pipeline, Folder(pipeline))}
+        assert steps["topic t"] == f"it is not in the list of what is read any more: {how}"
+
+
+def test_a_reset_beyond_the_end_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 60, to=1000))
+    told = CliRunner().invoke(commands, ["reset", str(file), "--to", '{"t": {"0": 1000}}', "--yes"])
+    assert (told.exit_code, "that is beyond the end: t-0 ends at 60" in told.output) == (1, True), told.output
+    assert not (file.parent / "state/start.json").exists()
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 60, to=60))
+    assert CliRunner().invoke(commands, ["reset", str(file), "--to", "latest", "--yes"]).exit_code == 0
+
+
+def test_a_plan_names_the_file_of_the_checkpoint_that_is_damaged(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = load(file, {})
+    Folder(pipeline).store.write("checkpoint/offsets/0", b"v1")
+    lag(file, monkeypatch, OLD, 0, 60)
+    (said,) = [one.how for one in positions.plan(pipeline, Folder(pipeline)) if one.what == "checkpoint"]
+    assert "checkpoint/offsets/0 is damaged (it has 1 of 3 lines): restore it" in said

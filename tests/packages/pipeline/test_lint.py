@@ -80,6 +80,14 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"sinks": "{topic: clean, key: key}"}, "there is no column 'key'"),
         ({"sinks": "{table: t, format: iceberg}"}, "needs options.catalog"),
         ({"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id FROM records}"}, "must keep the column"),
+        (
+            {"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id AS topic FROM records}"},
+            "must keep the column _topic",
+        ),
+        (
+            {"sinks": "{table: 'a/{topic}'}", "transform": "{sql: 'SELECT id AS Topic, _topic FROM records'}"},
+            "rows go to their tables by _topic, the topic that a record came from; 'topic' beside it is a column",
+        ),
         ({"sinks": "{table: t, keys: id, order_by: when}"}, "there is no column 'when'"),
         ({"sinks": "{table: t, keys: id, order_by: at, delete_when: 'id IS (('}"}, "delete_when: "),
         ({"on_error": "dlq"}, "on_error: dlq of decode needs the section 'dlq'"),
@@ -101,6 +109,7 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, parts: dict[str, st
         ("{format: json}", "json needs 'fields'"),
         ("{format: json, fields: {id: lng}}", "id: "),
         ("{format: json, fields: {_topic: string}}", "'_topic' is a name of the pipeline's own"),
+        ("{format: json, fields: {'a`b': string}}", "'a`b': Spark's functions take no name with a backtick"),
         ("{format: text, fields: {id: long}}", "fields: the columns of text are one, value"),
         ("{format: text, registry: 'http://r'}", "registry: only avro, protobuf and json have schemas there"),
         ("{format: json, fields: {id: long}, schema_file: a}", "schema_file: only avro and protobuf have one"),

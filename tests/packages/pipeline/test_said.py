@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from moldau.model import TopicPartition
-from moldau.pipeline.said import first_line, words
+from moldau.pipeline.said import PartFailed, first_line, named, words
 from moldau.spark.losses import DataLossError, Loss, LossKind
+from moldau.spark.supervise import may_pass
 from moldau.spark.tables.ledger import BatchKey, Entry, LedgerError, judge
 
 PROXY = (
@@ -55,6 +56,54 @@ def test_an_error_of_ours_is_found_wherever_spark_puts_it() -> None:
     one = RuntimeError(f"{proxy}moldau.pipeline.books.NotBalanced: batch 3: gone")
     assert words(one) == "batch 3: gone"
     assert words(carried(refused())).startswith("/tables/long/long")
+
+
+JAVA = (
+    "An error occurred while calling o18755.parquet.\n"
+    ": org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing to file:/t. SQLSTATE: 58030\n"
+    "\tat org.apache.spark.sql.Errors$.failed(Errors.scala:1)\n\t... 12 more\n"
+    "Caused by: java.io.IOException: No space left on device\n\tat java.base/java.io.Stream.write(Stream.java:1)\n"
+)
+WORKER = (
+    "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+    'Traceback (most recent call last):\n  File "step.py", line 3, in clean\n    1 / 0\n'
+    "ZeroDivisionError: division by zero\n"
+)
+
+
+def test_the_last_cause_is_told_where_java_says_no_more_than_what_was_called() -> None:
+    assert first_line(RuntimeError(JAVA)) == "No space left on device"
+    assert words(RuntimeError(JAVA)) == "No space left on device"
+    short = JAVA.partition("Caused by")[0]
+    assert first_line(RuntimeError(short)) == "[TASK_WRITE_FAILED] Task failed while writing to file:/t."
+    assert first_line(RuntimeError("An error occurred while calling o1.x.\n: java.lang.Halt")) == "java.lang.Halt"
+
+
+def test_a_part_of_a_batch_that_fails_is_named_with_the_cause() -> None:
+    for text, cause in ((JAVA, "No space left on device"), (WORKER, "ZeroDivisionError: division by zero")):
+        with pytest.raises(PartFailed, match=f"^sink orders: {cause}$") as found, named("sink orders"):
+            raise RuntimeError(text)
+        assert words(found.value) == words(carried(found.value)) == f"sink orders: {cause}"
+    with pytest.raises(LedgerError), named("sink orders"):  # says itself which table
+        raise refused()
+    said = "moldau.spark.produce.Failed: topic t: no"
+    with pytest.raises(RuntimeError, match="no") as own, named("sink orders"):
+        raise RuntimeError(f"in a worker:\n{said}")
+    assert words(own.value) == "topic t: no"
+
+
+def test_what_a_restart_mends_is_known_behind_the_part_that_failed() -> None:
+    with pytest.raises(PartFailed) as found, named("transform"):
+        raise RuntimeError("Job aborted.\nCaused by: Python worker exited unexpectedly (crashed)")
+    assert may_pass(found.value)
+    assert not may_pass(PartFailed("transform: no"))
+
+
+def test_a_topic_that_is_not_listed_any_more_is_not_called_gone() -> None:
+    told = words(carried(DataLossError([Loss(LossKind.NOT_LISTED, TopicPartition("ev", 0), 51, 0)])))
+    assert "ev-0: it is not in the list of what is read any more" in told
+    assert "`topics` is gone on with when it is named there again" in told
+    assert "`on_loss: skip`" in told
 
 
 def test_what_is_long_and_not_ours_is_cut_between_words() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.pipeline.reading import PipelineError
 from moldau.pipeline.running import Ended
 from moldau.pipeline.schedule import parse_schedule
 from moldau.pipeline.ticking import Ticks
@@ -127,6 +128,23 @@ def test_runs_follow_the_times_never_overlap_and_tell_what_they_missed() -> None
     assert work.ticks.run() is Ended.STOPPED
     assert begun == ["07:05", "07:10", "07:25", "07:30", "stopped"]
     assert said == ["the run took 0:12:00: 2 times of '*/5 * * * *' were missed"]
+
+
+def test_a_file_that_is_wrong_at_its_time_is_told_and_read_again_at_the_next() -> None:
+    clock, begun, said = Clock(), [], []
+    work = Work(clock, [0], begun)
+    wrong: list[Exception] = [PipelineError("a.yaml:3:1: error: no"), FileNotFoundError("a.yaml")]
+
+    def begin() -> Work:
+        if wrong:
+            raise wrong.pop(0)
+        return work
+
+    work.ticks = Ticks(parse_schedule("@hourly"), begin, say=said.append, now=clock.now, wait=clock.wait)
+    assert work.ticks.run() is Ended.STOPPED
+    assert begun == ["10:00", "stopped"]
+    assert said[0] == "the file cannot be taken, and is read again at the next time:\na.yaml:3:1: error: no"
+    assert len(said) == 2
 
 
 def test_a_run_that_pauses_is_told_and_tried_again_at_the_next_time() -> None:

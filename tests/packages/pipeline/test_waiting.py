@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from moldau.pipeline import running
-from moldau.pipeline.reading import read_text
+from moldau.pipeline.batches import Batches, Refused
+from moldau.pipeline.books import Count
+from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.running import Ended, NoCluster, Runner
-from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.spec import OnError, Pipeline
 
 
 class HasBegun(Exception):
@@ -68,3 +73,48 @@ def test_a_run_that_waits_can_be_stopped(tmp_path: Path) -> None:
     one = runner(tmp_path, closed_port(), [], once=False)
     one._say = lambda text: one.stop()
     assert one.run() is Ended.STOPPED
+
+
+class Refusing(Runner):
+    """A run whose records are refused until the file says ``skip``."""
+
+    def _await_cluster(self, cluster: str) -> None:
+        """Somebody is there."""
+
+    def _batches(self) -> Batches:
+        refused = Refused(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
+        return cast(Batches, SimpleNamespace(refused=refused))
+
+    def _round(self, spark: object, batches: Batches) -> Ended | None:
+        return Ended.DONE if self._pipeline.decode.on_error is OnError.SKIP else None
+
+
+def test_a_file_that_is_half_edited_while_a_run_pauses_is_told_once_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "PAUSE_S", 0.01)
+    whole = "pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n"
+    file, said = tmp_path / "a.yaml", list[str]()
+    file.write_text(whole)
+    edits: list[Callable[[], object]] = [
+        lambda: file.write_text(whole.replace("sinks", "sin")),
+        lambda: file.write_text(whole[: whole.index("sinks")]),  # it can be read, and would write nothing anywhere
+        file.unlink,
+        lambda: file.write_text(whole.replace("text", "text, on_error: skip")),
+    ]
+
+    def hear(text: str) -> None:
+        said.append(text)
+        if edits and "read again" not in text:
+            edits.pop(0)()
+
+    one = Refusing(load(file), file=file, say=hear, session=lambda pipeline: None)  # type: ignore[arg-type,return-value]
+    assert one.run() is Ended.DONE
+    assert [text.splitlines()[0].partition(" has ")[2] or text[:6] for text in said] == [
+        "paused",
+        "changed and cannot be taken; it is waited for:",
+        "changed and cannot be taken; it is waited for:",
+        "changed and cannot be taken; it is waited for:",
+        "changed and is read again",
+    ]
+    assert ("sinks: there is none" in said[2], "No such file" in said[3]) == (True, True)

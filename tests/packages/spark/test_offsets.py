@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.model import TopicPartition
+from moldau.spark.client_feed import open_feed
 from moldau.spark.feed import Topic
 from moldau.spark.given import OptionError
 from moldau.spark.losses import LossKind
@@ -28,7 +29,8 @@ from moldau.spark.offsets import (
     split,
     too_few,
 )
-from moldau.spark.options import Limits, Subscription
+from moldau.spark.options import Limits, Subscription, parse
+from moldau.spark.planner import Planner
 from moldau.spark.start import Ago, AtTime, AtTimes, Earliest, Explicit, Latest, OfGroup
 from moldau.spark.testing import MemoryCluster
 
@@ -120,6 +122,21 @@ def test_expired_gone_and_cut_partitions_are_losses_and_plain_new_ones_are_not()
         (B0, LossKind.PARTITION_GONE, 9, 0),
     ]
     assert find_losses(at(a0=5), at(a0=5, a1=0), at(a0=5, a1=7)) == []
+
+
+def test_a_partition_that_is_not_subscribed_any_more_is_not_called_gone():
+    losses = find_losses(at(a0=5, b0=9), at(), at())
+    for how, kinds in (
+        ({"subscribe": "a"}, [LossKind.PARTITION_GONE, LossKind.NOT_LISTED]),
+        ({"subscribe": "b"}, [LossKind.NOT_LISTED, LossKind.PARTITION_GONE]),
+        ({"subscribePattern": "[ab]"}, [LossKind.PARTITION_GONE] * 2),
+        ({"subscribePattern": "a"}, [LossKind.PARTITION_GONE, LossKind.NOT_LISTED]),
+        ({"assign": '{"a": [0, 1]}'}, [LossKind.PARTITION_GONE, LossKind.NOT_LISTED]),
+    ):
+        planner = Planner(
+            parse({"kafka.bootstrap.servers": "h:1", "startingOffsets": "earliest", **how}, "stream"), open_feed
+        )
+        assert [loss.kind for loss in planner.told(losses)] == kinds
 
 
 def test_reading_goes_on_from_the_position_or_from_what_is_left():

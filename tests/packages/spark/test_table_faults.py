@@ -233,3 +233,14 @@ def test_a_log_that_was_cut_names_its_table(tmp_path: Path) -> None:
     newest.write_bytes(newest.read_bytes()[:40])
     with pytest.raises(TableError, match=f"{tmp_path}/t: the table's log cannot be read"):
         make().last()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"{}", b'{"add": [[1]]}', b'{"add": [], "number": 0, "more": 1}']
+)
+def test_a_damaged_file_of_a_parquet_tables_log_is_named(tmp_path: Path, content: bytes) -> None:
+    assert add(opened("parquet", tmp_path), key(0))
+    name = "_moldau/log/" + "0" * 20 + ".json"
+    open_store(tmp_path / "t").write(name, content)
+    with pytest.raises(TableError, match=f"{name} is damaged .*restore it from a copy"):
+        opened("parquet", tmp_path).last()

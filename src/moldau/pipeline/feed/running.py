@@ -35,6 +35,9 @@ _PAUSE_MOST_S = 60.0
 class FeedRunner(Runner):
     """A pipeline over a table's feed, and the process that runs it."""
 
+    def _refuse_damage(self) -> None:
+        """The checkpoint is ours, and read by ``FeedCheckpoint``, which says itself what is wrong."""
+
     def _clusters(self) -> list[str]:
         pipeline = self._pipeline
         others = [sink.cluster for sink in pipeline.sinks if isinstance(sink, TopicSink) and sink.cluster is not None]

@@ -252,7 +252,7 @@ class ParquetFormat:
             if at % _SUM == 0 and at + _SUM - 1 <= up_to:
                 content = self.store.read(f"_moldau/sums/{at // _SUM:020d}.json")
                 if content is not None:
-                    summed = Version.from_json(content)
+                    summed = self._parsed(f"_moldau/sums/{at // _SUM:020d}.json", content)
                     gone = set(summed.remove)
                     kept = [each for each in summed.add if each.path not in gone]
                     yield Version(summed.number, kept, summed.remove, at_ms=summed.at_ms)
@@ -288,7 +288,17 @@ class ParquetFormat:
 
     def _read(self, number: int) -> Version | None:
         content = self.store.read(_name(number))
-        return None if content is None else Version.from_json(content)
+        return None if content is None else self._parsed(_name(number), content)
+
+    def _parsed(self, name: str, content: bytes) -> Version:
+        """A file of the log; TableError names one that holds something else."""
+        try:
+            return Version.from_json(content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise TableError(
+                f"{self.store}/{name} is damaged ({why}): restore it from a copy; the table cannot be read without it"
+            ) from None
 
 
 def _name(number: int) -> str:

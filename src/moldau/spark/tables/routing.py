@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Tables:
-    """A table for each topic of a stream. ``template`` holds ``{topic}``; rows have a column ``topic``.
+    """A table for each topic of a stream. ``template`` holds ``{topic}``; rows say their topic in ``column``.
 
     ``open_table`` makes the table of a place (``Table`` unless given), so that format, partitions and store are yours.
     ``begins_late`` is for new tables under a query that runs already: without it a table that lacks what the query read
@@ -38,11 +38,12 @@ class Tables:
         open_table: Callable[[str], Table] = Table,
         begins_late: bool = False,
         checkpoint: str | None = None,
+        column: str = "topic",
     ) -> None:
         if "{topic}" not in template:
             raise TableError(f"{template}: {{topic}} must stand where the topic's name goes")
         self.template, self.checkpoint, self._open_table = template, checkpoint, open_table
-        self.begins_late = begins_late
+        self.begins_late, self.column = begins_late, column
         self._tables: dict[str, Table] = {}
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
@@ -59,7 +60,7 @@ class Tables:
 
         rows = rows.persist()
         try:
-            found = {row.topic for row in rows.select("topic").distinct().collect()}
+            found = {row[0] for row in rows.select(self.column).distinct().collect()}
             moving = found | moved(key)
             done = {}
             for topic in sorted(moving | started(key), key=str):
@@ -67,7 +68,7 @@ class Tables:
                 part = narrowed(key, topic)
                 table.begins_late = self.begins_late or part.start is None or not is_read(part.start)
                 if topic in found:
-                    done[topic] = table.append(rows.where(fn.col("topic") == topic), part)
+                    done[topic] = table.append(rows.where(fn.col(self.column) == topic), part)
                 elif (
                     topic in moving or table.last(key.query_id) is None
                 ):  # none of its records was kept, or it has none

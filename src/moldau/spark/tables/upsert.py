@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from moldau.spark.rows import unused_name
+from moldau.spark.rows import quoted, unused_name
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.ledger import BatchKey, Entry, TableError
 from moldau.spark.tables.table import Table, Written
@@ -73,5 +73,7 @@ def latest(rows: DataFrame, keys: Sequence[str], order_by: Sequence[str]) -> Dat
     from pyspark.sql import functions as fn
 
     place = unused_name("_place", rows.columns)
-    window = Window.partitionBy(*keys).orderBy(*[fn.col(name).desc_nulls_last() for name in order_by])
+    window = Window.partitionBy(*map(quoted, keys)).orderBy(
+        *[fn.col(quoted(name)).desc_nulls_last() for name in order_by]
+    )
     return rows.withColumn(place, fn.row_number().over(window)).where(fn.col(place) == 1).drop(place)

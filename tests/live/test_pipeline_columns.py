@@ -1,0 +1,107 @@
+"""Names of columns that mean something else to Spark, and fields of records that are called as the pipeline's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from moldau.pipeline import columns as names
+from moldau.pipeline import dedup, stages
+from moldau.pipeline.batches import Batches
+from moldau.pipeline.sinks import as_records, open_sink
+from moldau.pipeline.spec import Dedup, Late, TableSink, TopicSink
+from moldau.spark import session
+from moldau.spark.rows import quoted
+from moldau.spark.tables import BatchKey, Table, TableError
+from moldau.spark.tables.upsert import Upserts
+
+ODD = ("a.b", "c-d", 'e"f', "g h")
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = str(tmp_path_factory.mktemp("spark"))
+    found = session("columns", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    """Two rows whose column ``a.b`` is 1 and 2, beside a column ``a`` that has a field ``b``."""
+    found = spark.sql("SELECT id + 1, named_struct('b', 77L), 'x', 'y', 'z' FROM range(2)")
+    return found.toDF("a.b", "a", *ODD[1:])
+
+
+def offsets(**topics: int) -> tuple[str, ...]:
+    return (json.dumps({name: {"0": at} for name, at in topics.items()}),)
+
+
+def test_a_topic_has_the_column_that_is_named_and_not_a_field_of_another(rows: DataFrame) -> None:
+    found = [json.loads(row.value) for row in as_records(rows, TopicSink(topic="t")).collect()]
+    assert found == [{"a.b": at, "a": {"b": 77}, "c-d": "x", 'e"f': "y", "g h": "z"} for at in (1, 2)]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_table_is_partitioned_and_keyed_by_a_column_of_any_name(rows: DataFrame, tmp_path: Path, name: str) -> None:
+    key = BatchKey("q", 0)
+    for kind in ("delta", "parquet"):
+        sink = TableSink(table=str(tmp_path / kind), format=kind, partition_by=(name,))
+        assert open_sink(sink, "p", "").write(rows, key, 2).rows == 2
+    keyed = Upserts(tmp_path / "keyed", keys=[name], order_by=[name], pipeline="p")
+    keyed.append(rows, key)
+    keyed.append(rows, BatchKey("q", 1))
+    assert keyed.read().num_rows == (2 if name == "a.b" else 1)
+
+
+def test_lateness_and_duplicates_are_told_by_the_column_that_is_named(spark: SparkSession) -> None:
+    made = spark.sql("SELECT timestamp_seconds(100 * id), named_struct('b', timestamp_seconds(7)), 'ok' FROM range(3)")
+    rows = made.toDF("a.b", "a", names.OUTCOME)
+    batches = cast(Batches, SimpleNamespace(_books=SimpleNamespace(last=lambda: None)))
+    assert Batches._late(batches, rows, Late(column="a.b", after="1h")) == (0, 200_000)
+    places = rows.selectExpr("*", "'t' _topic", "0 _partition", "1L _offset", "timestamp_seconds(1) _timestamp")
+    found = dedup.hashed(places, Dedup(by=("a.b",), within="1d", at="a.b"))
+    assert found.select(names.DEDUP_KEY).distinct().count() == 3
+    assert quoted("a`b") == "`a``b`"
+
+
+def test_a_row_goes_to_the_table_of_its_records_topic_whatever_its_own_field_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    values = [(1, "other", "orders"), (2, None, "orders"), (3, "../../evil", "returns")]
+    rows = spark.createDataFrame(values, "id long, topic string, _topic string")
+    key = BatchKey("q", 0, offsets(orders=0, returns=0), offsets(orders=2, returns=1))
+    sink = TableSink(table=str(tmp_path / "by-{topic}"), format="delta")
+    assert open_sink(sink, "p", "").write(rows, key, 3).rows == 3
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["by-orders", "by-returns"]
+    found = Table(tmp_path / "by-orders", pipeline="p").read()
+    assert sorted(found["id"].to_pylist()) == [1, 2]
+    assert found.column_names == ["id", "topic", "_topic"]
+    assert set(found["topic"].to_pylist()) == {"other", None}
+
+
+def test_a_table_for_each_topic_is_not_written_where_nothing_says_the_records_topic(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.createDataFrame([(1, "other")], "id long, topic string")
+    sink = TableSink(table=str(tmp_path / "by-{topic}"), format="delta")
+    with pytest.raises(TableError, match="must keep the column _topic"):
+        open_sink(sink, "p", "").write(rows, BatchKey("q", 0, offsets(orders=0), offsets(orders=1)), 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_that_ends_the_program_is_an_error_of_that_step(rows: DataFrame, tmp_path: Path) -> None:
+    from moldau.pipeline.spec import Step
+
+    (tmp_path / "leaves.py").write_text("import sys\n\ndef clean(rows):\n    sys.exit('bad configuration')\n")
+    (tmp_path / "leaves_at_once.py").write_text("raise SystemExit\n")
+    told = "it ended by SystemExit: bad configuration"
+    for name, match in (("leaves:clean", told), ("leaves_at_once:clean", "it ended by SystemExit: SystemExit")):
+        with pytest.raises(stages.StepError, match=r"transform\[0\]: " + match):
+            stages.transformed(rows, [Step(python=name)], tmp_path)

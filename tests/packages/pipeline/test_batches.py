@@ -1,0 +1,28 @@
+"""What a batch ends by is an error that Spark hears of, whatever a stage of it raised."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+from pyspark.sql import DataFrame
+
+from moldau.pipeline.batches import BatchEnded, Batches
+
+
+class Leaving(Batches):
+    """Batches in which something ends the program."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def _take_next(self, records: DataFrame, batch_id: int) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [SystemExit("no"), KeyboardInterrupt("no"), GeneratorExit("no")])
+def test_what_would_end_the_thread_of_a_batch_unheard_is_told_as_an_error(error: BaseException) -> None:
+    batches = Leaving(error)
+    with pytest.raises(BatchEnded, match=f"batch 7 was ended by {type(error).__name__}: no") as found:
+        batches(cast(DataFrame, None), 7)
+    assert batches.failed is found.value

@@ -1,0 +1,85 @@
+"""What the commands say where something of this machine is in their way: the place as it was given, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.admin.pipeline import pipeline as commands
+from moldau.pipeline.trial import read_cases
+
+MAIN = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "a.yaml"
+    found.write_text(
+        "pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\n"
+        "decode: {format: text}\nsinks: [{table: tab}]\n"
+    )
+    return found
+
+
+def said(*words: object) -> tuple[int, str]:
+    found = CliRunner().invoke(commands, [str(one) for one in words])
+    return found.exit_code, found.output
+
+
+def test_a_port_for_metrics_that_is_taken_is_named(file: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code, told = said("run", file, "--once", "--metrics-port", port)
+    assert (code, told) == (1, f"moldau: metrics cannot be shown at 127.0.0.1:{port}: Address already in use\n")
+
+
+def test_a_page_that_cannot_be_written_is_named_as_it_was_given(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.pipeline.page.shown_of", lambda *_: None)
+    monkeypatch.setattr("moldau.pipeline.page.page", lambda *_: "")
+    code, told = said("status", file, "--html", tmp_path / "none" / "a.html")
+    assert (code, told.splitlines()[-1]) == (
+        1,
+        f"moldau: {tmp_path}/none/a.html cannot be written: No such file or directory",
+    )
+
+
+def test_a_folder_that_is_there_is_not_exported_into(file: Path, tmp_path: Path) -> None:
+    assert said("export", file, "--to", tmp_path) == (
+        1,
+        f"moldau: {tmp_path} is there already; --to names a new folder\n",
+    )
+    (tmp_path / "plain").write_text("")
+    code, told = said("export", file, "--to", tmp_path / "plain" / "new")
+    assert (code, told) == (1, f"moldau: {tmp_path}/plain/new: Not a directory\n")
+
+
+def test_a_command_whose_output_nobody_reads_ends_quietly(file: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        found = subprocess.run(
+            [*MAIN, "status", str(file)], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (found.returncode, found.stderr) == (1, "")
+
+
+def test_the_help_of_tests_says_what_stands_in_a_test_file(tmp_path: Path) -> None:
+    code, told = said("test", "--help")
+    assert code == 0
+    found = re.search(r"(?m)^  - name: .*\n(?:^    .*\n)+", told)
+    assert found is not None, told
+    cases = tmp_path / "a.test.yaml"
+    cases.write_text(found[0])
+    (case,) = read_cases(cases)
+    assert (case.left_out, case.dead, len(case.records)) == (0, [{"stage": "decode", "offset": 7}], 2)

@@ -1,0 +1,54 @@
+"""A local session's JVM ends with whoever starts it, and what PySpark logs of errors goes to the session's log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from moldau.spark import local
+
+PATIENCE_S = 60
+
+
+def test_a_start_that_is_interrupted_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+
+    pipe, script = tmp_path / "pipe", tmp_path / "bin" / "spark-submit"
+    os.mkfifo(pipe)
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\nsleep {10 * PATIENCE_S} > {pipe} &\nexec 3> {pipe}\nwait\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    left: list[str] = []
+
+    def interrupt() -> None:
+        with pipe.open() as file:  # until a process of the script has it open, too
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            left.append(file.read())  # until none has
+
+    other = threading.Thread(target=interrupt, daemon=True)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        local._start_jvm({})
+    other.join(PATIENCE_S)
+    assert left == [""], "a process of the start is still there"
+
+
+def test_what_pyspark_logs_of_an_error_is_in_the_log_and_not_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pyspark.logger import PySparkLogger
+
+    local._log_errors_to(tmp_path / "spark.log")
+    PySparkLogger.getLogger("SQLQueryContextLogger").exception("[DIVIDE_BY_ZERO] Division by zero.")
+    assert "DIVIDE_BY_ZERO" in (tmp_path / "spark.log").read_text()
+    assert capsys.readouterr().err == ""
+    for name in local.ERROR_LOGGERS:
+        (handler,) = logging.getLogger(name).handlers
+        handler.close()
