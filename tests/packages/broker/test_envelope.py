@@ -72,6 +72,20 @@ def test_a_request_in_an_envelope_is_answered_with_its_own_header(tmp_path: Path
     asyncio.run(scenario())
 
 
+def test_what_a_controller_that_is_not_active_yet_refuses_is_for_the_broker_to_ask_again(tmp_path: Path) -> None:
+    """A client of Kafka's broker was told NOT_CONTROLLER, of which it cannot make anything."""
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+
+    async def scenario() -> None:
+        async with whole_node(tmp_path) as one:
+            one.node.controller._controller.epoch = None  # elected, and its log is not applied yet
+            (answer,) = await answers(one, [(inside(CreateTopicsRequest(topics=[topic]), 7), LOOPBACK)])
+            assert answer.error_code == Code.NOT_CONTROLLER
+            assert not answer.response_data
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("data", "host", "code"),
     [

@@ -19,6 +19,7 @@ from moldau.model import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.frames import RequestHeader, read_request_header, read_request_in_slices, response_frame
 from moldau.wire.messages.k58_envelope import EnvelopeRequest, EnvelopeResponse
+from moldau.wire.schema import Struct
 
 FORWARDED = frozenset({19, 20, 29, 30, 31, 32, 33, 37, 43, 44, 45, 46, 49, 55, 57, 60, 64, 80, 81})
 """Requests of clients that brokers pass on, as far as controllers answer them here."""
@@ -83,5 +84,17 @@ async def control(node: ControllerServices, request: EnvelopeRequest, context: R
         answer = await run_in_slices(node.world.tasks, answer)
     response = await answer if isinstance(answer, Awaitable) else answer
     assert response is not None, f"{type(inner).__name__} has an answer"
+    if _tells(response, Code.NOT_CONTROLLER):  # elected, and not active yet or any more: as Kafka's controllers
+        return EnvelopeResponse(error_code=Code.NOT_CONTROLLER)
     parts = response_frame(response, header.api_version, header.correlation_id)
     return EnvelopeResponse(response_data=b"".join(parts)[SIZE_BYTES:])
+
+
+def _tells(part: Struct, code: Code) -> bool:
+    """Whether an answer has this code anywhere."""
+    if getattr(part, "error_code", Code.NONE) == code:
+        return True
+    values = (getattr(part, field.name, None) for field in part.fields)
+    return any(
+        isinstance(one, Struct) and _tells(one, code) for value in values if isinstance(value, list) for one in value
+    )
