@@ -134,6 +134,7 @@ def test_every_record_is_written_left_out_or_dead_and_the_books_say_which(orders
     assert [one.what for one in plan(pipeline, before) if one.changes] == [
         "checkpoint",
         f"table {orders.folder}/orders",
+        f"dead letters {orders.folder}/dead",
     ]
     assert orders.run() is Ended.DONE
     assert orders.ids() == list(range(50))

@@ -17,7 +17,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
-from moldau.admin.pipeline_ranges import backfill, groups, replay
+from moldau.admin.pipeline_ranges import abandon, backfill, groups, replay
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Totals
@@ -42,6 +42,7 @@ def pipeline() -> None:
     """
 
 
+pipeline.add_command(abandon)
 pipeline.add_command(backfill)
 pipeline.add_command(replay)
 pipeline.add_command(groups)
@@ -340,8 +341,10 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     before the new one is left out. --dry-run says how much that is.
     """
     from moldau.pipeline import positions
+    from moldau.pipeline.books import BATCH
     from moldau.pipeline.feed.positions import check_start
     from moldau.pipeline.resetting import reset as carry_out
+    from moldau.pipeline.unfinished import unfinished
 
     pipeline, folder = open_file(file)
     with explained():
@@ -353,6 +356,9 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
             start = positions.as_start(to)
             told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
             print(f"{pipeline.name} would begin at {start}: {told}")
+            for one in unfinished(pipeline, folder):
+                if one.kind == BATCH:
+                    print(f"{one.to_text()}: `moldau pipeline abandon FILE` takes it back first")
         if dry_run:
             return
         if not yes and not click.confirm("Do it?", err=True):
@@ -398,7 +404,7 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
     found = _waiting(file, stage)
     with explained():
         replays = Replays(pipeline, folder)
-        unfinished = [one for one in replays.planned() if not one.done]
+        unfinished = [one for one in replays.planned() if one.waits]
         count = sum(one.records for one in found)
         print(
             f"{count:,} dead letters in {len(found)} groups" + (", after a replay that was cut off" * bool(unfinished))
@@ -421,6 +427,7 @@ def _waiting(file: Path, stage: str | None) -> list[Group]:
 
 def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
     from moldau.pipeline import audit, books, positions
+    from moldau.pipeline.unfinished import unfinished
 
     state, last = folder.state(), folder.books.last()
     totals = last.totals if last is not None else books.Totals()
@@ -428,8 +435,9 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
     balanced = books.balances(totals)
     rows = _topic_rows(totals)
     sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
+    begun = unfinished(pipeline, folder)
     if verify:
-        sinks = positions.verified(pipeline, totals)
+        sinks = positions.verified(pipeline, totals, begun)
         problems += positions.differences(sinks)
     whole = {
         "pipeline": pipeline.name,
@@ -444,6 +452,7 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
         "balanced": balanced and not problems,
         "problems": problems,
+        "unfinished": [one.to_text() for one in begun],
         "topics": rows,
         "sinks": sinks,
         "drift": [
@@ -459,8 +468,10 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
         verb = "=" if balanced else "DIFFERS FROM"
         print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
-        for one in last.drift if last is not None else ():
-            print(f"drift: {one.what} in {one.records:,} records of the newest batch, first at {one.first}")
+        for drift in last.drift if last is not None else ():
+            print(f"drift: {drift.what} in {drift.records:,} records of the newest batch, first at {drift.first}")
+        for one in begun:
+            print(f"unfinished: {one.to_text()}")
         for text in problems:
             print(f"wrong: {text}")
         if verify and last is not None and (empty := audit.gaps(folder.books.newest(last.sequence + 1))):

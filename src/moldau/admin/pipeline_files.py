@@ -61,7 +61,9 @@ def open_file(file: Path) -> tuple[Pipeline, Folder]:
             fail(str(error))
         from moldau.pipeline.folder import Folder
 
-        return found, Folder(found)
+        folder = Folder(found)
+        folder.refuse_other()
+        return found, folder
 
 
 def start_spark(pipeline: Pipeline) -> SparkSession:

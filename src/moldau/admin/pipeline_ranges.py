@@ -1,4 +1,4 @@
-"""``moldau pipeline backfill`` and ``replay``, which read ranges beside the stream, and ``groups``.
+"""``moldau pipeline backfill`` and ``replay``, which read ranges beside the stream, ``abandon`` and ``groups``.
 
 Read next: pipeline/backfill.py, pipeline/groups.py.
 """
@@ -54,6 +54,37 @@ def replay(file: Path, start: str, end: str, topics: tuple[str, ...], dry_run: b
 
 @click.command()
 @FILE
+@DRY_RUN
+@YES
+def abandon(file: Path, dry_run: bool, yes: bool) -> None:
+    """Give up what was begun and cannot be finished: a batch that is half written, a replay or backfill cut off.
+
+    Tables lose what they have of it, where that can be told apart (Delta without keys); topics and others keep it.
+    Records of the batch are then taken anew, with the file as it is; dead letters of a replay wait again; a backfill
+    keeps what is in the books. --dry-run says which places have what. The pipeline must be stopped for it.
+    """
+    from moldau.pipeline.unfinished import abandon as give_up
+    from moldau.pipeline.unfinished import unfinished
+
+    pipeline, folder = open_file(file)
+    with explained():
+        found = unfinished(pipeline, folder)
+        for one in found:
+            print("\n  ".join([one.to_text(), *one.cost()]))
+        if not found:
+            print("nothing is unfinished")
+        if dry_run or not found:
+            return
+        if not yes and not click.confirm("Give it up?", err=True):
+            fail("nothing was done")
+        with folder.locked():
+            for one in unfinished(pipeline, folder):
+                give_up(folder, one)
+    note("done")
+
+
+@click.command()
+@FILE
 @click.option(
     "--group", "groups", multiple=True, shell_complete=complete_groups,
     help="Only this group, of those that the file names; also with *.",
@@ -94,7 +125,7 @@ def _read(
     pipeline, folder = open_file(file)
     with explained():
         backfills = Backfills(pipeline, folder)
-        unfinished = any(not one.done for one in backfills.planned())
+        unfinished = any(one.waits for one in backfills.planned())
         if unfinished and not dry_run:
             note("a backfill was cut off and is finished first")
             with folder.locked():

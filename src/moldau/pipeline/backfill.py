@@ -19,15 +19,17 @@ from typing import TYPE_CHECKING
 from moldau.model import TopicPartition
 from moldau.pipeline import books
 from moldau.pipeline.batches import Batches
+from moldau.pipeline.begun import told_of_abandon
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import Folder
-from moldau.pipeline.positions import asked_once
+from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
+from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
-from moldau.pipeline.source_options import source_options
+from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.typed import read_json
 from moldau.spark.given import OptionError
 from moldau.spark.offsets import Positions
 from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, Start
@@ -69,7 +71,22 @@ class Planned:
     first: int
     batches: Sequence[Sequence[Span]]
     line: int
-    done: bool
+    done: bool = False
+    abandoned: bool = False
+
+    @property
+    def waits(self) -> bool:
+        return not self.done and not self.abandoned
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The file of a plan; a batch is its spans, each (topic, partition, start, end)."""
+
+    number: int
+    first: int
+    line: int
+    batches: Sequence[Sequence[tuple[str, int, int, int]]]
 
 
 class Backfills:
@@ -78,6 +95,7 @@ class Backfills:
     def __init__(self, pipeline: Pipeline, folder: Folder) -> None:
         refuse_feed(pipeline, "a backfill or replay of a range")
         self._pipeline, self._folder = pipeline, folder
+        self._begun_here: int | None = None
 
     def wanted(self, start: str, end: str | None, topics: Sequence[str] = ()) -> Wanted:
         """What lies between two positions (as in ``start`` of the file, or a time like 2026-11-23T12:00:00Z), of all
@@ -116,7 +134,8 @@ class Backfills:
         if wanted.go_on is not None:
             self._folder.begin_at(wanted.go_on)
         before = self.planned()
-        number, first = len(before), sum(len(one.batches) for one in before)
+        number = max((one.number for one in before), default=-1) + 1
+        first = max((one.first + len(one.batches) for one in before), default=0)
         found = pieces(wanted.spans, self._pipeline.source.max_records or _BATCH_MOST)
         content = {
             "number": number, "first": first, "line": self._folder.books.next(),
@@ -124,37 +143,49 @@ class Backfills:
                         for each in found],
         }  # fmt: skip
         self._folder.store.put_if_absent(f"{_FOLDER}/{number:09d}.json", json.dumps(content).encode())
+        self._begun_here = number
         self.finish(spark, modules=modules, heard=heard)
 
     def finish(self, spark: SparkSession, *, modules: Path | None, heard: Callable[[Line], None]) -> None:
         """Carry out what is planned and not done."""
+        known = self._begun_here
         for one in self.planned():
-            if not one.done:
+            if one.waits and one.number == known:
                 self._finish(spark, one, modules, heard)
+            elif one.waits:
+                with told_of_abandon(f"backfill {one.number}"):
+                    self._finish(spark, one, modules, heard)
 
     def planned(self) -> list[Planned]:
         """Every backfill so far, in order."""
         store = self._folder.store
         found = []
         for name in store.names(_FOLDER, ".json"):
-            content = json.loads(store.read(name) or b"{}")
+            try:
+                plan = read_json(Plan, store.read(name) or b"")
+            except ValueError as error:
+                raise BrokenFile(
+                    f"{store.uri}/{name} is no plan of a backfill ({error}); restore it, or remove it where `status` "
+                    "says that the backfill's records are in the books"
+                ) from None
             batches = [
                 [Span(TopicPartition(topic, partition), start, end) for topic, partition, start, end in each]
-                for each in content["batches"]
+                for each in plan.batches
             ]
-            done = store.read(f"{_FOLDER}/{content['number']:09d}.done") is not None
-            found.append(Planned(content["number"], content["first"], batches, content["line"], done))
+            ends = (name.replace(".json", f".{end}") for end in ("done", "abandoned"))
+            done, abandoned = (store.size(end) is not None for end in ends)
+            found.append(Planned(plan.number, plan.first, batches, plan.line, done, abandoned))
         return sorted(found, key=lambda one: one.number)
 
     def _finish(
         self, spark: SparkSession, planned: Planned, modules: Path | None, heard: Callable[[Line], None]
     ) -> None:
         pipeline, folder = self._pipeline, self._folder
-        query = self._query()
-        lines = [folder.books.line(number) for number in range(planned.line, folder.books.next())]
-        written = {line.batch for line in lines if line is not None and line.query == query}
+        query, written = self.query(), self._written(planned)
+        as_backfill = replace(pipeline, name=f"{pipeline.name}.{books.BACKFILL}", late=None)
+        let_in(as_backfill, folder, query)
         batches = Batches(
-            replace(pipeline, name=f"{pipeline.name}.backfill", late=None),
+            as_backfill,
             plan_decode(pipeline.decode, pipeline.source.topics),
             folder.books,
             cluster_of(pipeline),
@@ -175,7 +206,19 @@ class Backfills:
             batches.take(records, BatchKey(query, number), f"backfill-{number}", covered=covered)
         folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
 
-    def _query(self) -> str:
+    def next_of(self, planned: Planned) -> int | None:
+        """The batch of a plan that comes next, None when all are in the books."""
+        written = self._written(planned)
+        numbers = range(planned.first, planned.first + len(planned.batches))
+        return next((number for number in numbers if number not in written), None)
+
+    def _written(self, planned: Planned) -> set[int]:
+        """The batches that are in the books."""
+        kept, query = self._folder.books, self.query()
+        lines = [kept.line(number) for number in range(planned.line, kept.next())]
+        return {line.batch for line in lines if line is not None and line.query == query}
+
+    def query(self) -> str:
         """The name of this folder's backfills: numbers begin anew in another folder, and must not be taken for these
         by a table that both fill."""
         store = self._folder.store

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau.pipeline import books, stages
 from moldau.pipeline import columns as names
+from moldau.pipeline.begun import ABANDON, Begun, digest, rows_of
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals, Wrote
 from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.said import named
-from moldau.pipeline.sinks import KEPT, Dead, Target, ToTopic, open_sink
+from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
 from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
 from moldau.spark.rows import quoted
-from moldau.spark.tables import BatchKey, key_of
+from moldau.spark.tables import BatchKey, LedgerError, Table, key_of
+from moldau.spark.tables.ledger import same
 from moldau.spark.tables.stores import Store
 
 if TYPE_CHECKING:
@@ -88,6 +91,7 @@ class Batches:
         if letters.table is not None or letters.topic is not None:
             late = kind != books.BATCH or (stream is not None and stream.dead_in != letters.table)
             self._dead = Dead(letters, pipeline.name, cluster, begins_late=late)
+        self._begun = None if store is None else Begun(store, kind)
         self._seen: SeenKeys | None = None
         if pipeline.dedup is not None:
             assert store is not None, "what dedup remembers lies in the pipeline's folder"
@@ -114,10 +118,13 @@ class Batches:
     def _take_next(self, records: DataFrame, batch_id: int) -> None:
         key = key_of(records, batch_id, checkpoint=self._checkpoint)
         self._books.follows(key.query_id, key.batch_id)
-        again = self._books.find(key.query_id, key.batch_id)  # Spark had not committed it: same dead letters, same name
+        line = self._books.booked(key.query_id, key.batch_id)
         if self._copied is not None:
             self._copied.begins(key, self._books.newest_of_stream())
-        line = self.take(records, key, str(self._books.next() if again is None else again.sequence))
+        if line is not None and (not key.end or not line.end or same(key.end, tuple(line.end))):
+            self.written_before(records.sparkSession, key)  # every place has it, and Spark had not committed it
+        else:
+            line = self.take(records, key, str(self._books.next()))
         if self._copied is not None:
             self._copied.ended(line)
 
@@ -137,15 +144,19 @@ class Batches:
         rows = rows.persist()
         try:
             with named("decode and checks"):
-                counts = self._counts(rows)
-            if self._seen is not None:
-                self._seen.remember(rows, key)
+                counts, judged = self._counts(rows)
             drift = self._drift(rows)
             late, newest_ms = self._late(rows, pipeline.late)
             out = self._transformed(rows).persist()
             try:
                 with named("transform"):
                     rows_out = out.count()
+                if self._begun is not None:
+                    columns = out.schema.simpleString()
+                    places = partial(self._places, key, counts)
+                    self._begun.begin(key, judged, rows_of(pipeline, columns, rows_out), places)
+                if self._seen is not None:
+                    self._seen.remember(rows, key)
                 with named("dlq"):
                     dead = self._bury(rows, counts, key, batch)
                 sinks = {sink.name: self._write(sink, out, key, rows_out) for sink in self._sinks}
@@ -159,7 +170,10 @@ class Batches:
             drift=drift, rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
             totals=Totals(),
         )  # fmt: skip
-        books.check(line, [sink.name for sink in self._sinks if sink.exact])
+        try:
+            books.check(line, [sink.name for sink in self._sinks if sink.exact])
+        except books.NotBalanced as error:
+            raise books.NotBalanced(f"{error}; {ABANDON}") from None
         line = self._books.add(line, newest_ms)
         if self._seen is not None:
             self._seen.booked(records.sparkSession, key)
@@ -171,15 +185,18 @@ class Batches:
         if self._seen is not None:
             self._seen.booked(spark, key)
 
-    def _counts(self, rows: DataFrame) -> list[Count]:
-        """How many records of each topic had which outcome at which stage; Refused when one may not be left out."""
+    def _counts(self, rows: DataFrame) -> tuple[list[Count], str]:
+        """How many records of each topic had which outcome at which stage, and a text that tells which ones; Refused
+        when one may not be left out."""
         from pyspark.sql import functions as fn
 
         place = fn.struct(names.PARTITION, names.OFFSET, names.REASON)
         grouped = rows.groupBy(names.TOPIC, names.OUTCOME, names.STAGE)
+        which = fn.bit_xor(fn.xxhash64(names.PARTITION, names.OFFSET)).alias("which")
+        there = grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first"), which).collect()
         found = [
             Count(row[0], row[1], row[2], row["n"], f"{row[0]}-{row['first'][0]}@{row['first'][1]}", row["first"][2])
-            for row in grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).collect()
+            for row in there
         ]
         found.sort(key=lambda one: (one.topic, one.outcome, one.stage or ""))
         for policy in (OnError.FAIL, OnError.PAUSE):
@@ -187,7 +204,7 @@ class Batches:
                 if count.outcome == policy.value:
                     self.refused = Refused(count)
                     raise self.refused
-        return found
+        return found, digest(sorted((row[0], row[1], row[2] or "", row["n"], row["which"]) for row in there))
 
     def _drift(self, rows: DataFrame) -> list[Drift]:
         from pyspark.sql import functions as fn
@@ -223,10 +240,6 @@ class Batches:
             return stages.transformed(ok, self._pipeline.steps, self._modules)
         return ok
 
-    def _write(self, sink: Target, out: DataFrame, key: BatchKey, count: int) -> Wrote:
-        with named(f"sink {sink.name}"):
-            return sink.write(self._for(sink, out), key, count)
-
     def _for(self, sink: Target, out: DataFrame) -> DataFrame:
         """The rows for a sink: a table, in a pipeline without steps, has neither key nor headers."""
         if self._pipeline.steps or isinstance(sink, ToTopic):
@@ -239,4 +252,49 @@ class Batches:
         if self._dead is None:
             return 0
         count = sum(one.records for one in counts if one.outcome == OnError.DLQ.value)
-        return self._dead.write(rows.where(fn.col(names.OUTCOME) == OnError.DLQ.value), key, count, batch)
+        marked = key
+        if self._begun is not None:
+            marked, topic = self._begun.marked(key), self._pipeline.dead_letters.topic
+            if topic is not None and count:
+                self._begun.to_topic(key, topic)
+        tag = self._books.tag(self._has_dead_letters)
+        batch = f"{tag}-{batch}" if tag else batch
+        rows = rows.where(fn.col(names.OUTCOME) == OnError.DLQ.value)
+        return self._dead.write(rows, key, count, batch, marked=marked)
+
+    def _has_dead_letters(self) -> bool:
+        """Whether the table has dead letters of this pipeline, from whatever folder."""
+        place = self._pipeline.dead_letters.table
+        if place is None:
+            return False
+        name = self._pipeline.name.removesuffix(f".{self._kind}")
+        try:
+            return any(Table(place, pipeline=one).last() is not None for one in books.names_of(name))
+        except LedgerError:  # it was there, and its line was expired
+            return True
+
+    def _write(self, sink: Target, out: DataFrame, key: BatchKey, count: int) -> Wrote:
+        """Write the rows to a sink; what a topic may have from now on is noted before."""
+        if self._begun is not None and isinstance(sink, ToTopic):
+            if count:
+                self._begun.to_topic(key, sink.name)
+            key = self._begun.marked(key)
+        with named(f"sink {sink.name}"):
+            return sink.write(self._for(sink, out), key, count)
+
+    def _places(self, key: BatchKey, counts: Sequence[Count]) -> list[str]:
+        """The tables that have the batch. Dead letters alone are taken back: no sink has a record of it yet, so that
+        those of this run may take their place."""
+        tables = [] if self._dead is None or self._dead.table is None else [self._dead.table]
+        for sink in self._sinks:
+            if isinstance(sink, IntoTable):
+                tables.append(sink.table)
+            elif isinstance(sink, IntoTables):
+                tables += [sink.tables.table(one) for one in sorted({count.topic for count in counts})]
+        there = [one for one in tables if one.last_batch(key.query_id) == key.batch_id]
+        alone = len(there) == 1 and self._dead is not None and there[0] is self._dead.table
+        if alone and self._begun is not None and not self._begun.note_of(key).topics:
+            entry = there[0].last(key.query_id)
+            if entry is not None and there[0].take_back(entry):
+                return []
+        return [str(one.store) for one in there]

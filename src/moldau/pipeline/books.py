@@ -8,7 +8,8 @@ changed: a batch that is run again finds its line, or makes the same. Read next:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
@@ -18,10 +19,16 @@ from moldau.pipeline.typed import read_json
 
 FOLDER = "books"
 BATCH, REPLAY, BACKFILL = "batch", "replay", "backfill"
+_ID = f"{FOLDER}/id"
 _PER_FOLDER = 1000
 _MENDS = (
     "restore the file, or set the folder `books` aside and begin anew with `moldau pipeline reset FILE --to POSITION`"
 )
+
+
+def names_of(pipeline: str) -> tuple[str, str, str]:
+    """The names under which a pipeline writes: in ledgers, and in the column of its dead letters."""
+    return pipeline, f"{pipeline}.{REPLAY}", f"{pipeline}.{BACKFILL}"
 
 
 class NotBalanced(RuntimeError):
@@ -262,6 +269,21 @@ class Books:
         """The line of a batch that ran before: only the newest batch of a query can be run again."""
         last = self.last()
         return last if last is not None and (last.query, last.batch) == (query, batch) else None
+
+    def booked(self, query: str, batch: int) -> Line | None:
+        """The line of a batch of the stream that is in the books, whatever replays and backfills came after it."""
+        line = self.newest_of_stream()
+        return line if line is not None and (line.query, line.batch) == (query, batch) else None
+
+    def tag(self, used: Callable[[], bool]) -> str:
+        """What sets the names of these books' dead letters apart from those of books that were before them, and were
+        set aside or lost; empty where there were none. ``used`` says whether the table has dead letters already."""
+        found = self._files.read(_ID)
+        if found is None:
+            anew = self.last() is None and (bool(self._files.names("replays")) or used())
+            self._files.put_if_absent(_ID, (uuid.uuid4().hex[:8] if anew else "").encode())
+            found = self._files.read(_ID)
+        return (found or b"").decode()
 
     def follows(self, query: str, batch: int) -> None:
         """NotBalanced when lines are missing between the newest one and this batch of the stream: totals would say

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from moldau.pipeline.books import Books
+from moldau.pipeline.owner import OWNER, other_owner
 from moldau.pipeline.said import RESET
 from moldau.pipeline.spec import Pipeline
 from moldau.pipeline.typed import read_json
@@ -25,6 +26,8 @@ CHECKPOINT = "checkpoint"
 START = "start.json"
 STATE = "state.json"
 LOCK = "lock"
+ALIVE = "alive"
+"""Locked while a process has ``lock``: readers look at this file, so that none of them keeps a run from its lock."""
 
 
 class IsRunning(RuntimeError):
@@ -60,10 +63,18 @@ class Folder:
     def __init__(self, pipeline: Pipeline) -> None:
         self.store: Store = open_store(pipeline.folder)
         self.books = Books(self.store)
+        self._name = pipeline.name
 
     @property
     def checkpoint(self) -> str:
         return f"{self.store.uri}/{CHECKPOINT}"
+
+    def refuse_other(self) -> None:
+        """BrokenFile where the folder is another pipeline's, as of a file that was copied: each would go on where the
+        other is."""
+        owner = (self.store.read(OWNER) or b"").decode()
+        if owner and owner != self._name:
+            raise BrokenFile(other_owner(self.store.uri, owner, self._name))
 
     def say_if_possible(self, state: str, message: str) -> None:
         """Note why this process ends, unless the folder itself is what cannot be written."""
@@ -175,7 +186,7 @@ class Folder:
     def is_locked(self) -> bool:
         """Whether a process of this machine runs the pipeline."""
         try:
-            with Path(self.store.at(LOCK)).open() as file:
+            with Path(self.store.at(ALIVE)).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -187,7 +198,9 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Hold the pipeline for this process; IsRunning when another has it. In a store, Spark's checkpoint and the
         tables' ledgers are what keeps two processes apart."""
+        self.refuse_other()
         if not self.store.local:
+            self.store.replace(OWNER, self._name.encode())
             yield
             return
         self.store.make_folder()
@@ -203,4 +216,8 @@ class Folder:
             file.truncate()
             file.write(str(os.getpid()))
             file.flush()
-            yield
+            self.refuse_other()  # another pipeline's first run may have been quicker
+            self.store.replace(OWNER, self._name.encode())
+            with Path(self.store.at(ALIVE)).open("a") as alive:
+                fcntl.flock(alive, fcntl.LOCK_EX)  # waits for a reader, who has it for a moment
+                yield

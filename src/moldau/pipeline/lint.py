@@ -19,6 +19,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from moldau.pipeline.columns import PLACES, RESERVED, TOPIC
+from moldau.pipeline.owner import OWNER, other_owner
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
 from moldau.pipeline.spec import (
@@ -49,12 +50,20 @@ _RAISES = re.compile(r"(?<![\w.])(to_number|url_decode|parse_json|element_at)\s*
 """Functions that stop a batch for a value that they cannot take, ANSI mode or not; each has a ``try_`` form."""
 
 
+_CHANGING = {
+    "current_timestamp", "now", "current_date", "curdate", "localtimestamp", "rand", "random", "randn",
+    "uuid", "shuffle", "monotonically_increasing_id", "randstr", "uniform", "spark_partition_id", "current_time",
+}  # fmt: skip
+"""Functions that do not give the same for the same record."""
+
+
 def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Problem]:
     """Every problem of a file, by line: errors keep it from running, warnings are worth a look."""
     found = read_file(path, variables)
     if found.draft is None:
         return found.problems
-    return sorted({*found.problems, *lint(found.draft, found, Path(path).parent)}, key=lambda one: one.place)
+    problems = {*found.problems, *_of_folder(found.draft, found)}
+    return sorted({*problems, *lint(found.draft, found, Path(path).parent)}, key=lambda one: one.place)
 
 
 def lint(pipeline: Pipeline, read: Read | None = None, folder: Path | None = None) -> list[Problem]:
@@ -221,11 +230,19 @@ class _Linter:
             self.say(path, f"{what}: one expression is expected, without FROM")
         elif columns is not None:
             self.demand((one.name for one in found.find_all(exp.Column)), columns, path, what)
+        self.changing(found, path, what)
         for name in dict.fromkeys(match.group(1).lower() for match in _RAISES.finditer(sql)):
             instead = f"{name} stops the batch where it cannot be computed; try_{name} does not"
             self.say(path, f"{what}: {instead}", error=False)
         if found.find(exp.AggFunc):
             self.say(path, f"{what}: an aggregate is over many rows; this looks at one")
+
+    def changing(self, found: exp.Expr, path: str, what: str) -> None:
+        """Warn of functions that give something else when a batch is run again."""
+        there = {_name(one) for one in found.find_all(exp.Func)} & _CHANGING
+        for name in sorted(there):
+            why = f"{name}() gives something else when a batch that was cut off is run again"
+            self.say(path, f"{what}: {why}; what the record has (_timestamp, a field) does not", error=False)
 
     def names_of_checks(self) -> None:
         seen: set[str] = set()
@@ -262,6 +279,7 @@ class _Linter:
                 hint = did_you_mean(name, (RECORDS, *sorted(defined)))
                 self.say(path, f"transform: there is no {table.sql('spark')!r} here. {hint}")
                 return None
+        self.changing(found, path, "transform")
         if found.find(exp.Group, exp.AggFunc) and not found.find(exp.Window):
             self.say(path, "transform: it adds up within one batch, not over batches", error=False)
         if columns is None:
@@ -407,6 +425,24 @@ class _Linter:
         for name in dict.fromkeys(names):
             if name.lower() not in known:
                 self.say(path, f"{what}: there is no column {name!r}. {did_you_mean(name, columns)}")
+
+
+def _of_folder(pipeline: Pipeline, read: Read) -> list[Problem]:
+    """Whether the folder is another pipeline's, as of a file that was copied."""
+    place = Path(pipeline.folder) / OWNER
+    if "://" in pipeline.folder or not place.is_file():
+        return []
+    owner = place.read_text(encoding="utf-8", errors="replace")
+    if owner == pipeline.name:
+        return []
+    return [Problem(read.places.get("folder", _START), other_owner(pipeline.folder, owner, pipeline.name), True)]
+
+
+def _name(function: exp.Expr) -> str:
+    """A function's name as SQL of Spark has it."""
+    if isinstance(function, exp.Anonymous):
+        return str(function.name).lower()
+    return function.sql("spark").partition("(")[0].lower()
 
 
 def _words(error: BaseException) -> str:

@@ -6,17 +6,18 @@ Asks the cluster and the tables, writes nothing. Read next: books.py, folder.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from moldau.client.client import PATIENT_MS
 from moldau.model import TopicPartition
+from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, names_of
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.feed.positions import Step, feed_steps
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
-from moldau.pipeline.source_options import source_options
+from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.spark.losses import Loss, LossKind
 from moldau.spark.offsets import Positions, find_losses, recreated
@@ -25,14 +26,13 @@ from moldau.spark.start import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Totals
-    from moldau.spark.options import Options
+    from moldau.pipeline.unfinished import Unfinished
     from moldau.spark.planner import Planner
     from moldau.spark.tables import Table
     from moldau.spark.tables.files import Held
+    from moldau.spark.tables.ledger import Entry
 
 Offsets = Mapping[TopicPartition, int]
-
-API_TIMEOUT = "default.api.timeout.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,19 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
 def plan(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
     source = feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
-    return [*source, *_sink_steps(pipeline, folder)]
+    return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder)]
+
+
+def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    """What was begun and is finished first, or has to be."""
+    from moldau.pipeline.unfinished import unfinished
+
+    hows = {
+        BATCH: "a run finishes it, and is refused where the file would give other rows than then",
+        REPLAY: "the next `dlq replay` finishes it first",
+        BACKFILL: "the next `backfill` finishes it first",
+    }
+    return [Step(one.name, f"{one.to_text()}; {hows[one.kind]}", True) for one in unfinished(pipeline, folder)]
 
 
 def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
@@ -117,7 +129,8 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         start = folder.start() or pipeline.source.start
         steps.append(Step("checkpoint", f"a new one, which begins at {start}", True))
     elif last is not None:
-        steps.append(Step("checkpoint", f"goes on after batch {last.batch}; 'start' has no effect", False))
+        batch = "" if last.totals.newest is None else f" after batch {last.totals.newest[1]}"
+        steps.append(Step("checkpoint", f"goes on{batch}; 'start' has no effect", False))
         known = {one.topic for one in found if one.position is not None}
         present = {one.topic for one in found}
         ended = _ended(folder)
@@ -129,8 +142,7 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
 
 
 def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
-    from moldau.pipeline.sinks import open_format
-    from moldau.spark.tables import TableError
+    from moldau.spark.tables import Table
 
     last = folder.books.last()
     known: Sequence[str] = [] if last is None else list(last.totals.sinks)
@@ -143,15 +155,13 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         if "{topic}" in sink.table:
             steps.append(Step(f"table {sink.table}", f"one for each topic{late}", bool(late) or last is None))
             continue
-        try:
-            entry = open_format(sink, sink.table).last(pipeline.name, "")
-        except TableError as error:
-            steps.append(Step(f"table {sink.table}", f"cannot be written: {error}", True))
-            continue
-        if entry is None:
-            steps.append(Step(f"table {sink.table}", f"new to this pipeline{late}", True))
-        else:
-            steps.append(Step(f"table {sink.table}", f"goes on after batch {entry.batch_id}", False))
+        steps.append(_table_step(f"table {sink.table}", partial(_last_of, sink, pipeline.name), late))
+    letters = pipeline.dead_letters
+    if letters.table is not None:
+        table = Table(letters.table, pipeline=pipeline.name)
+        steps.append(_table_step(f"dead letters {letters.table}", table.last, ""))
+    if letters.topic is not None:
+        steps.append(Step(f"dead letters topic {letters.topic}", "records are added, marked", False))
     steps += [
         Step(f"table {name}", "written until now, and no more", True)
         for name in known
@@ -160,13 +170,38 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     return steps
 
 
-def verified(pipeline: Pipeline, totals: Totals) -> list[dict[str, object]]:
+def _table_step(name: str, last: Callable[[], Entry | None], late: str) -> Step:
+    """What a run does with a table: ``last`` gives its newest line of the pipeline."""
+    from moldau.spark.tables import TableError
+    from moldau.spark.tables.ledger import ANYONE
+
+    try:
+        entry = last()
+    except TableError as error:
+        return Step(name, f"cannot be written: {error}", True)
+    if entry is None:
+        return Step(name, f"new to this pipeline{late}", True)
+    if entry.query_id == ANYONE and entry.end is None:
+        return Step(name, "takes whatever batch comes next", False)
+    if entry.query_id == ANYONE:
+        return Step(name, "goes on where it was taken back to", False)
+    return Step(name, f"goes on after batch {entry.batch_id}", False)
+
+
+def _last_of(sink: TableSink, pipeline: str) -> Entry | None:
+    from moldau.pipeline.sinks import open_format
+
+    return open_format(sink, sink.table).last(pipeline, "")
+
+
+def verified(pipeline: Pipeline, totals: Totals, begun: Sequence[Unfinished] = ()) -> list[dict[str, object]]:
     """The sinks with the rows that the books say, the rows that the tables' files hold (None: not to be counted), and
     which of these files are damaged: gone, of another size, or not to be read.
 
     A place with ``{topic}`` is the sum of its topics' tables; dead letters are counted too. A table with keys keeps
     the latest row of each, and a topic keeps doubles of a batch that ran twice: neither is counted. One that others
-    write to as well holds more.
+    write to as well holds more; of dead letters those of this pipeline are counted. ``unfinished`` are rows of batches
+    that were ``begun`` and are not in the books yet.
     """
     from moldau.pipeline.sinks import open_table
     from moldau.spark.tables import Table
@@ -185,19 +220,26 @@ def verified(pipeline: Pipeline, totals: Totals) -> list[dict[str, object]]:
         )  # fmt: skip
     letters = pipeline.dead_letters.table
     if letters is not None and letters in totals.dead:
-        held = _held(Table(letters, pipeline=pipeline.name))
+        held = _held_of(Table(letters, pipeline=pipeline.name), names_of(pipeline.name))
         found.append(
             {"sink": letters, "rows": totals.dead[letters], "there": held.rows, "damaged": list(held.damaged)}
         )  # fmt: skip
-    return found
+    more: dict[str, int] = {}
+    for part in (part for one in begun for part in one.parts):
+        more[part.sink] = more.get(part.sink, 0) + part.entry.rows
+    return [{**one, "unfinished": more.get(str(one["sink"]), 0)} for one in found]
 
 
 def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
     """What is wrong with the tables that ``verified`` looked at: rows that differ, and damaged files."""
     found = []
     for sink in sinks:
-        if sink["there"] not in (None, sink["rows"]):
-            found.append(f"{sink['sink']} holds {sink['there']:,} rows, by the books {sink['rows']:,}")
+        rows, more = sink["rows"], sink["unfinished"]
+        assert isinstance(rows, int), "a count"
+        assert isinstance(more, int), "a count"
+        if sink["there"] not in (None, rows + more):
+            unbooked = f", and {more:,} of what is not finished" if more else ""
+            found.append(f"{sink['sink']} holds {sink['there']:,} rows, by the books {rows:,}{unbooked}")
         files = sink["damaged"]
         if isinstance(files, list) and files:
             more = f" (and {len(files) - 1} more files of this table)" if len(files) > 1 else ""
@@ -212,9 +254,21 @@ def _held(table: Table) -> Held:
     return Held(0, []) if table.last() is None else table.held()
 
 
+def _held_of(table: Table, names: Sequence[str]) -> Held:
+    """What a table of dead letters holds of some pipelines' names: others may use the same table."""
+    import pyarrow as pa
+
+    found = _held(table)
+    if found.damaged or not found.rows:
+        return found
+    column = pa.chunked_array(table.read()["pipeline"])
+    return found._replace(rows=sum(name in names for name in column.to_pylist()))
+
+
 def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:
     """Where ``start`` comes to now, how many offsets would be read again, and how many would be left out.
 
+    Read again is what the books have, and what a table has of a batch that is half written.
     OptionError when it is no position, or one that no record has yet.
     """
     from moldau.spark.given import OptionError
@@ -233,9 +287,20 @@ def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets,
         raise OptionError("--to", start, f"that is beyond the end: {', '.join(beyond)}")
     before = _ended(folder) or Positions({}, {})
     at = {one: 0 if recreated(before, there, one) else offset for one, offset in before.offsets.items()}
-    again = sum(max(0, at[one] - offset) for one, offset in to.items() if one in at)
+    written = dict(at)
+    for one in _ends_of(pipeline, folder):
+        written = {**one, **written, **{each: max(end, written.get(each, 0)) for each, end in one.items()}}
+    again = sum(max(0, written[one] - offset) for one, offset in to.items() if one in written)
     left_out = sum(max(0, offset - at[one]) for one, offset in to.items() if one in at)
     return to, again, left_out
+
+
+def _ends_of(pipeline: Pipeline, folder: Folder) -> list[Offsets]:
+    """Where the batch ends that is half written, as each table that has it says."""
+    from moldau.pipeline.unfinished import unfinished
+
+    parts = [part for one in unfinished(pipeline, folder) if one.kind == BATCH for part in one.parts]
+    return [decode_offset(json.loads(part.entry.end[0])).offsets for part in parts if part.entry.end]
 
 
 def as_start(offsets: Offsets) -> str:
@@ -255,9 +320,3 @@ def _planner(pipeline: Pipeline, folder: Folder) -> Planner:
 
     options = parse(source_options(pipeline, cluster_of(pipeline), start=folder.start()), "stream")
     return Planner(asked_once(options), open_feed)
-
-
-def asked_once(options: Options) -> Options:
-    """The same options with the patience of who looks on: nothing is asked again, and 10 s are enough."""
-    patience_ms = min(options.numbers.get(API_TIMEOUT, PATIENT_MS), PATIENT_MS)
-    return replace(options, fetch_retries=0, kafka={**options.kafka, API_TIMEOUT: str(patience_ms)})

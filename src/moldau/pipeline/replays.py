@@ -8,6 +8,7 @@ a dead letter again, of batch ``replay-N``. Read next: batches.py.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,19 +16,23 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline import books
 from moldau.pipeline.batches import Batches, Refused
-from moldau.pipeline.books import Line
+from moldau.pipeline.begun import told_of_abandon
+from moldau.pipeline.books import Line, names_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.typed import read_json
 from moldau.spark.tables import BatchKey, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-QUERY = "replay"
+OLD_QUERY = "replay"
+"""What the plans of before each folder had a name of its own are called by, in ledgers and marks."""
 _FOLDER = "replays"
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
@@ -51,11 +56,19 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A replay: its number, and the (batch, stage) of the dead letters that it takes."""
+    """A replay: its number, and the (batch, stage) of the dead letters that it takes. ``query`` is what ledgers and
+    marks call the replays of this folder; ``line`` is the line of the books that came next."""
 
     number: int
     groups: Sequence[tuple[str, str]]
-    done: bool
+    query: str = OLD_QUERY
+    line: int = 0
+    done: bool = False
+    abandoned: bool = False
+
+    @property
+    def waits(self) -> bool:
+        return not self.done and not self.abandoned
 
 
 class Replays:
@@ -69,7 +82,7 @@ class Replays:
 
     def waiting(self, stage: str | None = None) -> list[Group]:
         """The dead letters that no replay has taken up, by batch and stage."""
-        taken = {tuple(group) for one in self.planned() for group in one.groups}
+        taken = {tuple(group) for one in self.planned() if not one.abandoned for group in one.groups}
         rows = self._rows()
         if rows is None:
             return []
@@ -86,11 +99,29 @@ class Replays:
         store = self._folder.store
         found = []
         for name in store.names(_FOLDER, ".json"):
-            content = json.loads(store.read(name) or b"{}")
-            number = int(content["number"])
-            groups = [(str(batch), str(stage)) for batch, stage in content["groups"]]
-            found.append(Planned(number, groups, store.read(f"{_FOLDER}/{number:09d}.done") is not None))
+            try:
+                one = read_json(Planned, store.read(name) or b"")
+            except ValueError as error:
+                raise BrokenFile(
+                    f"{store.uri}/{name} is no plan of a replay ({error}); restore it, or remove it: the dead letters "
+                    "that it took up wait again then, also those that it has written"
+                ) from None
+            ends = (name.replace(".json", f".{end}") for end in ("done", "abandoned"))
+            done, abandoned = (store.size(end) is not None for end in ends)
+            found.append(replace(one, done=done, abandoned=abandoned))
         return sorted(found, key=lambda one: one.number)
+
+    def line_of(self, planned: Planned) -> Line | None:
+        """The line of the books that a replay has, None while it has none: whatever was written after it."""
+        kept = self._folder.books
+        end = kept.next()
+        for number in range(planned.line if planned.line <= end else 0, end):
+            line = kept.line(number)
+            if line is not None and (line.kind, line.query, line.batch) == (
+                books.REPLAY, planned.query, planned.number,
+            ):  # fmt: skip
+                return line
+        return None
 
     def replay(
         self, spark: SparkSession, groups: Sequence[Group], *, modules: Path | None, heard: Callable[[Line], None]
@@ -102,12 +133,14 @@ class Replays:
         refuse_feed(self._pipeline, "a replay of dead letters")
         line = None
         for one in self.planned():
-            if not one.done:
-                line = self._carry_out(spark, one, modules, heard)
+            if one.waits:
+                with told_of_abandon(f"replay {one.number}"):
+                    line = self._carry_out(spark, one, modules, heard)
         if groups:
-            number = len(self.planned())
-            chosen = Planned(number, [(one.batch, one.stage) for one in groups], False)
-            content = {"number": number, "groups": [list(one) for one in chosen.groups]}
+            number = max((one.number for one in self.planned()), default=-1) + 1
+            taken = [(one.batch, one.stage) for one in groups]
+            chosen = Planned(number, taken, self._query(), self._folder.books.next())
+            content = {"number": number, "groups": taken, "query": chosen.query, "line": chosen.line}
             plan = f"{_FOLDER}/{number:09d}.json"
             self._folder.store.put_if_absent(plan, json.dumps(content).encode())
             try:
@@ -121,13 +154,20 @@ class Replays:
         self, spark: SparkSession, planned: Planned, modules: Path | None, heard: Callable[[Line], None]
     ) -> Line:
         pipeline = self._pipeline
+        done = f"{_FOLDER}/{planned.number:09d}.done"
+        line = self.line_of(planned)
+        if line is not None:  # it was cut off after its line: a second one would count its records twice
+            self._folder.store.write(done, b"")
+            return line
         rows = self._rows()
         assert rows is not None, "there are dead letters"
         wanted = set(planned.groups)
         places = zip(rows["batch"].to_pylist(), rows["stage"].to_pylist(), strict=True)
         chosen = rows.filter(_mask([place in wanted for place in places])).select(list(_RECORD))
+        as_replay = replace(pipeline, name=f"{pipeline.name}.{books.REPLAY}")
+        let_in(as_replay, self._folder, planned.query)
         batches = Batches(
-            replace(pipeline, name=f"{pipeline.name}.replay"),
+            as_replay,
             plan_decode(pipeline.decode, pipeline.source.topics),
             self._folder.books,
             cluster_of(pipeline),
@@ -137,16 +177,24 @@ class Replays:
             kind=books.REPLAY,
             store=self._folder.store,
         )
-        key = BatchKey(QUERY, planned.number)
+        key = BatchKey(planned.query, planned.number)
         line = batches.take(spark.createDataFrame(chosen), key, f"replay-{planned.number}")
-        self._folder.store.write(f"{_FOLDER}/{planned.number:09d}.done", b"")
+        self._folder.store.write(done, b"")
         return line
 
+    def _query(self) -> str:
+        """The name of this folder's replays: their numbers begin anew in another folder, and other pipelines have the
+        same ones, so that tables and readers of topics that more than one fills would take them for these."""
+        store = self._folder.store
+        store.put_if_absent(f"{_FOLDER}/id", f"replay-{uuid.uuid4()}".encode())
+        return (store.read(f"{_FOLDER}/id") or b"").decode()
+
     def _rows(self) -> pa.Table | None:
-        """All dead letters of the table, None before the first batch."""
+        """All dead letters of this pipeline, None before the first batch: others may use the same table."""
         if self._table.last() is None:
             return None
-        return self._table.read()
+        rows, ours = self._table.read(), set(names_of(self._pipeline.name))
+        return rows.filter(_mask([name in ours for name in rows["pipeline"].to_pylist()]))
 
 
 def _group(name: tuple[str, str], of: Sequence[dict[str, object]]) -> Group:

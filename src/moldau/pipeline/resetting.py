@@ -7,7 +7,8 @@ from dataclasses import replace
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Pipeline, TableSink
-from moldau.spark.tables import LedgerError, Table
+from moldau.spark.tables import LedgerError, Table, TableError
+from moldau.spark.tables.ledger import ANYONE
 
 
 def reset(pipeline: Pipeline, folder: Folder, start: str) -> str | None:
@@ -15,7 +16,7 @@ def reset(pipeline: Pipeline, folder: Folder, start: str) -> str | None:
 
     Cut off at any point it may be called again: a table that takes whatever comes takes it still.
     """
-    for table in _tables(pipeline, folder):
+    for _, table in tables_of(pipeline, folder):
         try:
             there = table.last()
         except LedgerError:  # its line was expired: reset is what mends that
@@ -26,17 +27,32 @@ def reset(pipeline: Pipeline, folder: Folder, start: str) -> str | None:
     return folder.set_checkpoint_aside()
 
 
-def _tables(pipeline: Pipeline, folder: Folder) -> list[Table]:
-    """Every table that the pipeline writes, those of its topics as far as the books know topics."""
+def let_in(pipeline: Pipeline, folder: Folder, query: str) -> None:
+    """Let each table take the replays or backfills ``query``, where the newest that it has are of another folder, or of
+    before folders had names of their own for them: those are over, since this one holds the pipeline."""
+    for _, table in tables_of(pipeline, folder):
+        try:
+            last = table.last()
+        except LedgerError:
+            last = table.format.lost(pipeline.name)
+        except (TableError, OSError):  # what is the matter with it, the batch says when it comes there
+            continue
+        if last is not None and last.query_id not in (ANYONE, query):
+            table.reset()
+
+
+def tables_of(pipeline: Pipeline, folder: Folder) -> list[tuple[str, Table]]:
+    """Every table that the pipeline writes with the sink that it is of, those of its topics as far as the file or the
+    books know topics."""
     last = folder.books.last()
-    topics = [] if last is None else sorted(last.totals.topics)
-    places = [
-        replace(sink, table=sink.table.replace("{topic}", topic))
+    topics = sorted({*pipeline.source.topics, *(() if last is None else last.totals.topics)})
+    found = [
+        (sink.name, open_table(replace(sink, table=sink.table.replace("{topic}", topic)), pipeline.name))
         for sink in pipeline.sinks
         if isinstance(sink, TableSink)
         for topic in (topics if "{topic}" in sink.table else [""])
     ]
-    found = [open_table(sink, pipeline.name) for sink in places]
-    if pipeline.dead_letters.table is not None:
-        found.append(Table(pipeline.dead_letters.table, pipeline=pipeline.name))
+    letters = pipeline.dead_letters.table
+    if letters is not None:
+        found.append((letters, Table(letters, pipeline=pipeline.name)))
     return found

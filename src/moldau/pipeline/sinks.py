@@ -193,12 +193,12 @@ class Dead:
         if letters.table is not None:
             self.table = Table(letters.table, pipeline=pipeline, begins_late=begins_late)
 
-    def write(self, rows: DataFrame, key: BatchKey, count: int, batch: str) -> int:
-        """Write the rows that are dead as batch ``batch``; how many there are now. The table's ledger needs every
-        batch, also one without dead letters."""
+    def write(self, rows: DataFrame, key: BatchKey, count: int, batch: str, *, marked: BatchKey) -> int:
+        """Write the rows that are dead as batch ``batch``, ``marked`` so in the topic; how many there are now. The
+        table's ledger needs every batch, also one without dead letters."""
         if self._topic is not None and count:
             options = {"kafka.bootstrap.servers": self._cluster}
-            write_marked(as_letters(rows, self._pipeline), self._topic, key, options)
+            write_marked(as_letters(rows, self._pipeline), self._topic, marked, options)
         if self.table is None:
             return count
         found = self.table.append(as_rows(rows, self._pipeline, batch), key)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from moldau.client.client import PATIENT_MS
 from moldau.pipeline.spec import Pipeline
 
+if TYPE_CHECKING:
+    from moldau.spark.options import Options
+
+API_TIMEOUT = "default.api.timeout.ms"
 PIN = "checkpoint/initial-offsets.json"
 """Where the first positions of a start that moves are kept, below the pipeline's folder."""
 
@@ -27,3 +35,9 @@ def source_options(pipeline: Pipeline, cluster: str, *, start: str | None = None
     if source.max_bytes is not None:
         found["maxBytesPerTrigger"] = source.max_bytes
     return {**found, **source.options}
+
+
+def asked_once(options: Options) -> Options:
+    """The same options with the patience of who looks on: nothing is asked again, and 10 s are enough."""
+    patience_ms = min(options.numbers.get(API_TIMEOUT, PATIENT_MS), PATIENT_MS)
+    return replace(options, fetch_retries=0, kafka={**options.kafka, API_TIMEOUT: str(patience_ms)})

@@ -118,6 +118,7 @@ KINDS: dict[str, set[str]] = {
     "pipeline groups": {CHANGE},
     "pipeline reset": {DESTROY},
     "pipeline replay": {DESTROY},
+    "pipeline abandon": {DESTROY},
     "pipeline backfill": {DESTROY},
     "pipeline dlq list": {READ},
     "pipeline dlq replay": {DESTROY},

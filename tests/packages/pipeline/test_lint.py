@@ -146,6 +146,26 @@ def test_a_function_is_looked_for_beside_the_file_and_not_imported(tmp_path: Pat
     assert found == ["5 error python: shop has no 'claen'. Did you mean 'clean'?"]
 
 
+@pytest.mark.parametrize("name", ["current_timestamp()", "now()", "rand()", "uuid()", "unix_timestamp()"])
+def test_what_gives_something_else_when_a_batch_is_run_again_is_warned_of(tmp_path: Path, name: str) -> None:
+    (found,) = said(tmp_path, check=f"{{rule: 'CAST(at AS STRING) < CAST({name} AS STRING)'}}")
+    assert "warning" in found
+    assert "gives something else when a batch that was cut off is run again" in found
+    (found,) = said(tmp_path, transform=f"{{sql: 'SELECT id, {name} AS x FROM records'}}")
+    assert "warning transform: " in found
+    assert said(tmp_path, check="{rule: unix_timestamp(at) > 0}") == []
+
+
+def test_a_copied_file_with_the_folder_of_the_first_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "pipeline").write_text("orders")
+    assert said(tmp_path, more="folder: state") == []
+    (tmp_path / "state" / "pipeline").write_text("invoices")
+    (found,) = said(tmp_path, more="folder: state")
+    assert "error" in found
+    assert "is the folder of pipeline 'invoices', not of 'orders'" in found
+
+
 def test_the_columns_of_sinks_follow_from_the_steps(tmp_path: Path) -> None:
     said(
         tmp_path,

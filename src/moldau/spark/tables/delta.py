@@ -21,7 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.files import DataFile, Layout, now_ms
-from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, marker, refuse_rewind
 from moldau.spark.tables.stores import Store
 
 if TYPE_CHECKING:
@@ -192,6 +192,50 @@ class DeltaFormat:
             raise Raced(str(error)) from error
         table.update_incremental()
         self._last[entry.pipeline] = entry
+
+    def added(self, entry: Entry) -> Sequence[str] | None:
+        """The files that the pipeline's newest batch added; None when they are not in the table as they were."""
+        table = self._open()
+        for commit in [] if table is None else table.history(_OLD_COMMITS):
+            there = _line([commit], entry.pipeline)
+            if there is None or there.what == "kept":
+                continue
+            if (there.query_id, there.batch_id, there.what) != (entry.query_id, entry.batch_id, "batch"):
+                return None
+            assert table is not None, "it has a history"
+            version = int(commit["version"])
+            try:
+                before = set(self._paths(version - 1)) if version else set()
+                new = [path for path in self._paths(version) if path not in before]
+            except DeltaError:  # the log of that version was expired
+                return None
+            return new if set(new) <= set(self._paths(table.version())) else None
+        return None
+
+    def take_back(self, entry: Entry) -> bool:
+        """Remove what the pipeline's newest batch added, in one commit with a line after which that batch, or another
+        one that begins there, may come: what others wrote since stays. False where ``added`` finds nothing."""
+        last, paths = self.last(entry.pipeline, entry.query_id), self.added(entry)
+        if last is None or paths is None:
+            return False
+        line = marker(last, "rewind", entry.start)
+        table = self._judged(line)
+        removed: list[AddAction | RemoveAction] = [RemoveAction(path, True, now_ms()) for path in paths]
+        try:
+            table.create_write_transaction(
+                removed, "append", table.schema(), table.metadata().partition_columns or None,
+                commit_properties=marked(line), post_commithook_properties=_KEEP_LOGS,
+            )  # fmt: skip
+        except (CommitFailedError, DeltaError) as error:
+            raise Raced(str(error)) from error
+        table.update_incremental()
+        self._last[entry.pipeline] = line
+        return True
+
+    def _paths(self, version: int) -> list[str]:
+        """The files of a version as its log names them."""
+        found = DeltaTable(self.store.uri, version=version, storage_options=self.store.options or None)
+        return [str(path) for path in pa.table(found.get_add_actions())["path"].to_pylist()]
 
     def _judged(self, entry: Entry) -> DeltaTable:
         """The table as ``last`` saw it; Raced when the line is not the one that follows there."""

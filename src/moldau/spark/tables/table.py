@@ -195,6 +195,15 @@ class Table:
         self.format.commit((), marker(entry, "rewind", entry.end))
         return starting_offsets(entry.end)
 
+    def can_take_back(self, entry: Entry) -> bool:
+        """Whether exactly the rows of the pipeline's newest batch can be removed: from a Delta table that keeps every
+        row, while the files that the batch added are there as they were added."""
+        return isinstance(self.format, DeltaFormat) and self.format.added(entry) is not None
+
+    def take_back(self, entry: Entry) -> bool:
+        """Remove the rows of the pipeline's newest batch and go on from before it; False where that cannot be done."""
+        return isinstance(self.format, DeltaFormat) and self.format.take_back(entry)
+
     def rows_at(self, batch_id: int) -> int:
         """How many rows ``rewind`` to this batch would leave in the table; LedgerError where it would refuse."""
         return self.format.rows_at(self.pipeline, batch_id)

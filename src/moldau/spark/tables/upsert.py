@@ -51,6 +51,14 @@ class Upserts(Table):
         """Merge the batch's latest rows in, unless the table has this batch."""
         return self.merge(latest(rows, self.keys, self.order_by).toArrow(), key)
 
+    def can_take_back(self, entry: Entry) -> bool:
+        """False: what a merge replaced is not in the table any more."""
+        return False
+
+    def take_back(self, entry: Entry) -> bool:
+        """False, as ``can_take_back``."""
+        return False
+
     def merge(self, rows: pa.Table, key: BatchKey) -> Written:
         """Merge rows, one for each key, as this batch."""
         table = self.format

@@ -1,0 +1,176 @@
+"""What was begun and is not in the books: a batch of the stream that is half written, replays and backfills that were
+cut off. Each can be given up: tables lose what they have of it, and what was planned waits again.
+
+A batch whose rows a table cannot give back (formats but Delta, tables with keys, files that were merged since) and what
+topics have stays there, and stands there twice once the batch is written anew. Read next: begun.py, replays.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from moldau.pipeline import books
+from moldau.pipeline.begun import Begun
+from moldau.pipeline.folder import CHECKPOINT, Folder
+from moldau.pipeline.resetting import tables_of
+from moldau.pipeline.spec import Pipeline
+from moldau.spark.tables import BatchKey, TableError
+from moldau.spark.tables.ledger import ANYONE, Entry
+
+if TYPE_CHECKING:
+    from moldau.spark.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one table has of a batch; ``sink`` is how the books call the place."""
+
+    sink: str
+    table: Table
+    entry: Entry
+
+    @property
+    def removable(self) -> bool:
+        """Whether exactly these rows can be taken out of the table."""
+        return self.table.can_take_back(self.entry)
+
+    @property
+    def place(self) -> str:
+        return str(self.table.store).rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Something that was begun and is not in the books. ``plan`` is the file of a replay's or backfill's plan."""
+
+    kind: str
+    key: BatchKey
+    parts: Sequence[Part]
+    topics: Sequence[str]
+    plan: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.key.batch_id}"
+
+    def to_text(self) -> str:
+        """What it is and who has it, in a line."""
+        has = [f"{one.place} ({one.entry.rows:,} rows)" for one in self.parts]
+        has += [f"topic {one} (perhaps)" for one in self.topics]
+        if self.plan is None:
+            return f"{self.name} is half written: it is in {', '.join(has)}, and not in the books"
+        return f"{self.name} was cut off" + (f": what it was writing is in {', '.join(has)}" if has else "")
+
+    def cost(self) -> list[str]:
+        """What giving it up does, a sentence for each place."""
+        found = [
+            f"{one.place}: {one.entry.rows:,} rows of it are removed" if one.removable
+            else f"{one.place}: {one.entry.rows:,} rows of it stay, and may stand there twice afterwards"
+            for one in self.parts
+        ]  # fmt: skip
+        found += [f"topic {one}: what it has of it stays, and stands there twice afterwards" for one in self.topics]
+        if self.kind == books.BATCH:
+            found.append("the next run takes its records anew, with the file as it is then")
+        elif self.kind == books.REPLAY:
+            found.append("its dead letters wait again, in `dlq list`")
+        else:
+            found.append("its batches that are in the books stay; the rest of its range is not read")
+        return found
+
+
+def unfinished(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+    """All that was begun and is not in the books."""
+    return [*_stream(pipeline, folder), *_replays(pipeline, folder), *_backfills(pipeline, folder)]
+
+
+def abandon(folder: Folder, one: Unfinished) -> None:
+    """Give it up. Cut off at any point it may be called again."""
+    for part in one.parts:
+        if not (part.removable and part.table.take_back(part.entry)) and one.kind == books.BATCH:
+            part.table.reset()
+    if one.plan is None:
+        Begun(folder.store, one.kind).abandon(one.key)
+    else:
+        folder.store.write(one.plan.replace(".json", ".abandoned"), b"")
+
+
+def _stream(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+    query = _query(folder)
+    line = folder.books.newest_of_stream()
+    if query is None or (line is None and folder.contradictions()):
+        return []
+
+    def is_new(batch_query: str, batch: int) -> bool:
+        booked = line is not None and line.query == query and batch <= line.batch
+        return batch_query == query and batch >= 0 and not booked
+
+    note = Begun(folder.store, books.BATCH).note()
+    if note is not None and not is_new(note.query, note.batch):
+        return []  # what was begun last is in the books, so no table need be asked
+    found = [one for one in _parts(pipeline, folder) if is_new(one.entry.query_id, one.entry.batch_id)]
+    topics = () if note is None else note.topics
+    if not found and not topics:
+        return []
+    number = max(one.entry.batch_id for one in found) if found else note.batch if note is not None else 0
+    return [Unfinished(books.BATCH, BatchKey(query, number), found, topics)]
+
+
+def _replays(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+    from moldau.pipeline.replays import Replays
+
+    if pipeline.dead_letters.table is None:
+        return []
+    replays = Replays(pipeline, folder)
+    return [
+        _planned(pipeline, folder, books.REPLAY, BatchKey(one.query, one.number), one.number)
+        for one in replays.planned()
+        if one.waits and replays.line_of(one) is None
+    ]
+
+
+def _backfills(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+    from moldau.pipeline.backfill import Backfills
+
+    if pipeline.source.feed is not None:
+        return []
+    backfills = Backfills(pipeline, folder)
+    return [
+        _planned(pipeline, folder, books.BACKFILL, BatchKey(backfills.query(), batch), one.number)
+        for one in backfills.planned()
+        if one.waits and (batch := backfills.next_of(one)) is not None
+    ]
+
+
+def _planned(pipeline: Pipeline, folder: Folder, kind: str, key: BatchKey, number: int) -> Unfinished:
+    parts = [
+        one
+        for one in _parts(replace(pipeline, name=f"{pipeline.name}.{kind}"), folder)
+        if (one.entry.query_id, one.entry.batch_id) == key[:2]
+    ]
+    topics = Begun(folder.store, kind).note_of(key).topics
+    return Unfinished(kind, key, parts, topics, f"{kind}s/{number:09d}.json")
+
+
+def _parts(pipeline: Pipeline, folder: Folder) -> list[Part]:
+    """The newest batch of each table that the pipeline writes."""
+    found = []
+    for sink, table in tables_of(pipeline, folder):
+        try:
+            entry = table.last()
+        except (TableError, OSError):  # it says what is wrong when the pipeline runs
+            continue
+        if entry is not None and entry.query_id != ANYONE:
+            found.append(Part(sink, table, entry))
+    return found
+
+
+def _query(folder: Folder) -> str | None:
+    """The query of the checkpoint, None where there is none that can be read."""
+    content = folder.store.read(f"{CHECKPOINT}/metadata")
+    try:
+        return None if content is None else str(json.loads(content)["id"])
+    except (ValueError, TypeError, KeyError):
+        return None

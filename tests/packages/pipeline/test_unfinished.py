@@ -1,0 +1,307 @@
+"""What was begun: its note, plans on disk, and which names tell one folder's writing from another's."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from moldau.pipeline.backfill import Backfills
+from moldau.pipeline.begun import Begun, HalfWritten
+from moldau.pipeline.books import BATCH, REPLAY, Books, Count, Line, Totals, Wrote
+from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.positions import _sink_steps, differences, verified
+from moldau.pipeline.reading import read_text
+from moldau.pipeline.replays import OLD_QUERY, Replays
+from moldau.pipeline.resetting import let_in
+from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.unfinished import abandon, unfinished
+from moldau.spark.tables import BatchKey, Table
+from moldau.spark.tables.delta import DeltaFormat
+from moldau.spark.tables.files import DataFile
+from moldau.spark.tables.stores import open_store
+
+KEY = BatchKey("q", 0, ('{"t": {"0": 0}}',), ('{"t": {"0": 3}}',))
+QUERY = "5f1e0b7a-0000-4000-8000-000000000001"
+
+
+def pipeline_of(folder: Path, name: str = "a", *, state: str = "state") -> Pipeline:
+    found = read_text(
+        f"pipeline: {name}\nfolder: {folder / state}\ncluster: 127.0.0.1:1\nsource: {{topics: t}}\n"
+        f"sinks: [{{table: {folder / 'orders'}}}, {{table: {folder / 'second'}}}]\ndlq: {{table: {folder / 'dead'}}}\n",
+        {},
+    ).pipeline
+    assert found is not None
+    return found
+
+
+def bury(place: Path, pipeline: str, batch: str, count: int, key: BatchKey = KEY) -> None:
+    """Write dead letters as a batch does."""
+    columns = {
+        "pipeline": pipeline, "batch": batch, "topic": "t", "partition": 0, "offset": 0, "stage": "sound",
+        "reason": "not met", "died_at": "2026-11-26T00:00:00",
+    }  # fmt: skip
+    put(place, pipeline, pa.table({name: [value] * count for name, value in columns.items()}), key)
+
+
+def put(place: Path, pipeline: str, rows: pa.Table, key: BatchKey = KEY) -> None:
+    """Write rows as one batch of a pipeline."""
+    import pyarrow.parquet as pq
+
+    table = Table(DeltaFormat(open_store(place)), pipeline=pipeline, begins_late=True)
+    table.format.prepare(rows.schema, evolve=False)
+    name = f"{pipeline}-{key.query_id}-{key.batch_id}.parquet"
+    pq.write_table(rows, place / name)
+    stats = {"numRecords": rows.num_rows}
+    table.add([DataFile(name, (place / name).stat().st_size, rows.num_rows, stats, {})], key)  # type: ignore[arg-type]
+
+
+def book(folder: Folder, batch: int, *, kind: str = BATCH, query: str = QUERY) -> Line:
+    counts = [Count("t", "ok", None, 3, "t-0@0")]
+    line = Line(
+        sequence=-1, kind=kind, batch=batch, query=query, at_ms=0, took_ms=1, start=KEY.start, end=KEY.end,
+        counts=counts, drift=[], rows_out=3, late=0, sinks={"table": Wrote(3)}, dead=0, totals=Totals(),
+    )  # fmt: skip
+    return folder.books.add(line)
+
+
+def begin_checkpoint(folder: Folder) -> None:
+    folder.store.write("checkpoint/metadata", json.dumps({"id": QUERY}).encode())
+    folder.store.write("checkpoint/offsets/0", b"v1\n{}\n" + (KEY.end or ("",))[0].encode())
+
+
+def test_a_batch_that_some_place_has_is_refused_when_it_would_come_to_other_rows(tmp_path: Path) -> None:
+    folder = Folder(pipeline_of(tmp_path))
+    Begun(folder.store, BATCH).begin(KEY, "judged", "rows", list)
+    again = Begun(folder.store, BATCH)
+    again.begin(KEY, "judged", "rows", lambda: ["orders"])
+    with pytest.raises(HalfWritten, match=r"batch 0 .*: orders has it, and .*checks.* Undo the edit.*abandon FILE"):
+        again.begin(KEY, "otherwise", "rows", lambda: ["orders"])
+    with pytest.raises(HalfWritten, match=r"orders, dead have it, and decode or transform"):
+        again.begin(KEY, "judged", "others", lambda: ["orders", "dead"])
+    again.begin(KEY, "otherwise", "others", list)
+    again.to_topic(KEY, "clean")
+    with pytest.raises(HalfWritten, match="topic clean has it"):
+        Begun(folder.store, BATCH).begin(KEY, "judged", "rows", list)
+    again.begin(KEY._replace(batch_id=1), "judged", "rows", lambda: ["orders"])
+
+
+def test_records_of_a_batch_that_was_abandoned_are_marked_otherwise(tmp_path: Path) -> None:
+    folder = Folder(pipeline_of(tmp_path))
+    begun = Begun(folder.store, BATCH)
+    begun.begin(KEY, "judged", "rows", list)
+    begun.to_topic(KEY, "clean")
+    assert begun.marked(KEY) == KEY
+    begun.abandon(KEY)
+    Begun(folder.store, BATCH).begin(KEY, "otherwise", "rows", lambda: ["orders"])
+    assert Begun(folder.store, BATCH).marked(KEY).query_id == "q+1"
+    assert Begun(folder.store, BATCH).marked(KEY._replace(batch_id=1)).query_id == "q"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"number": 0, "groups": 3}', b"x"])
+def test_a_plan_that_is_damaged_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    for name, look in (
+        ("replays", Replays(pipeline, folder).planned),
+        ("backfills", Backfills(pipeline, folder).planned),
+    ):
+        folder.store.write(f"{name}/000000000.json", content)
+        with pytest.raises(BrokenFile, match=f"{name}/000000000.json is no plan") as found:
+            look()
+        assert len(str(found.value).splitlines()) == 1
+
+
+def test_a_plan_of_before_folders_had_a_name_for_their_replays_is_known_still(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    folder.store.write("replays/000000000.json", b'{"number": 0, "groups": [["0", "sound"]]}')
+    (old,) = Replays(pipeline, folder).planned()
+    assert (old.query, old.groups, old.waits) == (OLD_QUERY, [("0", "sound")], True)
+
+
+def test_replays_of_two_folders_have_different_names_and_of_one_folder_the_same(tmp_path: Path) -> None:
+    one, other = (pipeline_of(tmp_path, state=name) for name in ("one", "other"))
+    names = [Replays(each, Folder(each))._query() for each in (one, one, other)]
+    assert names[0] == names[1]
+    assert names[0] != names[2]
+
+
+def test_a_replay_is_found_in_the_books_whatever_came_after_it(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    folder.store.write("replays/000000000.json", b'{"number": 0, "groups": [["0", "sound"]]}')
+    replays = Replays(pipeline, folder)
+    (planned,) = replays.planned()
+    assert replays.line_of(planned) is None
+    book(folder, 0)
+    written = book(folder, 0, kind=REPLAY, query=OLD_QUERY)
+    book(folder, 1)
+    found = replays.line_of(planned)
+    assert found is not None
+    assert found.sequence == written.sequence == 1
+    assert unfinished(pipeline, folder) == [], "it is written: only that it is done was not said"
+
+
+def test_dead_letters_of_another_pipeline_in_the_table_are_neither_listed_nor_counted(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    bury(tmp_path / "dead", "a", "0", 2)
+    bury(tmp_path / "dead", "other", "0", 3)
+    bury(tmp_path / "dead", "a.replay", "replay-0", 1)
+    waiting = Replays(pipeline, Folder(pipeline)).waiting()
+    assert sorted((one.batch, one.records) for one in waiting) == [("0", 2), ("replay-0", 1)]
+    found = verified(pipeline, Totals(dead={str(tmp_path / "dead"): 3}))
+    assert found[-1]["there"] == 3
+    assert differences(found) == []
+
+
+def test_dead_letters_of_books_that_begin_anew_have_other_names(tmp_path: Path) -> None:
+    folder = Folder(pipeline_of(tmp_path))
+    assert folder.books.tag(lambda: False) == ""
+    assert Books(folder.store).tag(lambda: True) == "", "it stays as it was when the books began"
+    folder.store.delete("books/id")
+    tag = Books(folder.store).tag(lambda: True)
+    assert len(tag) == 8
+    folder.store.delete("books/id")
+    book(folder, 0)
+    assert Books(folder.store).tag(lambda: True) == "", "books of before this was kept go on as they were"
+
+
+def half_written(tmp_path: Path) -> tuple[Pipeline, Folder]:
+    """A pipeline whose first batch is in a table and in the dead letters, and nowhere else."""
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    begin_checkpoint(folder)
+    bury(tmp_path / "dead", "a", "0", 1, KEY._replace(query_id=QUERY))
+    put(tmp_path / "orders", "a", pa.table({"id": [1, 2]}), KEY._replace(query_id=QUERY))
+    return pipeline, folder
+
+
+def test_what_has_a_batch_that_is_half_written_is_said_and_counts_for_no_fault(tmp_path: Path) -> None:
+    pipeline, folder = half_written(tmp_path)
+    (one,) = unfinished(pipeline, folder)
+    assert one.to_text() == "batch 0 is half written: it is in orders (2 rows), dead (1 rows), and not in the books"
+    found = verified(pipeline, Totals(dead={str(tmp_path / "dead"): 0}), [one])
+    assert [(each["rows"], each["there"], each["unfinished"]) for each in found] == [(0, 2, 2), (0, 0, 0), (0, 1, 1)]
+    assert differences(found) == []
+    book(folder, 0)
+    assert unfinished(pipeline, Folder(pipeline)) == []
+
+
+def test_a_batch_is_given_up_without_a_row_of_it_left_and_with_all_that_others_wrote(tmp_path: Path) -> None:
+    pipeline, folder = half_written(tmp_path)
+    put(tmp_path / "orders", "other", pa.table({"id": [7]}))
+    write_deltalake(tmp_path / "orders", pa.table({"id": [8]}), mode="append")
+    (one,) = unfinished(pipeline, folder)
+    abandon(folder, one)
+    assert sorted(Table(tmp_path / "orders").read()["id"].to_pylist()) == [7, 8]
+    assert Table(tmp_path / "dead").read().num_rows == 0
+    assert unfinished(pipeline, folder) == []
+    put(tmp_path / "orders", "a", pa.table({"id": [1, 2, 3]}), KEY._replace(query_id=QUERY, batch_id=0))
+    assert sorted(Table(tmp_path / "orders").read()["id"].to_pylist()) == [1, 2, 3, 7, 8]
+
+
+def test_rows_that_cannot_be_told_apart_any_more_stay_and_their_cost_is_said(tmp_path: Path) -> None:
+    pipeline, folder = half_written(tmp_path)
+    put(tmp_path / "orders", "other", pa.table({"id": [7]}))
+    DeltaTable(tmp_path / "orders").optimize.compact()
+    (one,) = unfinished(pipeline, folder)
+    assert one.cost()[0] == "orders: 2 rows of it stay, and may stand there twice afterwards"
+    abandon(folder, one)
+    assert sorted(Table(tmp_path / "orders").read()["id"].to_pylist()) == [1, 2, 7]
+    last = Table(tmp_path / "orders", pipeline="a").last()
+    assert last is not None
+    assert last.what == "reset", "it takes the batch once more"
+
+
+def test_a_replay_that_is_given_up_lets_its_dead_letters_wait_again(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    bury(tmp_path / "dead", "a", "0", 2)
+    folder.store.write("replays/000000000.json", b'{"number": 0, "groups": [["0", "sound"]]}')
+    put(tmp_path / "orders", "a.replay", pa.table({"id": [5]}), BatchKey(OLD_QUERY, 0))
+    replays = Replays(pipeline, folder)
+    assert replays.waiting() == []
+    (one,) = unfinished(pipeline, folder)
+    assert one.to_text() == "replay 0 was cut off: what it was writing is in orders (1 rows)"
+    abandon(folder, one)
+    assert [each.records for each in replays.waiting()] == [2]
+    assert Table(tmp_path / "orders").read().num_rows == 0
+    assert unfinished(pipeline, folder) == []
+
+
+def test_a_table_that_has_replays_of_an_earlier_folder_takes_those_of_this_one(tmp_path: Path) -> None:
+    pipeline = replace(pipeline_of(tmp_path), name="a.replay")
+    ours = BatchKey("replay-of-this-folder", 0)
+    put(tmp_path / "orders", "a.replay", pa.table({"id": [1]}), BatchKey(OLD_QUERY, 0))
+    for _ in range(2):
+        let_in(pipeline, Folder(pipeline), ours.query_id)
+        put(tmp_path / "orders", "a.replay", pa.table({"id": [2]}), ours)
+    assert sorted(Table(tmp_path / "orders").read()["id"].to_pylist()) == [1, 2], "its own batch it takes once"
+
+
+def test_a_backfill_that_is_given_up_keeps_what_is_in_the_books(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    content = {"number": 0, "first": 0, "line": 0, "batches": [[["t", 0, 0, 2]], [["t", 0, 2, 4]]]}
+    folder.store.write("backfills/000000000.json", json.dumps(content).encode())
+    backfills = Backfills(pipeline, folder)
+    book(folder, 0, kind="backfill", query=backfills.query())
+    for batch in (0, 1):
+        put(tmp_path / "orders", "a.backfill", pa.table({"id": [batch]}), BatchKey(backfills.query(), batch))
+    (one,) = unfinished(pipeline, folder)
+    assert (one.name, [part.place for part in one.parts]) == ("backfill 1", ["orders"])
+    abandon(folder, one)
+    assert Table(tmp_path / "orders").read()["id"].to_pylist() == [0]
+    assert not backfills.planned()[0].waits
+
+
+def test_a_folder_is_one_pipelines(tmp_path: Path) -> None:
+    one, other = pipeline_of(tmp_path), pipeline_of(tmp_path, "copied")
+    with Folder(one).locked():
+        pass
+    with (
+        pytest.raises(BrokenFile, match=r"state is the folder of pipeline 'a', not of 'copied'"),
+        Folder(other).locked(),
+    ):
+        pass
+    with Folder(one).locked():
+        pass
+
+
+def test_a_plan_says_of_dead_letters_and_of_tables_that_were_reset_what_a_run_does_with_them(tmp_path: Path) -> None:
+    pipeline, folder = half_written(tmp_path)
+    Table(tmp_path / "orders", pipeline="a").reset()
+    found = {one.what.rsplit("/", 1)[-1]: one.how for one in _sink_steps(pipeline, folder)}
+    assert found == {
+        "orders": "takes whatever batch comes next",
+        "second": "new to this pipeline",
+        "dead": "goes on after batch 0",
+    }
+
+
+def test_who_looks_whether_a_run_is_there_keeps_none_from_beginning(tmp_path: Path) -> None:
+    """A reader that holds what readers hold, for as long as it takes the run to ask for its own lock."""
+    pipeline = pipeline_of(tmp_path)
+    with Folder(pipeline).locked():
+        assert Folder(pipeline).is_locked()
+    folder, took = Folder(pipeline), list[str]()
+    flock, held = fcntl.flock, (tmp_path / "state" / "alive").open()
+    flock(held, fcntl.LOCK_SH)
+
+    def let_go(file: TextIO, how: int) -> None:
+        took.append(Path(file.name).name)
+        if Path(file.name).name == "alive":
+            held.close()
+        flock(file, how)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fcntl, "flock", let_go)
+        with folder.locked():
+            assert took == ["lock", "alive"]
