@@ -72,8 +72,8 @@ def first_line(error: BaseException) -> str:
     more than what was called, its last cause."""
     text = str(error).strip() or type(error).__name__
     if text.startswith(_CALLING) and (causes := _CAUSE.findall(text)):
-        text = _CLASS.sub("", causes[-1].strip())
-    lines = text.splitlines()
+        text = causes[-1].strip()
+    lines = _CLASS.sub("", text).splitlines()
     first, rest = lines[0], lines[1:]
     if not first.endswith(_TRACEBACK) and rest and rest[0].strip() == _TRACEBACK:  # of a worker
         first, rest = _TRACEBACK, rest[1:]
