@@ -31,6 +31,10 @@ _LEDGER = (
 )
 
 
+FAULTS = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
+"""Faults of the program, whose place is worth more than a line."""
+
+
 class PartFailed(RuntimeError):
     """A part of a batch could not be done; the message names it and says why."""
 
@@ -38,11 +42,11 @@ class PartFailed(RuntimeError):
 @contextlib.contextmanager
 def named(part: str) -> Iterator[None]:
     """Have errors of Spark, and of whatever else is called meanwhile, name this part of a batch: PartFailed. What
-    Moldau says itself stays as it is."""
+    Moldau says itself stays as it is, and so do faults of the program."""
     try:
         yield
     except Exception as error:
-        if is_own(error) or _OWN.search(str(error)):
+        if is_own(error) or _OWN.search(str(error)) or type(error) in FAULTS:
             raise
         raise PartFailed(f"{part}: {first_line(error)}") from error
 
