@@ -26,7 +26,7 @@ from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import PipelineError, load, seconds
-from moldau.pipeline.said import first_line, is_own, words
+from moldau.pipeline.said import PartFailed, first_line, is_own, words
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, TopicSink
 
@@ -195,6 +195,8 @@ class Runner:
                 told = batches.failed
                 if told is not None and is_own(told) and str(told) in str(error):
                     raise told from None  # Spark's words around it help nobody
+                if str(error).startswith("java.io."):  # outside of batches Spark writes nothing but its checkpoint
+                    raise PartFailed(f"checkpoint {self.folder.checkpoint}: {first_line(error)}") from error
                 raise
             if not batches.refused.pauses:
                 raise batches.refused from None

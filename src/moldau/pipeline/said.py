@@ -31,6 +31,10 @@ _LEDGER = (
 )
 
 
+FAULTS = (AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
+"""Faults of the program, whose place is worth more than a line."""
+
+
 class PartFailed(RuntimeError):
     """A part of a batch could not be done; the message names it and says why."""
 
@@ -38,11 +42,11 @@ class PartFailed(RuntimeError):
 @contextlib.contextmanager
 def named(part: str) -> Iterator[None]:
     """Have errors of Spark, and of whatever else is called meanwhile, name this part of a batch: PartFailed. What
-    Moldau says itself stays as it is."""
+    Moldau says itself stays as it is, and so do faults of the program."""
     try:
         yield
     except Exception as error:
-        if is_own(error) or _OWN.search(str(error)):
+        if is_own(error) or _OWN.search(str(error)) or type(error) in FAULTS:
             raise
         raise PartFailed(f"{part}: {first_line(error)}") from error
 
@@ -72,8 +76,8 @@ def first_line(error: BaseException) -> str:
     more than what was called, its last cause."""
     text = str(error).strip() or type(error).__name__
     if text.startswith(_CALLING) and (causes := _CAUSE.findall(text)):
-        text = _CLASS.sub("", causes[-1].strip())
-    lines = text.splitlines()
+        text = causes[-1].strip()
+    lines = _CLASS.sub("", text).splitlines()
     first, rest = lines[0], lines[1:]
     if not first.endswith(_TRACEBACK) and rest and rest[0].strip() == _TRACEBACK:  # of a worker
         first, rest = _TRACEBACK, rest[1:]

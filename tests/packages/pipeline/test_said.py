@@ -86,6 +86,8 @@ def test_a_part_of_a_batch_that_fails_is_named_with_the_cause() -> None:
         assert words(found.value) == words(carried(found.value)) == f"sink orders: {cause}"
     with pytest.raises(LedgerError), named("sink orders"):  # says itself which table
         raise refused()
+    with pytest.raises(KeyError), named("sink orders"):  # a fault of the program
+        raise KeyError("no")
     said = "moldau.spark.produce.Failed: topic t: no"
     with pytest.raises(RuntimeError, match="no") as own, named("sink orders"):
         raise RuntimeError(f"in a worker:\n{said}")

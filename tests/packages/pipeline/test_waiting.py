@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.pipeline import running
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Count
 from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.running import Ended, NoCluster, Runner
+from moldau.pipeline.said import PartFailed
 from moldau.pipeline.spec import OnError, Pipeline
 
 
@@ -118,3 +120,23 @@ def test_a_file_that_is_half_edited_while_a_run_pauses_is_told_once_and_waited_f
         "changed and is read again",
     ]
     assert ("sinks: there is none" in said[2], "No such file" in said[3]) == (True, True)
+
+
+class Full(Refusing):
+    """A run whose checkpoint cannot be written."""
+
+    _round = Runner._round
+
+    def _begin(self, spark: object, batches: Batches) -> StreamingQuery:
+        raise OSError("java.io.IOException: No space left on device")
+
+    def _batches(self) -> Batches:
+        return cast(Batches, SimpleNamespace(refused=None, failed=None))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n")
+    one = Full(load(file), file=file, session=lambda pipeline: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(PartFailed, match=r"^checkpoint .*/a/checkpoint: No space left on device$"):
+        one.run()
