@@ -436,6 +436,8 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
     rows = _topic_rows(totals)
     sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
     begun = unfinished(pipeline, folder)
+    runs = state is not None and state.state == "running"
+    shown = [one for one in begun if one.kind != books.BATCH or not runs]  # what a run is writing is no trouble
     if verify:
         sinks = positions.verified(pipeline, totals, begun)
         problems += positions.differences(sinks)
@@ -452,7 +454,7 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
         "balanced": balanced and not problems,
         "problems": problems,
-        "unfinished": [one.to_text() for one in begun],
+        "unfinished": [one.to_text() for one in shown],
         "topics": rows,
         "sinks": sinks,
         "drift": [
@@ -470,7 +472,7 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
         for drift in last.drift if last is not None else ():
             print(f"drift: {drift.what} in {drift.records:,} records of the newest batch, first at {drift.first}")
-        for one in begun:
+        for one in shown:
             print(f"unfinished: {one.to_text()}")
         for text in problems:
             print(f"wrong: {text}")

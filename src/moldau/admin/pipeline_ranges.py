@@ -72,14 +72,21 @@ def abandon(file: Path, dry_run: bool, yes: bool) -> None:
         for one in found:
             print("\n  ".join([one.to_text(), *one.cost()]))
         if not found:
-            print("nothing is unfinished")
+            print("\n".join(folder.contradictions()) or "nothing is unfinished")
         if dry_run or not found:
             return
+        state = folder.state()
+        if not folder.store.local and state is not None and state.state == "running":
+            note(f"process {state.pid} said last that it runs this: in a store nothing keeps the two apart, so stop it")
         if not yes and not click.confirm("Give it up?", err=True):
             fail("nothing was done")
         with folder.locked():
-            for one in unfinished(pipeline, folder):
-                give_up(folder, one)
+            now = unfinished(pipeline, folder, exactly=True)
+            if [one.to_text() for one in now] != [one.to_text() for one in found]:
+                fail("what is unfinished has changed meanwhile: nothing was done, look again")
+            for one in now:
+                for sentence in give_up(folder, one):
+                    note(sentence)
     note("done")
 
 

@@ -23,7 +23,7 @@ from moldau.pipeline.begun import told_of_abandon
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenFile, Folder, next_number
 from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
@@ -134,7 +134,7 @@ class Backfills:
         if wanted.go_on is not None:
             self._folder.begin_at(wanted.go_on)
         before = self.planned()
-        number = max((one.number for one in before), default=-1) + 1
+        number = next_number(self._folder.store, _FOLDER)
         first = max((one.first + len(one.batches) for one in before), default=0)
         found = pieces(wanted.spans, self._pipeline.source.max_records or _BATCH_MOST)
         content = {

@@ -154,7 +154,8 @@ class Batches:
                 if self._begun is not None:
                     columns = out.schema.simpleString()
                     places = partial(self._places, key, counts)
-                    self._begun.begin(key, judged, rows_of(pipeline, columns, rows_out), places)
+                    sources = sorted({count.topic for count in counts})
+                    self._begun.begin(key, judged, rows_of(pipeline, columns, rows_out), places, sources)
                 if self._seen is not None:
                     self._seen.remember(rows, key)
                 with named("dlq"):

@@ -35,7 +35,8 @@ class Note:
     """A batch that was begun.
 
     ``judged`` tells which of its records had which outcome, ``rows`` what the transformation is and gave; both are
-    empty of a batch that was abandoned. ``attempt`` counts how often it was. ``topics`` may have records of it.
+    empty of a batch that was abandoned. ``attempt`` counts how often it was. ``topics`` are those that may have records
+    of it by a sink.
     """
 
     query: str
@@ -44,6 +45,8 @@ class Note:
     judged: str = ""
     rows: str = ""
     topics: Sequence[str] = ()
+    sources: Sequence[str] = ()
+    """The topics that its records are of."""
 
 
 class Begun:
@@ -72,7 +75,9 @@ class Begun:
         same = found is not None and (found.query, found.batch) == (key.query_id, key.batch_id)
         return found if found is not None and same else Note(key.query_id, key.batch_id)
 
-    def begin(self, key: BatchKey, judged: str, rows: str, places: Callable[[], Sequence[str]]) -> None:
+    def begin(
+        self, key: BatchKey, judged: str, rows: str, places: Callable[[], Sequence[str]], sources: Sequence[str] = ()
+    ) -> None:
         """Note the batch. HalfWritten when it was begun otherwise and ``places`` gives tables that have it, or topics
         may have it."""
         before = self.note_of(key)
@@ -82,7 +87,7 @@ class Begun:
             there = [*places(), *(f"topic {name}" for name in before.topics)]
             if there:
                 raise HalfWritten(_refusal(key, there, judged=before.judged != judged))
-        self._write(replace(before, judged=judged, rows=rows))
+        self._write(replace(before, judged=judged, rows=rows, sources=sources))
 
     def to_topic(self, key: BatchKey, topic: str) -> None:
         """Note that the topic may have records of the batch from now on."""

@@ -57,6 +57,12 @@ class Begin:
     line: int | None = None
 
 
+def next_number(store: Store, folder: str) -> int:
+    """The number of the next plan in a folder: more than that of any file there, also of a plan that is gone."""
+    numbers = [name.rpartition("/")[2].partition(".")[0] for name in store.names(folder)]
+    return max((int(one) for one in numbers if one.isdecimal()), default=-1) + 1
+
+
 class Folder:
     """One pipeline's folder."""
 
@@ -72,7 +78,7 @@ class Folder:
     def refuse_other(self) -> None:
         """BrokenFile where the folder is another pipeline's, as of a file that was copied: each would go on where the
         other is."""
-        owner = (self.store.read(OWNER) or b"").decode()
+        owner = (self.store.read(OWNER) or b"").decode().strip()
         if owner and owner != self._name:
             raise BrokenFile(other_owner(self.store.uri, owner, self._name))
 
@@ -105,6 +111,10 @@ class Folder:
     def begin_at(self, start: str) -> None:
         """Let the next checkpoint begin there."""
         self.store.write(START, json.dumps(asdict(Begin(start, self.books.next()))).encode())
+
+    def begin_anew(self) -> None:
+        """Let the next checkpoint begin where the file says."""
+        self.store.delete(START)
 
     def has_lost_checkpoint(self) -> bool:
         """Whether the stream has written since it was told where to begin, and its checkpoint is not there."""

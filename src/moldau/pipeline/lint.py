@@ -341,7 +341,8 @@ class _Linter:
                     why = f"partition_by {name}: a {kind} cannot be kept in a folder's name"
                     self.say(path, f"table {sink.table}: {why}")
             if "{topic}" in sink.table and TOPIC not in columns:
-                self.say(path, f"table {sink.table}: the transformation must keep the column {TOPIC} for {{topic}}")
+                why = f"the transformation must keep the column {TOPIC} for {{topic}}, as it is: tables call it topic"
+                self.say(path, f"table {sink.table}: {why}")
             elif "{topic}" in sink.table and (own := [one for one in columns if one.lower() == "topic"]):
                 why = f"by {TOPIC}, the topic that a record came from; {own[0]!r} beside it is a column like others"
                 self.say(path, f"table {sink.table}: rows go to their tables {why}", error=False)
@@ -433,7 +434,7 @@ def _of_folder(pipeline: Pipeline, read: Read) -> list[Problem]:
     if "://" in pipeline.folder or not place.is_file():
         return []
     owner = place.read_text(encoding="utf-8", errors="replace")
-    if owner == pipeline.name:
+    if owner.strip() in ("", pipeline.name):
         return []
     return [Problem(read.places.get("folder", _START), other_owner(pipeline.folder, owner, pipeline.name), True)]
 

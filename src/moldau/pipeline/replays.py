@@ -20,7 +20,7 @@ from moldau.pipeline.begun import told_of_abandon
 from moldau.pipeline.books import Line, names_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenFile, Folder, next_number
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.spec import Pipeline
@@ -137,7 +137,7 @@ class Replays:
                 with told_of_abandon(f"replay {one.number}"):
                     line = self._carry_out(spark, one, modules, heard)
         if groups:
-            number = max((one.number for one in self.planned()), default=-1) + 1
+            number = next_number(self._folder.store, _FOLDER)
             taken = [(one.batch, one.stage) for one in groups]
             chosen = Planned(number, taken, self._query(), self._folder.books.next())
             content = {"number": number, "groups": taken, "query": chosen.query, "line": chosen.line}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from moldau.pipeline.folder import Folder
@@ -41,11 +42,11 @@ def let_in(pipeline: Pipeline, folder: Folder, query: str) -> None:
             table.reset()
 
 
-def tables_of(pipeline: Pipeline, folder: Folder) -> list[tuple[str, Table]]:
+def tables_of(pipeline: Pipeline, folder: Folder, more: Sequence[str] = ()) -> list[tuple[str, Table]]:
     """Every table that the pipeline writes with the sink that it is of, those of its topics as far as the file or the
-    books know topics."""
+    books know topics, and of ``more`` topics."""
     last = folder.books.last()
-    topics = sorted({*pipeline.source.topics, *(() if last is None else last.totals.topics)})
+    topics = sorted({*pipeline.source.topics, *(() if last is None else last.totals.topics), *more})
     found = [
         (sink.name, open_table(replace(sink, table=sink.table.replace("{topic}", topic)), pipeline.name))
         for sink in pipeline.sinks

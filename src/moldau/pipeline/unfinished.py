@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from moldau.pipeline import books
 from moldau.pipeline.begun import Begun
 from moldau.pipeline.folder import CHECKPOINT, Folder
+from moldau.pipeline.ranges import ends
 from moldau.pipeline.resetting import tables_of
 from moldau.pipeline.spec import Pipeline
 from moldau.spark.tables import BatchKey, TableError
@@ -51,6 +52,8 @@ class Unfinished:
     parts: Sequence[Part]
     topics: Sequence[str]
     plan: str | None = None
+    begins: str | None = None
+    """Where a backfill ends: there a pipeline that never ran is to begin."""
 
     @property
     def name(self) -> str:
@@ -81,26 +84,38 @@ class Unfinished:
         return found
 
 
-def unfinished(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
-    """All that was begun and is not in the books."""
-    return [*_stream(pipeline, folder), *_replays(pipeline, folder), *_backfills(pipeline, folder)]
+def unfinished(pipeline: Pipeline, folder: Folder, *, exactly: bool = False) -> list[Unfinished]:
+    """All that was begun and is not in the books. What is the matter with a table that cannot be read is told by a run;
+    with ``exactly`` its error is raised: a batch is given up in all tables, or in none."""
+    parts = _Parts(exactly=exactly)
+    return [*_stream(pipeline, folder, parts), *_replays(pipeline, folder, parts), *_backfills(pipeline, folder, parts)]
 
 
-def abandon(folder: Folder, one: Unfinished) -> None:
-    """Give it up. Cut off at any point it may be called again."""
+def abandon(folder: Folder, one: Unfinished) -> list[str]:
+    """Give it up; a sentence for each table whose rows stay although they were to be removed. Cut off at any point it
+    may be called again."""
+    stay = []
     for part in one.parts:
-        if not (part.removable and part.table.take_back(part.entry)) and one.kind == books.BATCH:
+        removable = part.removable
+        if removable and part.table.take_back(part.entry):
+            continue
+        if removable:
+            stay.append(f"{part.place}: its files were merged meanwhile, and its {part.entry.rows:,} rows stay")
+        if one.kind == books.BATCH:
             part.table.reset()
     if one.plan is None:
         Begun(folder.store, one.kind).abandon(one.key)
-    else:
-        folder.store.write(one.plan.replace(".json", ".abandoned"), b"")
+        return stay
+    if one.begins is not None and folder.books.last() is None and folder.start() == one.begins:
+        folder.begin_anew()  # else the first run would begin where the backfill was to end
+    folder.store.write(one.plan.replace(".json", ".abandoned"), b"")
+    return stay
 
 
-def _stream(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
     query = _query(folder)
     line = folder.books.newest_of_stream()
-    if query is None or (line is None and folder.contradictions()):
+    if query is None or folder.contradictions():  # Spark may have committed what the books do not have
         return []
 
     def is_new(batch_query: str, batch: int) -> bool:
@@ -110,7 +125,8 @@ def _stream(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
     note = Begun(folder.store, books.BATCH).note()
     if note is not None and not is_new(note.query, note.batch):
         return []  # what was begun last is in the books, so no table need be asked
-    found = [one for one in _parts(pipeline, folder) if is_new(one.entry.query_id, one.entry.batch_id)]
+    more = () if note is None else note.sources
+    found = [one for one in parts.of(pipeline, folder, more) if is_new(one.entry.query_id, one.entry.batch_id)]
     topics = () if note is None else note.topics
     if not found and not topics:
         return []
@@ -118,53 +134,64 @@ def _stream(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
     return [Unfinished(books.BATCH, BatchKey(query, number), found, topics)]
 
 
-def _replays(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
     from moldau.pipeline.replays import Replays
 
     if pipeline.dead_letters.table is None:
         return []
     replays = Replays(pipeline, folder)
     return [
-        _planned(pipeline, folder, books.REPLAY, BatchKey(one.query, one.number), one.number)
+        _planned(pipeline, folder, parts, books.REPLAY, BatchKey(one.query, one.number), one.number)
         for one in replays.planned()
         if one.waits and replays.line_of(one) is None
     ]
 
 
-def _backfills(pipeline: Pipeline, folder: Folder) -> list[Unfinished]:
+def _backfills(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
     from moldau.pipeline.backfill import Backfills
 
     if pipeline.source.feed is not None:
         return []
     backfills = Backfills(pipeline, folder)
     return [
-        _planned(pipeline, folder, books.BACKFILL, BatchKey(backfills.query(), batch), one.number)
+        replace(
+            _planned(pipeline, folder, parts, books.BACKFILL, BatchKey(backfills.query(), batch), one.number),
+            begins=ends([span for each in one.batches for span in each]),
+        )
         for one in backfills.planned()
         if one.waits and (batch := backfills.next_of(one)) is not None
     ]
 
 
-def _planned(pipeline: Pipeline, folder: Folder, kind: str, key: BatchKey, number: int) -> Unfinished:
-    parts = [
+def _planned(pipeline: Pipeline, folder: Folder, parts: _Parts, kind: str, key: BatchKey, number: int) -> Unfinished:
+    note = Begun(folder.store, kind).note_of(key)
+    found = [
         one
-        for one in _parts(replace(pipeline, name=f"{pipeline.name}.{kind}"), folder)
+        for one in parts.of(replace(pipeline, name=f"{pipeline.name}.{kind}"), folder, note.sources)
         if (one.entry.query_id, one.entry.batch_id) == key[:2]
     ]
-    topics = Begun(folder.store, kind).note_of(key).topics
-    return Unfinished(kind, key, parts, topics, f"{kind}s/{number:09d}.json")
+    return Unfinished(kind, key, found, note.topics, f"{kind}s/{number:09d}.json")
 
 
-def _parts(pipeline: Pipeline, folder: Folder) -> list[Part]:
-    """The newest batch of each table that the pipeline writes."""
-    found = []
-    for sink, table in tables_of(pipeline, folder):
-        try:
-            entry = table.last()
-        except (TableError, OSError):  # it says what is wrong when the pipeline runs
-            continue
-        if entry is not None and entry.query_id != ANYONE:
-            found.append(Part(sink, table, entry))
-    return found
+class _Parts:
+    """Looks into tables; ``exactly``: an error in one is raised."""
+
+    def __init__(self, *, exactly: bool) -> None:
+        self._exactly = exactly
+
+    def of(self, pipeline: Pipeline, folder: Folder, topics: Sequence[str]) -> list[Part]:
+        """The newest batch of each table that the pipeline writes, those of these topics among them."""
+        found = []
+        for sink, table in tables_of(pipeline, folder, topics):
+            try:
+                entry = table.last()
+            except (TableError, OSError):  # it says what is wrong when the pipeline runs
+                if self._exactly:
+                    raise
+                continue
+            if entry is not None and entry.query_id != ANYONE:
+                found.append(Part(sink, table, entry))
+        return found
 
 
 def _query(folder: Folder) -> str | None:

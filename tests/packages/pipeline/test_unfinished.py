@@ -15,16 +15,17 @@ from deltalake import DeltaTable, write_deltalake
 from moldau.pipeline.backfill import Backfills
 from moldau.pipeline.begun import Begun, HalfWritten
 from moldau.pipeline.books import BATCH, REPLAY, Books, Count, Line, Totals, Wrote
-from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.folder import BrokenFile, Folder, next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.replays import OLD_QUERY, Replays
 from moldau.pipeline.resetting import let_in
-from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.spec import Pipeline, Source, TableSink
 from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile
+from moldau.spark.tables.ledger import Entry
 from moldau.spark.tables.stores import open_store
 
 KEY = BatchKey("q", 0, ('{"t": {"0": 0}}',), ('{"t": {"0": 3}}',))
@@ -305,3 +306,67 @@ def test_who_looks_whether_a_run_is_there_keeps_none_from_beginning(tmp_path: Pa
         patched.setattr(fcntl, "flock", let_go)
         with folder.locked():
             assert took == ["lock", "alive"]
+
+
+def test_a_batch_is_given_up_in_all_tables_or_in_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, folder = half_written(tmp_path)
+    real = Table.last
+
+    def last(self: Table, query: str | None = None) -> Entry | None:
+        if self.store.uri.endswith("orders"):
+            raise OSError("the store does not answer")
+        return real(self, query)
+
+    monkeypatch.setattr(Table, "last", last)
+    assert [part.place for part in unfinished(pipeline, folder)[0].parts] == ["dead"]
+    with pytest.raises(OSError, match="does not answer"):
+        unfinished(pipeline, folder, exactly=True)
+
+
+def test_tables_of_topics_that_are_new_in_a_batch_are_known_by_its_note(tmp_path: Path) -> None:
+    pipeline = replace(
+        pipeline_of(tmp_path), source=Source(pattern="t.*"), sinks=(TableSink(table=str(tmp_path / "{topic}")),)
+    )
+    folder = Folder(pipeline)
+    begin_checkpoint(folder)
+    batch = KEY._replace(query_id=QUERY)
+    Begun(folder.store, BATCH).begin(batch, "judged", "rows", list, ["t1"])
+    put(tmp_path / "t1", "a", pa.table({"id": [1]}), batch)
+    (one,) = unfinished(pipeline, Folder(pipeline))
+    assert [part.place for part in one.parts] == ["t1"]
+
+
+def test_a_batch_that_spark_has_committed_is_never_given_up_though_the_books_lost_its_line(tmp_path: Path) -> None:
+    pipeline, folder = half_written(tmp_path)
+    book(folder, 0)
+    line = book(folder, 1)
+    put(tmp_path / "orders", "a", pa.table({"id": [3]}), BatchKey(QUERY, 1, KEY.end, ('{"t": {"0": 6}}',)))
+    for batch in (0, 1):
+        folder.store.write(f"checkpoint/commits/{batch}", b"v1\n{}")
+    folder.store.delete(f"books/000000/{line.sequence:09d}.json")
+    assert Folder(pipeline).contradictions()
+    assert unfinished(pipeline, Folder(pipeline)) == []
+
+
+def test_the_first_run_begins_as_the_file_says_after_a_first_backfill_was_given_up(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    content = {"number": 0, "first": 0, "line": 0, "batches": [[["t", 0, 0, 2]], [["t", 0, 2, 4]]]}
+    folder.store.write("backfills/000000000.json", json.dumps(content).encode())
+    folder.begin_at('{"t": {"0": 4}}')
+    (one,) = unfinished(pipeline, folder)
+    abandon(folder, one)
+    assert folder.start() is None
+    folder.store.write("backfills/000000001.json", json.dumps({**content, "number": 1}).encode())
+    folder.begin_at('{"t": {"0": 3}}')
+    (one,) = unfinished(pipeline, folder)
+    abandon(folder, one)
+    assert folder.start() == '{"t": {"0": 3}}', "somebody asked for that"
+
+
+def test_the_number_of_a_plan_that_was_removed_is_not_given_out_again(tmp_path: Path) -> None:
+    store = Folder(pipeline_of(tmp_path)).store
+    assert next_number(store, "backfills") == 0
+    store.write("backfills/000000004.done", b"")
+    store.write("backfills/id", b"x")
+    assert next_number(store, "backfills") == 5

@@ -214,13 +214,17 @@ class DeltaFormat:
 
     def take_back(self, entry: Entry) -> bool:
         """Remove what the pipeline's newest batch added, in one commit with a line after which that batch, or another
-        one that begins there, may come: what others wrote since stays. False where ``added`` finds nothing."""
+        one that begins there, may come: what others wrote since stays. False where ``added`` finds nothing, and where
+        its files were merged with others meanwhile: then the rows stay, and any batch may come."""
         last, paths = self.last(entry.pipeline, entry.query_id), self.added(entry)
         if last is None or paths is None:
             return False
         line = marker(last, "rewind", entry.start)
         table = self._judged(line)
-        removed: list[AddAction | RemoveAction] = [RemoveAction(path, True, now_ms()) for path in paths]
+        removed: list[AddAction | RemoveAction] = [
+            RemoveAction(urllib.parse.unquote(path), True, now_ms())
+            for path in paths  # delta-rs quotes it again
+        ]
         try:
             table.create_write_transaction(
                 removed, "append", table.schema(), table.metadata().partition_columns or None,
@@ -230,7 +234,20 @@ class DeltaFormat:
             raise Raced(str(error)) from error
         table.update_incremental()
         self._last[entry.pipeline] = line
-        return True
+        # A compaction changes no rows, so delta-rs sees no conflict with one that came between the look and the commit.
+        if set(paths) <= set(self._paths(self._version_with(table, line) - 1)):
+            return True
+        self.commit((), marker(line, "reset", None))
+        return False
+
+    @staticmethod
+    def _version_with(table: DeltaTable, line: Entry) -> int:
+        """The version of the table that a line came with."""
+        for commit in table.history(_OLD_COMMITS):
+            there = _line([commit], line.pipeline)
+            if there is not None and there.sequence == line.sequence and there.what == line.what:
+                return int(commit["version"])
+        raise Raced(f"the log of line {line.sequence} of pipeline {line.pipeline!r} is gone already")
 
     def _paths(self, version: int) -> list[str]:
         """The files of a version as its log names them."""

@@ -93,6 +93,8 @@ class Store:
             return
         fresh = f"{name}.{os.getpid()}"
         self.write(fresh, content)
+        with open(self.at(fresh), "rb") as file:
+            os.fsync(file.fileno())  # a power cut is not to leave an empty file under the name
         os.replace(self.at(fresh), self.at(name))
 
     def make_folder(self, name: str = "") -> None:
