@@ -7,6 +7,7 @@ Read next: batches.py (who notes), unfinished.py (what can be done about a batch
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sys
@@ -124,8 +125,9 @@ def told_of_abandon(name: str) -> Iterator[None]:
 
 def rows_of(pipeline: Pipeline, schema: str, count: int) -> str:
     """What decides the rows of a batch beside which records are well: decoding, steps with the modules of functions,
-    the columns that came of them and how many rows."""
-    decode = replace(pipeline.decode, on_error=OnError.PAUSE)
+    the columns that came of them and how many rows. Where a schema is kept, and that it is now named which one was the
+    newest, decides nothing."""
+    decode = replace(pipeline.decode, on_error=OnError.PAUSE, schema_file=None, registry=None, version=None)
     steps = [(step.sql, step.python, _source(step.python)) for step in pipeline.steps]
     return digest([decode, steps, schema, count])
 
@@ -135,8 +137,10 @@ def digest(what: object) -> str:
     return hashlib.sha256(repr(what).encode()).hexdigest()[:32]
 
 
+@functools.cache
 def _source(function: str | None) -> bytes:
-    """The text of the module that a step's function is in, as far as it was loaded from a file."""
+    """The text of the module that a step's function is in, as far as it was loaded from a file: as it was when it was
+    asked for first, since an edit of the file changes nothing in this process."""
     loaded = sys.modules.get((function or "").partition(":")[0])
     file = getattr(loaded, "__file__", None)
     return Path(file).read_bytes() if file is not None and Path(file).is_file() else b""

@@ -13,14 +13,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from moldau.pipeline.backfill import Backfills
-from moldau.pipeline.begun import Begun, HalfWritten
+from moldau.pipeline.begun import Begun, HalfWritten, rows_of
 from moldau.pipeline.books import BATCH, REPLAY, Books, Count, Line, Totals, Wrote
 from moldau.pipeline.folder import BrokenFile, Folder, next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.replays import OLD_QUERY, Replays
 from moldau.pipeline.resetting import let_in
-from moldau.pipeline.spec import Pipeline, Source, TableSink
+from moldau.pipeline.spec import Decode, Format, Pipeline, Source, TableSink
 from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table
 from moldau.spark.tables.delta import DeltaFormat
@@ -370,3 +370,14 @@ def test_the_number_of_a_plan_that_was_removed_is_not_given_out_again(tmp_path: 
     store.write("backfills/000000004.done", b"")
     store.write("backfills/id", b"x")
     assert next_number(store, "backfills") == 5
+
+
+def test_a_schema_that_was_moved_makes_no_other_batch(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+
+    def rows(**decode: object) -> str:
+        return rows_of(replace(pipeline, decode=Decode(format=Format.AVRO, **decode)), "struct<id:int>", 1)  # type: ignore[arg-type]
+
+    assert rows(schema_file="/releases/1/o.avsc") == rows(schema_file="/releases/2/o.avsc")
+    assert rows(registry="http://one:8081") == rows(registry="http://two:8081", version=3)
+    assert rows(registry="http://one:8081", subject="a") != rows(registry="http://one:8081", subject="b")
