@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from moldau.pipeline.folder import BrokenFile
-from moldau.pipeline.said import words
+from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import OnError, Pipeline
 from moldau.pipeline.typed import read_json
 from moldau.spark.tables import BatchKey
@@ -118,6 +118,8 @@ def told_of_abandon(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if type(error) in FAULTS:  # the program's own, which are shown whole
+            raise
         text = words(error)
         more = "" if "moldau pipeline abandon" in text else f"; {ABANDON}"
         raise HalfWritten(f"{text}\n{name} was cut off before, and is finished before anything else{more}") from error

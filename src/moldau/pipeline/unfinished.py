@@ -87,7 +87,7 @@ class Unfinished:
 def unfinished(pipeline: Pipeline, folder: Folder, *, exactly: bool = False) -> list[Unfinished]:
     """All that was begun and is not in the books. What is the matter with a table that cannot be read is told by a run;
     with ``exactly`` its error is raised: a batch is given up in all tables, or in none."""
-    parts = _Parts(exactly=exactly)
+    parts = _Parts(folder, exactly=exactly)
     return [*_stream(pipeline, folder, parts), *_replays(pipeline, folder, parts), *_backfills(pipeline, folder, parts)]
 
 
@@ -126,7 +126,7 @@ def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinishe
     if note is not None and not is_new(note.query, note.batch):
         return []  # what was begun last is in the books, so no table need be asked
     more = () if note is None else note.sources
-    found = [one for one in parts.of(pipeline, folder, more) if is_new(one.entry.query_id, one.entry.batch_id)]
+    found = [one for one in parts.of(pipeline, more) if is_new(one.entry.query_id, one.entry.batch_id)]
     topics = () if note is None else note.topics
     if not found and not topics:
         return []
@@ -141,7 +141,7 @@ def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinish
         return []
     replays = Replays(pipeline, folder)
     return [
-        _planned(pipeline, folder, parts, books.REPLAY, BatchKey(one.query, one.number), one.number)
+        _planned(pipeline, parts, books.REPLAY, BatchKey(one.query, one.number), one.number)
         for one in replays.planned()
         if one.waits and replays.line_of(one) is None
     ]
@@ -155,7 +155,7 @@ def _backfills(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfini
     backfills = Backfills(pipeline, folder)
     return [
         replace(
-            _planned(pipeline, folder, parts, books.BACKFILL, BatchKey(backfills.query(), batch), one.number),
+            _planned(pipeline, parts, books.BACKFILL, BatchKey(backfills.query(), batch), one.number),
             begins=ends([span for each in one.batches for span in each]),
         )
         for one in backfills.planned()
@@ -163,11 +163,11 @@ def _backfills(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfini
     ]
 
 
-def _planned(pipeline: Pipeline, folder: Folder, parts: _Parts, kind: str, key: BatchKey, number: int) -> Unfinished:
-    note = Begun(folder.store, kind).note_of(key)
+def _planned(pipeline: Pipeline, parts: _Parts, kind: str, key: BatchKey, number: int) -> Unfinished:
+    note = Begun(parts.folder.store, kind).note_of(key)
     found = [
         one
-        for one in parts.of(replace(pipeline, name=f"{pipeline.name}.{kind}"), folder, note.sources)
+        for one in parts.of(replace(pipeline, name=f"{pipeline.name}.{kind}"), note.sources)
         if (one.entry.query_id, one.entry.batch_id) == key[:2]
     ]
     return Unfinished(kind, key, found, note.topics, f"{kind}s/{number:09d}.json")
@@ -176,13 +176,13 @@ def _planned(pipeline: Pipeline, folder: Folder, parts: _Parts, kind: str, key: 
 class _Parts:
     """Looks into tables; ``exactly``: an error in one is raised."""
 
-    def __init__(self, *, exactly: bool) -> None:
-        self._exactly = exactly
+    def __init__(self, folder: Folder, *, exactly: bool) -> None:
+        self.folder, self._exactly = folder, exactly
 
-    def of(self, pipeline: Pipeline, folder: Folder, topics: Sequence[str]) -> list[Part]:
+    def of(self, pipeline: Pipeline, topics: Sequence[str]) -> list[Part]:
         """The newest batch of each table that the pipeline writes, those of these topics among them."""
         found = []
-        for sink, table in tables_of(pipeline, folder, topics):
+        for sink, table in tables_of(pipeline, self.folder, topics):
             try:
                 entry = table.last()
             except (TableError, OSError):  # it says what is wrong when the pipeline runs
