@@ -358,7 +358,7 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
             print(f"{pipeline.name} would begin at {start}: {told}")
             for one in unfinished(pipeline, folder):
                 if one.kind == BATCH:
-                    print(f"{one.to_text()}: `moldau pipeline abandon FILE` takes it back first")
+                    print(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
         if dry_run:
             return
         if not yes and not click.confirm("Do it?", err=True):

@@ -213,4 +213,4 @@ def _group(name: tuple[str, str], of: Sequence[dict[str, object]]) -> Group:
 def _mask(chosen: Sequence[bool]) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array(chosen)
+    return pa.array(chosen, pa.bool_())  # of none the type cannot be told

@@ -162,6 +162,11 @@ def test_dead_letters_of_another_pipeline_in_the_table_are_neither_listed_nor_co
     assert differences(found) == []
 
 
+def test_a_table_of_dead_letters_that_has_none_yet_lists_none(tmp_path: Path) -> None:
+    bury(tmp_path / "dead", "a", "0", 0)
+    assert Replays(pipeline_of(tmp_path), Folder(pipeline_of(tmp_path))).waiting() == []
+
+
 def test_dead_letters_of_books_that_begin_anew_have_other_names(tmp_path: Path) -> None:
     folder = Folder(pipeline_of(tmp_path))
     assert folder.books.tag(lambda: False) == ""
