@@ -23,7 +23,10 @@ from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import TOPIC, DataCluster, MiniBroker, until
 
 OFFSETS_ID = bytes([9] * 16)
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100",
+    "offsets.commit.timeout.ms": "60000",  # no machine is too slow for the log of a group
+}  # fmt: skip
 
 
 class GroupBroker(MiniBroker):

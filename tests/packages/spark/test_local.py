@@ -25,6 +25,8 @@ def test_a_start_that_is_interrupted_leaves_no_process(tmp_path: Path, monkeypat
     script.chmod(0o755)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.setattr(SparkContext, "_gateway", None)
+    # As a shell starts what it puts into the background: the signal would not be heard.
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)
     left: list[str] = []
 
     def interrupt() -> None:
@@ -36,6 +38,7 @@ def test_a_start_that_is_interrupted_leaves_no_process(tmp_path: Path, monkeypat
     other.start()
     with pytest.raises(KeyboardInterrupt):
         local._start_jvm({})
+    signal.signal(signal.SIGINT, heard)
     other.join(PATIENCE_S)
     assert left == [""], "a process of the start is still there"
 

@@ -145,17 +145,19 @@ class ZooKeeperLaws:
                 self._violated(f"C1..C11: controller n{id}: {error}".partition("\n")[0])
 
     def _go_last(self, id: int, image: Image, delta: Delta) -> None:
-        """C8: a topic that is marked for deletion goes when no other broker, dead or alive, has a replica of it."""
+        """C8: a topic that is marked for deletion goes when no other broker, dead or alive, has a replica of it. A
+        broker that was dead while its replica moved elsewhere has the folder still, and sets it aside when it is back.
+        """
         cluster, tree = self._observer.cluster, self._observer.ensemble.tree
-        for name in delta.deleted_topics(image).values():
-            if CHROOT + paths.delete_topic(name) not in tree.znodes:
+        names = set(delta.deleted_topics(image).values())
+        for change in delta.changes(image) if names else ():
+            before, folder = change.before, f"{change.topic}-{change.key[1]}"
+            if change.topic not in names or CHROOT + paths.delete_topic(change.topic) not in tree.znodes:
                 continue
-            for broker, host in cluster.hosts.items():
-                disk = host.disk
-                found = [one for at in cluster.folders for one in disk.list_dir(at) if disk.is_dir(f"{at}/{one}")]
-                left = [one for one in found if one.rpartition("-")[0] == name and one.rpartition("-")[2].isdigit()]
-                if broker != id and left:
-                    self._violated(f"C8: n{id} has deleted topic {name}, and n{broker} has {left[0]}")
+            for broker in () if before is None or change.after is not None else before.replicas:
+                disk = cluster.hosts[broker].disk
+                if broker != id and any(disk.is_dir(f"{at}/{folder}") for at in cluster.folders):
+                    self._violated(f"C8: n{id} has deleted topic {change.topic}, and n{broker} has {folder}")
 
     def _loaded(self, id: int, image: Image) -> None:
         """C2 of what a new controller read: an ISR of nobody is only where one stands."""
