@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 from moldau.model import TopicPartition
 from moldau.pipeline import books
 from moldau.pipeline.batches import Batches
-from moldau.pipeline.begun import told_of_abandon
+from moldau.pipeline.begun import Begun, told_of_abandon
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import BrokenFile, Folder, next_number
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.plans import next_number, plans
 from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline
-from moldau.pipeline.typed import read_json
 from moldau.spark.given import OptionError
 from moldau.spark.offsets import Positions
 from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, Start
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from moldau.spark.planner import Planner
 
 _FOLDER = "backfills"
+_BROKEN = (
+    "a backfill ({error}); restore it, or remove it: what the books have of it stays, and the rest of its range is not "
+    "read"
+)
 _BATCH_MOST = 100_000
 _STREAM_ONLY = ("initialOffsetsLocation", "maxOffsetsPerTrigger", "maxBytesPerTrigger")
 
@@ -135,10 +139,12 @@ class Backfills:
             self._folder.begin_at(wanted.go_on)
         before = self.planned()
         number = next_number(self._folder.store, _FOLDER)
+        begun = Begun(self._folder.store, books.BACKFILL).note()  # also of a plan that is gone
+        last = begun.batch if begun is not None and begun.query == self.query() else -1
         first = max((one.first + len(one.batches) for one in before), default=0)
         found = pieces(wanted.spans, self._pipeline.source.max_records or _BATCH_MOST)
         content = {
-            "number": number, "first": first, "line": self._folder.books.next(),
+            "number": number, "first": max(first, last + 1), "line": self._folder.books.next(),
             "batches": [[[one.source.topic, one.source.partition, one.start, one.end] for one in each]
                         for each in found],
         }  # fmt: skip
@@ -158,23 +164,10 @@ class Backfills:
 
     def planned(self) -> list[Planned]:
         """Every backfill so far, in order."""
-        store = self._folder.store
-        found = []
-        for name in store.names(_FOLDER, ".json"):
-            try:
-                plan = read_json(Plan, store.read(name) or b"")
-            except ValueError as error:
-                raise BrokenFile(
-                    f"{store.uri}/{name} is no plan of a backfill ({error}); restore it, or remove it where `status` "
-                    "says that the backfill's records are in the books"
-                ) from None
-            batches = [
-                [Span(TopicPartition(topic, partition), start, end) for topic, partition, start, end in each]
-                for each in plan.batches
-            ]
-            ends = (name.replace(".json", f".{end}") for end in ("done", "abandoned"))
-            done, abandoned = (store.size(end) is not None for end in ends)
-            found.append(Planned(plan.number, plan.first, batches, plan.line, done, abandoned))
+        found = [
+            Planned(plan.number, plan.first, [_spans(each) for each in plan.batches], plan.line, done, abandoned)
+            for plan, done, abandoned in plans(self._folder.store, _FOLDER, Plan, _BROKEN)
+        ]
         return sorted(found, key=lambda one: one.number)
 
     def _finish(
@@ -285,3 +278,7 @@ def _start(text: str, pipeline: Pipeline, name: str) -> Start:
             raise BackfillError(f"--{name}: {error}, or a time like 2026-11-23T12:00:00Z") from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return AtTime(round(moment.timestamp() * 1000))
+
+
+def _spans(batch: Sequence[tuple[str, int, int, int]]) -> list[Span]:
+    return [Span(TopicPartition(topic, partition), start, end) for topic, partition, start, end in batch]

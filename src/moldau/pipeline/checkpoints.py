@@ -20,7 +20,7 @@ _NONE = "-"
 
 def damage(store: Store) -> str | None:
     """What is wrong with the first file of the checkpoint that cannot be read, and what to do; None where all can."""
-    wrong = _metadata(store.read(f"{CHECKPOINT}/metadata"))
+    wrong = _metadata(store.read(f"{CHECKPOINT}/metadata"), is_begun=bool(store.names(f"{CHECKPOINT}/offsets")))
     name = "metadata"
     for folder, newest in (("offsets", 2), ("commits", 1)):  # those that Spark reads when it begins
         if wrong is None:
@@ -30,9 +30,11 @@ def damage(store: Store) -> str | None:
     return f"{store.uri}/{CHECKPOINT}/{name} is damaged ({wrong}): restore it, or {RESET}"
 
 
-def _metadata(content: bytes | None) -> str | None:
+def _metadata(content: bytes | None, *, is_begun: bool) -> str | None:
+    if content is None:
+        return "it is gone, and there are batches" if is_begun else None
     try:
-        if content is None or isinstance(json.loads(content)["id"], str):
+        if isinstance(json.loads(content)["id"], str):
             return None
     except (ValueError, TypeError, KeyError):
         pass

@@ -57,12 +57,6 @@ class Begin:
     line: int | None = None
 
 
-def next_number(store: Store, folder: str) -> int:
-    """The number of the next plan in a folder: more than that of any file there, also of a plan that is gone."""
-    numbers = [name.rpartition("/")[2].partition(".")[0] for name in store.names(folder)]
-    return max((int(one) for one in numbers if one.isdecimal()), default=-1) + 1
-
-
 class Folder:
     """One pipeline's folder."""
 

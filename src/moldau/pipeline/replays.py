@@ -20,11 +20,11 @@ from moldau.pipeline.begun import told_of_abandon
 from moldau.pipeline.books import Line, names_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
-from moldau.pipeline.folder import BrokenFile, Folder, next_number
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.plans import next_number, plans
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.spec import Pipeline
-from moldau.pipeline.typed import read_json
 from moldau.spark.tables import BatchKey, Table
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 OLD_QUERY = "replay"
 """What the plans of before each folder had a name of its own are called by, in ledgers and marks."""
 _FOLDER = "replays"
+_BROKEN = (
+    "a replay ({error}); restore it, or remove it: the dead letters that it took up wait again then, also those that"
+    " it has written"
+)
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 
@@ -96,20 +100,9 @@ class Replays:
 
     def planned(self) -> list[Planned]:
         """Every replay so far, in order."""
-        store = self._folder.store
-        found = []
-        for name in store.names(_FOLDER, ".json"):
-            try:
-                one = read_json(Planned, store.read(name) or b"")
-            except ValueError as error:
-                raise BrokenFile(
-                    f"{store.uri}/{name} is no plan of a replay ({error}); restore it, or remove it: the dead letters "
-                    "that it took up wait again then, also those that it has written"
-                ) from None
-            ends = (name.replace(".json", f".{end}") for end in ("done", "abandoned"))
-            done, abandoned = (store.size(end) is not None for end in ends)
-            found.append(replace(one, done=done, abandoned=abandoned))
-        return sorted(found, key=lambda one: one.number)
+        found = plans(self._folder.store, _FOLDER, Planned, _BROKEN)
+        known = [replace(one, done=done, abandoned=abandoned) for one, done, abandoned in found]
+        return sorted(known, key=lambda one: one.number)
 
     def line_of(self, planned: Planned) -> Line | None:
         """The line of the books that a replay has, None while it has none: whatever was written after it."""

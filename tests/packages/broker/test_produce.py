@@ -59,47 +59,58 @@ def test_a_refused_producer_is_named_in_the_brokers_log_a_few_times(
     ]
 
 
-def test_batches_behind_one_that_came_before_its_leader_led_are_sent_back_with_it_once(tmp_path: Path) -> None:
-    def numbered(sequence: int) -> bytes:
-        return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)
+def numbered(sequence: int, producer_id: int = 4) -> bytes:
+    """A batch of two records."""
+    return batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
 
+
+async def told(cluster: DataCluster, *batches: bytes, node: int = 1) -> list[int]:
+    """The codes of batches that are sent one after the other, over one connection."""
+    return [(await cluster.produce(node, data)).error_code for data in batches]
+
+
+def test_batches_behind_one_that_came_before_its_leader_led_are_sent_back_with_it_once(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
-            assert (await cluster.produce(0, numbered(0))).error_code == 0
-            line = await cluster.connect_another(1)
-
-            async def code(sequence: int, version: int = 11) -> int:
-                return (await cluster.produce(1, numbered(sequence), over=line, version=version)).error_code
-
-            assert await code(2) == Code.NOT_LEADER_OR_FOLLOWER
+            assert await told(cluster, numbered(0), node=0) == [0]
+            assert await told(cluster, numbered(2)) == [Code.NOT_LEADER_OR_FOLLOWER]
             cluster.elect(1, (0, 1))
-            assert [await code(4), await code(6)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
-            assert [await code(4), await code(6)] == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2, "without what they lack"
-            assert [await code(2), await code(4), await code(6)] == [0, 0, 0]
-            assert (await cluster.produce(1, numbered(10))).error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            behind = numbered(4), numbered(6)
+            assert await told(cluster, *behind) == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            assert await told(cluster, *behind) == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2, "without what they lack"
+            assert await told(cluster, numbered(2), *behind) == [0, 0, 0]
+            assert await told(cluster, numbered(10)) == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER]
             assert cluster.brokers[1].replica().log.log_end_offset == 8
 
     run(work)
 
 
-def test_a_batch_behind_one_that_was_sent_back_is_not_taken_though_its_producer_is_new(tmp_path: Path) -> None:
-    def numbered(producer_id: int, sequence: int) -> bytes:
-        return batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-
+def test_it_does_not_matter_over_which_connection_the_batches_behind_come(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
-            line = await cluster.connect_another(1)
-
-            async def code(producer_id: int, sequence: int) -> int:
-                return (await cluster.produce(1, numbered(producer_id, sequence), over=line)).error_code
-
-            assert [await code(4, 0), await code(5, 0)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            assert await told(cluster, numbered(0)) == [Code.NOT_LEADER_OR_FOLLOWER]
             cluster.elect(1, (0, 1))
-            assert [await code(4, 2), await code(4, 4), await code(5, 2)] == [Code.NOT_LEADER_OR_FOLLOWER] * 3
-            assert [await code(4, 0), await code(4, 2), await code(4, 4)] == [0, 0, 0]
-            assert await code(5, 2) == 0, "without the one ahead it is judged as a producer's first"
+            line = await cluster.connect_another(1)
+            assert (await cluster.produce(1, numbered(2), over=line)).error_code == Code.NOT_LEADER_OR_FOLLOWER
+            assert await told(cluster, numbered(0), numbered(2)) == [0, 0]
+
+    run(work)
+
+
+def test_a_batch_behind_one_that_was_sent_back_is_not_taken_though_its_producer_is_new(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert await told(cluster, numbered(0), numbered(0, 5)) == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            cluster.elect(1, (0, 1))
+            behind = numbered(2), numbered(4)
+            assert await told(cluster, *behind, numbered(2, 5)) == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+            assert await told(cluster, numbered(0), *behind) == [0, 0, 0]
+            assert await told(cluster, numbered(2, 5)) == [0], (
+                "without the one ahead it is judged as a producer's first"
+            )
             assert cluster.brokers[1].replica().log.log_end_offset == 8
 
     run(work)
@@ -111,16 +122,12 @@ def test_a_batch_is_sent_back_behind_one_sent_back_though_the_one_between_was_re
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
-            first, second, third = (batch(2, producer_id=4, producer_epoch=0, base_sequence=n) for n in (0, 2, 4))
-
-            async def code(data: bytes) -> int:
-                return (await cluster.produce(1, data)).error_code
-
-            assert await code(first) == Code.NOT_LEADER_OR_FOLLOWER
+            first, second, third = numbered(0), numbered(2), numbered(4)
+            assert await told(cluster, first) == [Code.NOT_LEADER_OR_FOLLOWER]
             cluster.elect(1, (0, 1))
-            assert await code(second[:70] + b"?" + second[71:]) == Code.CORRUPT_MESSAGE
-            assert await code(third) == Code.NOT_LEADER_OR_FOLLOWER
-            assert [await code(data) for data in (first, second, third)] == [0, 0, 0]
+            assert await told(cluster, second[:70] + b"?" + second[71:]) == [Code.CORRUPT_MESSAGE]
+            assert await told(cluster, third) == [Code.NOT_LEADER_OR_FOLLOWER]
+            assert await told(cluster, first, second, third) == [0, 0, 0]
 
     run(work)
 
@@ -131,17 +138,14 @@ def test_a_later_leader_takes_a_producer_that_it_does_not_know_from_the_middle_o
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
-
-            async def code(producer_id: int, sequence: int, node: int = 1) -> int:
-                data = batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-                return (await cluster.produce(node, data)).error_code
-
-            assert await code(3, 7, node=0) == 0, "before there is no leader that the one ahead may have gone to"
+            first = "before there is no leader that the one ahead may have gone to"
+            assert await told(cluster, numbered(7, 3), node=0) == [0], first
             cluster.elect(1, (0, 1))
-            assert await code(4, 0, node=0) == Code.NOT_LEADER_OR_FOLLOWER
-            assert [await code(4, 2), await code(4, 4)] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
-            assert [await code(4, 0), await code(4, 2), await code(4, 4)] == [0, 0, 0]
-            assert [await code(5, 9), await code(5, 9)] == [Code.NOT_LEADER_OR_FOLLOWER, 0]
+            assert await told(cluster, numbered(0), node=0) == [Code.NOT_LEADER_OR_FOLLOWER]
+            behind = numbered(2), numbered(4)
+            assert await told(cluster, *behind) == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+            assert await told(cluster, numbered(0), *behind) == [0, 0, 0]
+            assert await told(cluster, numbered(9, 5), numbered(9, 5)) == [Code.NOT_LEADER_OR_FOLLOWER, 0]
             assert not cluster.brokers[1].replicas.sent_back
 
     run(work)
@@ -153,44 +157,32 @@ def test_a_batch_behind_one_sent_back_is_not_taken_while_producers_are_not_read_
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
-
-            async def code(producer_id: int, sequence: int, node: int = 1) -> int:
-                data = batch(2, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-                return (await cluster.produce(node, data)).error_code
-
-            assert await code(9, 0, node=0) == 0
-            assert await code(4, 0) == Code.NOT_LEADER_OR_FOLLOWER
+            assert await told(cluster, numbered(0, 9), node=0) == [0]
+            assert await told(cluster, numbered(0)) == [Code.NOT_LEADER_OR_FOLLOWER]
             log = cluster.brokers[1].replica().log
             log.truncate_to(log.log_end_offset - 1)
             cluster.elect(1, (0, 1))
-            assert await code(4, 0) == Code.KAFKA_STORAGE_ERROR, "its files are not cut yet"
+            assert await told(cluster, numbered(0)) == [Code.KAFKA_STORAGE_ERROR], "its files are not cut yet"
             await until(lambda: not log.awaits_cut, "the files are cut")
             assert log.known_producers is None
-            assert [await code(4, 2), await code(4, 0)] == [Code.KAFKA_STORAGE_ERROR, 0]
+            assert await told(cluster, numbered(2), numbered(0)) == [Code.KAFKA_STORAGE_ERROR, 0]
 
     run(work)
 
 
 def test_batches_that_come_to_a_new_leader_before_what_they_lack_are_sent_back_once(tmp_path: Path) -> None:
-    def numbered(sequence: int) -> bytes:
-        return batch(2, producer_id=4, producer_epoch=0, base_sequence=sequence)
-
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
-            assert (await cluster.produce(0, numbered(0))).error_code == 0
+            assert await told(cluster, numbered(0), node=0) == [0]
             cluster.elect(1, (0, 1))
-            line = await cluster.connect_another(1)
-
-            async def code(sequence: int) -> int:
-                return (await cluster.produce(1, numbered(sequence), over=line)).error_code
-
-            assert [await code(4), await code(6), await code(10)] == [Code.NOT_LEADER_OR_FOLLOWER] * 3
-            assert [await code(n) for n in (4, 6, 10)] == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3, (
-                "they come alone again"
+            early = numbered(4), numbered(6), numbered(10)
+            assert await told(cluster, *early) == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+            assert await told(cluster, *early) == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3, "they come alone again"
+            assert await told(cluster, numbered(2), numbered(4)) == [0, 0]
+            assert await told(cluster, numbered(20)) == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER], (
+                "the producer is known here"
             )
-            assert [await code(2), await code(4)] == [0, 0]
-            assert await code(20) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "the producer is known here"
             assert cluster.brokers[1].replica().log.log_end_offset == 6
 
     run(work)

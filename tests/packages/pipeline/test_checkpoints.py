@@ -34,6 +34,11 @@ def test_a_checkpoint_that_is_whole_or_not_there_is_sound(store: Store, tmp_path
     assert damage(open_store(str(tmp_path / "elsewhere"))) is None
 
 
+def test_metadata_that_is_gone_while_there_are_batches_is_named(store: Store) -> None:
+    store.delete("checkpoint/metadata")
+    assert "checkpoint/metadata is damaged (it is gone, and there are batches): restore it, or" in str(damage(store))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [

@@ -56,6 +56,7 @@ def file(tmp_path: Path) -> Path:
     found.write_text("pipeline: a\ncluster: 127.0.0.1:1\nfolder: state\nsource: {topics: t}\nsinks: [{table: tab}]\n")
     ends = [json.dumps({"t": {"0": at}, "#topicIds": {"t": uuid_text(OLD)}}) for at in (0, 51)]
     folder = Folder(load(found, {}))
+    folder.store.write("checkpoint/metadata", b'{"id": "q"}')
     folder.store.write("checkpoint/offsets/0", b'v1\n{}\n{"t": {"0": 51}}')
     folder.books.add(
         Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=ends[:1], end=ends[1:],

@@ -6,17 +6,20 @@ import fcntl
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from moldau.pipeline.backfill import Backfills
+from moldau.model import TopicPartition
+from moldau.pipeline.backfill import Backfills, Wanted
 from moldau.pipeline.begun import Begun, HalfWritten, rows_of
-from moldau.pipeline.books import BATCH, REPLAY, Books, Count, Line, Totals, Wrote
-from moldau.pipeline.folder import BrokenFile, Folder, next_number
+from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Books, Count, Line, Totals, Wrote
+from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.plans import next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
+from moldau.pipeline.ranges import Span
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.replays import OLD_QUERY, Replays
 from moldau.pipeline.resetting import let_in
@@ -27,6 +30,9 @@ from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.ledger import Entry
 from moldau.spark.tables.stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KEY = BatchKey("q", 0, ('{"t": {"0": 0}}',), ('{"t": {"0": 3}}',))
 QUERY = "5f1e0b7a-0000-4000-8000-000000000001"
@@ -386,3 +392,17 @@ def test_a_schema_that_was_moved_makes_no_other_batch(tmp_path: Path) -> None:
     assert rows(schema_file="/releases/1/o.avsc") == rows(schema_file="/releases/2/o.avsc")
     assert rows(registry="http://one:8081") == rows(registry="http://two:8081", version=3)
     assert rows(registry="http://one:8081", subject="a") != rows(registry="http://one:8081", subject="b")
+
+
+def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables that have a batch of that name would take the next backfill's for it."""
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    backfills = Backfills(pipeline, folder)
+    Begun(folder.store, BACKFILL).begin(BatchKey(backfills.query(), 6), "judged", "rows", list)
+    monkeypatch.setattr(Backfills, "_finish", lambda self, spark, one, modules, heard: None)
+    wanted = Wanted([Span(TopicPartition("t", 0), 0, 5)], [], None)
+    backfills.carry_out(cast("SparkSession", None), wanted, modules=None, heard=lambda line: None)
+    assert [one.first for one in backfills.planned()] == [7]
