@@ -143,11 +143,17 @@ class DeltaFormat:
         On the very version that ``last`` saw: brought up to date in between, another driver's commit would be no
         conflict any more.
         """
+        self._transact(
+            entry,
+            [
+                AddAction(each.path, each.size, dict(each.partition), now_ms(), True, json.dumps(each.stats))
+                for each in files
+            ],
+        )
+
+    def _transact(self, entry: Entry, actions: list[AddAction | RemoveAction]) -> DeltaTable:
+        """The table after one commit of the actions and the line. Raced when it is not what ``last`` saw."""
         table = self._judged(entry)
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(each.path, each.size, dict(each.partition), now_ms(), True, json.dumps(each.stats))
-            for each in files
-        ]
         try:
             table.create_write_transaction(
                 actions, "append", table.schema(), table.metadata().partition_columns or None,
@@ -157,6 +163,7 @@ class DeltaFormat:
             raise Raced(str(error)) from error
         table.update_incremental()
         self._last[entry.pipeline] = entry
+        return table
 
     def merge(self, rows: pa.Table, entry: Entry, *, keys: Sequence[str], delete_when: str | None) -> None:
         """Replace the rows of the same keys, add new ones, delete where the condition holds: as ``commit``."""
@@ -220,20 +227,8 @@ class DeltaFormat:
         if last is None or paths is None:
             return False
         line = marker(last, "rewind", entry.start)
-        table = self._judged(line)
-        removed: list[AddAction | RemoveAction] = [
-            RemoveAction(urllib.parse.unquote(path), True, now_ms())
-            for path in paths  # delta-rs quotes it again
-        ]
-        try:
-            table.create_write_transaction(
-                removed, "append", table.schema(), table.metadata().partition_columns or None,
-                commit_properties=marked(line), post_commithook_properties=_KEEP_LOGS,
-            )  # fmt: skip
-        except (CommitFailedError, DeltaError) as error:
-            raise Raced(str(error)) from error
-        table.update_incremental()
-        self._last[entry.pipeline] = line
+        # delta-rs quotes a path that is removed once more.
+        table = self._transact(line, [RemoveAction(urllib.parse.unquote(path), True, now_ms()) for path in paths])
         # A compaction changes no rows, so delta-rs sees no conflict with one that came between the look and the commit.
         if set(paths) <= set(self._paths(self._version_with(table, line) - 1)):
             return True
