@@ -48,7 +48,10 @@ jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java cli
 CLIENTS := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java foreign_kafka_python \
 	foreign_kcat admin_bad_input admin_commands admin_tools
 ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contract zookeeper_directories \
-	zookeeper_ensemble zookeeper_lost dynamic_voters fuzz answers
+	zookeeper_ensemble zookeeper_lost zookeeper_wiped dynamic_voters fuzz fuzz_cluster answers admin_kills admin_load \
+	bad_start classic_zookeeper consume_without_leader doctor_without_controller group_failover kafka_39_folders kills \
+	mixed_exactly_once mixed_kraft mixed_transactions mixed_zookeeper moves_elsewhere paused_broker paused_leader \
+	paused_node reassign_apply state_change_merger storage_files without_controller
 LIVE = $(1:%=tests/live/test_%.py)
 
 # The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.

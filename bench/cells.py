@@ -225,11 +225,16 @@ def rate_rows(what: str, size: int, said: dict[str, Any], spent_s_per_byte: floa
 
 
 def latency_cell(stand: Stand) -> Iterator[Row]:
-    """1,000 records of 1 KB a second, acks=all, no linger; cold is the first load after the start."""
+    """1,000 records of 1 KB a second, acks=all, no linger; cold is the first load after the start.
+
+    Five requests are under way at most on a connection, as by default in Java's producer and in any idempotent one:
+    librdkafka's own default has no bound, so that a broker that falls behind once gets each record as a request of its
+    own, and never a batch."""
     for nodes in (3, 1):
         with stand.cluster(nodes) as peer:
             stand.drive(peer, "create", "latency", partitions=PARTITIONS, rf=nodes)
             load = {"partitions": PARTITIONS, "size": 1024, "rate": 1000, "seconds": stand.sizes.latency_s}
+            load["set_max_in_flight"] = 5
             for state in ("cold", "warm"):
                 settle(peer)
                 said = stand.drive(peer, "latency", "latency", **load)

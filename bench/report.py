@@ -30,6 +30,8 @@ CHARTED = (
     "kill -9 with",
 )
 
+QUEUE_MS = 1000.0  # who answers half of a steady load later than this has a queue that grows for as long as it runs
+
 Line = dict[str, Any]
 
 
@@ -41,13 +43,29 @@ def lines(result: dict[str, Any]) -> list[Line]:
             continue
         line = found.setdefault(row["what"], {key: row[key] for key in ("what", "unit", "better", "cell")})
         line[row["system"]] = statistics.median(row["values"])
+    behind = {(load(line), name) for line in found.values() for name in result["systems"] if is_a_queue(line, name)}
     for line in found.values():
+        line["behind"] = [name for name in result["systems"] if (load(line), name) in behind]
         line["ratio"] = ratio(line)
     return list(found.values())
 
 
+def load(line: Line) -> str:
+    """The load that a line measures: what it says before the percentile."""
+    return str(line["what"]).rpartition(":")[0]
+
+
+def is_a_queue(line: Line, system: str) -> bool:
+    """Whether a median latency shows that a system did not keep up with the load."""
+    median = line.get(system)
+    return str(line["what"]).endswith(": p50") and median is not None and median >= QUEUE_MS
+
+
 def ratio(line: Line) -> float | None:
-    """How many times better Moldau is (below 1: worse); None unless both were measured and neither is zero."""
+    """How many times better Moldau is (below 1: worse); None unless both were measured, neither is zero, and both kept
+    up: how long a queue grows is up to the bench and not to the system."""
+    if line.get("behind"):
+        return None
     ours, theirs = line.get("moldau"), line.get("kafka")
     if not ours or not theirs:
         return None
@@ -69,7 +87,8 @@ def table(result: dict[str, Any]) -> str:
     head = ["measure", "unit", *systems.values(), "Moldau is better by"]
     rows = [head, ["---", "---", *["---:" for _ in systems], "---:"]]
     for line in lines(result):
-        factor = "-" if line["ratio"] is None else f"{line['ratio']:.2f} x"
+        behind = " and ".join(systems[name] for name in line["behind"])
+        factor = f"{behind} did not keep up" if behind else "-" if line["ratio"] is None else f"{line['ratio']:.2f} x"
         rows.append([line["what"], line["unit"], *(figure(line.get(name)) for name in systems), factor])
     text = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     failures = [

@@ -49,6 +49,18 @@ def test_what_only_one_system_measured_has_no_ratio():
     assert "| x | u | 4 | - | - |" in report.table(result_of(("x", "lower", "kafka", [4.0])))
 
 
+def test_who_does_not_keep_up_with_a_load_is_named_and_none_of_its_latencies_is_compared():
+    rows = [
+        ("load, cold: p50", "lower", "kafka", [2000.0]), ("load, cold: p50", "lower", "moldau", [1.0]),
+        ("load, cold: p99", "lower", "kafka", [3000.0]), ("load, cold: p99", "lower", "moldau", [2.0]),
+        ("load, warm: p50", "lower", "kafka", [2.0]), ("load, warm: p50", "lower", "moldau", [1.0]),
+    ]  # fmt: skip
+    result = result_of(*rows)
+
+    assert [line["ratio"] for line in report.lines(result)] == [None, None, 2.0]
+    assert "| load, cold: p99 | u | 3,000 | 2 | Apache Kafka did not keep up |" in report.table(result)
+
+
 def test_a_cell_that_failed_is_named_under_the_table():
     result = result_of(("x", "lower", "kafka", [4.0]))
     result["rows"].append({"cell": "gap", "system": "moldau", "failed": "no leader"})

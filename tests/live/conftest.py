@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from classic import Both, listening, write_json
@@ -27,7 +28,11 @@ from tests.tools import missing
 from moldau.client import admin
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
+from moldau.spark import local
 from moldau.wire.batch import build
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer, "moldau-zookeeper": ZooKeeperPeer}
 
@@ -146,6 +151,16 @@ def filled(bootstrap_servers: str) -> str:
             records = [(1_700_000_000_000 + n, b"k%d" % n, b"value %d" % n, ()) for n in range(10)]
             cluster.produce(TopicPartition("filled", number), build(records))
     return "filled"
+
+
+@pytest.fixture(scope="module")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session for the tests of a module; there is one JVM for all of them."""
+    name = request.module.__name__.rpartition(".")[2].removeprefix("test_")
+    folder = str(tmp_path_factory.mktemp("spark"))
+    found = local.session(name, folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
+    yield found
+    found.stop()
 
 
 @pytest.fixture

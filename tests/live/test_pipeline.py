@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,20 +36,11 @@ from moldau.pipeline.resetting import reset
 from moldau.pipeline.running import Ended, Runner
 from moldau.pipeline.said import words
 from moldau.pipeline.spec import Pipeline
-from moldau.spark import session
 from moldau.spark.sink import once
 from moldau.spark.tables import Table
 
 Fresh = Callable[[str], str]
 PATIENCE_S = 240
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = str(tmp_path_factory.mktemp("spark"))
-    found = session("pipeline", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
-    yield found
-    found.stop()
 
 
 class Orders:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,20 +15,11 @@ from moldau.pipeline import dedup, stages
 from moldau.pipeline.batches import Batches
 from moldau.pipeline.sinks import as_records, open_sink
 from moldau.pipeline.spec import Dedup, Late, TableSink, TopicSink
-from moldau.spark import session
 from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.upsert import Upserts
 
 ODD = ("a.b", "c-d", 'e"f', "g h")
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = str(tmp_path_factory.mktemp("spark"))
-    found = session("columns", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
-    yield found
-    found.stop()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from foreign import create_topic
-from test_pipeline import Orders, orders, spark
+from test_pipeline import Orders, orders
 
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.positions import plan
@@ -15,7 +15,7 @@ from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended
 from moldau.pipeline.said import PartFailed, words
 
-__all__ = ["orders", "spark"]  # fixtures
+__all__ = ["orders"]  # a fixture
 
 COMMAND = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
 PATIENCE_S = 240

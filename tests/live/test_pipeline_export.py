@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from moldau.pipeline.export import export
 from moldau.pipeline.exported import failing
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
-from moldau.spark import session
 
 pytest.importorskip("grpc_status", reason="Declarative Pipelines need pyspark[pipelines], which is not installed")
 
@@ -85,14 +84,6 @@ def records_of(bootstrap: str, topic: str, count: int) -> list[tuple[bytes | Non
         return [(one.key(), one.value()) for one in found]
     finally:
         consumer.close()
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = str(tmp_path_factory.mktemp("spark"))
-    found = session("export", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
-    yield found
-    found.stop()
 
 
 def test_a_record_of_a_stage_that_pauses_or_fails_ends_the_run_and_is_named(spark: SparkSession) -> None:

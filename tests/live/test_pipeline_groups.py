@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,19 +20,10 @@ from moldau.pipeline import groups as translation
 from moldau.pipeline.copied import Copied
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended, Runner
-from moldau.spark import session
 
 Fresh = Callable[[str], str]
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = str(tmp_path_factory.mktemp("spark"))
-    found = session("groups", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
-    yield found
-    found.stop()
 
 
 class Copy:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from moldau.pipeline.metrics import metrics
 from moldau.pipeline.reading import load
 from moldau.pipeline.resetting import reset
 from moldau.pipeline.running import Ended, NoCluster, Runner
-from moldau.spark import session
 from moldau.spark.sink import once
 from moldau.spark.tables import Table
 
@@ -39,14 +38,6 @@ Fresh = Callable[[str], str]
 PATIENCE_S = 240
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = str(tmp_path_factory.mktemp("spark"))
-    found = session("table-feed", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
-    yield found
-    found.stop()
 
 
 class Feeds:

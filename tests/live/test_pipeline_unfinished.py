@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,19 +22,10 @@ from moldau.pipeline.reading import load
 from moldau.pipeline.replays import Replays
 from moldau.pipeline.running import Ended
 from moldau.pipeline.unfinished import unfinished
-from moldau.spark import session
 from moldau.spark.sink import MARK, once
 from moldau.spark.tables import Table
 
 SECOND = "  - {table: second}"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    folder = str(tmp_path_factory.mktemp("spark"))
-    found = session("unfinished", folder=folder, conf={"spark.sql.shuffle.partitions": "1"})
-    yield found
-    found.stop()
 
 
 @pytest.fixture
