@@ -9,7 +9,8 @@ import ipaddress
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.admin.asking import CONTROLLER_S, silent_brokers
 from moldau.admin.each_broker import told_directories
@@ -26,6 +27,15 @@ from moldau.model import Code
 
 if TYPE_CHECKING:
     from moldau.admin.asking import Talk
+    from moldau.admin.each_broker import Told
+
+    class Check(Protocol):
+        """Looks at one subject of a cluster."""
+
+        __name__: str
+
+        def __call__(self, talk: Talk) -> Iterator[Finding]: ...
+
 
 PROBE_S = 2.0
 SKEW_MS = 5_000
@@ -44,7 +54,7 @@ def cluster_checks(talk: Talk) -> list[Finding]:
     has_controller = moves is not None
     parts = look_at(talk, topics, moves or {})
     found = [*_addresses(talk), *_partitions(talk, parts), *_placement(parts), *_leaders(parts)]
-    checks: tuple[Callable[[Talk], Iterator[Finding]], ...] = (_quorum, _features, _disks, _throttles)
+    checks: list[Check] = [_quorum, _features, _throttles]
     if not has_controller:
         what = f"none answers within {CONTROLLER_S:.0f} s: no leader is elected, no topic is made or changed"
         mend = (
@@ -52,20 +62,19 @@ def cluster_checks(talk: Talk) -> list[Finding]:
             " the end of the brokers' server.log, /controller and /controller_epoch"
         )
         found.append(Finding(ERROR, "controller", what, mend))
-        checks = (_features, _disks)
+        checks = [_features]
     for check in checks:
-        found += _asked(check, talk)
-    return found
+        found += _asked(check.__name__.strip("_"), partial(check, talk))
+    return found + _asked("disks", partial(_disks, talk, parts))
 
 
-def _asked(check: Callable[[Talk], Iterator[Finding]], talk: Talk) -> list[Finding]:
+def _asked(what: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """What a check finds; a note when the cluster does not let us look."""
     try:
-        return list(check(talk))
+        return list(check())
     except UnsupportedApi:
         return []
     except (Refused, OSError) as error:
-        what = check.__name__.strip("_")
         return [
             Finding(
                 WARNING, what, f"could not be looked at: {error}", "look again; `moldau broker list` shows who serves"
@@ -242,8 +251,10 @@ def _features(talk: Talk) -> Iterator[Finding]:
             yield Finding(NOTE, name, what, mend)
 
 
-def _disks(talk: Talk) -> Iterator[Finding]:
-    for id, directories in told_directories(talk, talk.cluster.brokers()).items():
+def _disks(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding]:
+    told = told_directories(talk, talk.cluster.brokers())
+    yield from _without_log(told, parts)
+    for id, directories in told.items():
         for one in directories:
             about = f"broker {id} {one.log_dir}"
             if one.error_code != Code.NONE:
@@ -259,6 +270,25 @@ def _disks(talk: Talk) -> Iterator[Finding]:
                 what = f"{100 * share:.0f} % of the disk is left"
                 mend = f"`moldau broker describe {id}`; `moldau config alter --topic NAME --set retention.ms=..`"
                 yield Finding(ERROR if share < FULL else WARNING, about, what, mend)
+
+
+def _without_log(told: Told, parts: Sequence[PartitionState]) -> Iterator[Finding]:
+    """Brokers that serve, whose directories are all well, and that have no log of a partition which they should hold:
+    they gave it up when it could not be read or written."""
+    for id, directories in sorted(told.items()):
+        if any(one.error_code != Code.NONE for one in directories):
+            continue
+        there = {
+            (one.name, each.partition_index) for dir in directories for one in dir.topics for each in one.partitions
+        }
+        missing = [
+            one for one in parts
+            if id in one.replicas and (id not in one.isr or one.leader < 0) and (one.topic, one.partition) not in there
+        ]  # fmt: skip
+        if missing:
+            what = f"has no log in use of {len(missing)} partitions that it should hold: {_names(missing)}"
+            mend = f"the end of broker {id}'s server.log says why each was given up; mend that, start the broker again"
+            yield Finding(ERROR, f"broker {id}", what, mend)
 
 
 def _throttles(talk: Talk) -> Iterator[Finding]:

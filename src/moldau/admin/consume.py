@@ -21,7 +21,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import SERVERS, F, refuse
 from moldau.admin.output import note
-from moldau.admin.record_text import COLUMNS, FORMATS, printer
+from moldau.admin.record_text import COLUMNS, FORMATS, printer, readable
 from moldau.admin.starting import PLACE, Place, offsets
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class _Reading:
 
         if chunk.fetched.code is not Code.NONE:
             refused(f"{chunk.partition} at offset {chunk.offset}", chunk.fetched.code)
-        for record in chunk.records(self._consumer.options.isolation):
+        for record in readable(chunk.partition, chunk.records(self._consumer.options.isolation)):
             self.seen += 1
             if self._keep(record):
                 self._write(chunk.partition, record)

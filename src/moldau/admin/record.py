@@ -14,7 +14,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, INSTANT, OUTPUT, SERVERS, YES, confirm, refuse
 from moldau.admin.output import note, show
 from moldau.admin.progress import Progress
-from moldau.admin.record_text import FORMATS, printer
+from moldau.admin.record_text import FORMATS, printer, readable
 from moldau.admin.starting import PLACE, Place, offsets
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _print(talk: Talk, place: TopicPartition, span: tuple[int, int], count: int 
         if fetched.code is not Code.NONE:
             refused(f"{place} at offset {first}", fetched.code)
         heads = [head for _, head in headers(fetched.records)]
-        for one in visible(fetched, first, end):
+        for one in readable(place, visible(fetched, first, end)):
             if output == "text":
                 head = next(head for head in heads if head.base_offset <= one.offset <= head.last_offset)
                 print(("\n" if shown else "") + _text(place, one, head))

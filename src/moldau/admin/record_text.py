@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.admin.main import fail
 from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
@@ -178,3 +179,15 @@ def _number(given: Mapping[str, object], name: str) -> int | None:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**62:
         raise ValueError(f"{name} is no number that a record can have: {number!r}")
     return number
+
+
+def readable(place: TopicPartition, records: Iterator[Record]) -> Iterator[Record]:
+    """The records; a batch that cannot be read ends the command, which says how to read what is behind it."""
+    from moldau.client.reading import UnreadableBatch
+
+    try:
+        yield from records
+    except UnreadableBatch as error:
+        sys.stdout.flush()
+        mend = f"`moldau consume {place.topic}:{place.partition} --from {error.next_offset}` reads what is behind it"
+        fail(f"{place}: {error}; {mend}")

@@ -182,13 +182,24 @@ def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | 
     )  # fmt: skip
 
 
+class UnreadableBatch(BatchError):
+    """A batch whose records cannot be had: the message says of which offsets, and why.
+
+    ``next_offset`` is where reading can go on behind it.
+    """
+
+    def __init__(self, header: batch.BatchHeader, why: str) -> None:
+        super().__init__(f"the batch of offsets {header.base_offset} to {header.last_offset} cannot be read: {why}")
+        self.next_offset = header.next_offset
+
+
 def visible(
     fetched: Fetched, start: int, end: int | None = None, *, isolation: int = READ_UNCOMMITTED
 ) -> Iterator[batch.Record]:
     """The records of an answer from offset ``start`` to before ``end``, without control records.
 
-    With READ_COMMITTED also without those of aborted transactions. BatchError when a batch fails its checksum or cannot
-    be read.
+    With READ_COMMITTED also without those of aborted transactions. UnreadableBatch when a batch fails its checksum or
+    cannot be read.
     """
     aborted = sorted(fetched.aborted, key=lambda one: one[1], reverse=True)
     open_: set[int] = set()
@@ -198,19 +209,26 @@ def visible(
         if end is not None and header.base_offset >= end:
             return
         if batch.check(fetched.records, position, header) is not Code.NONE:
-            raise BatchError(f"the batch at offset {header.base_offset} fails its checksum")
+            raise UnreadableBatch(header, "its checksum is wrong")
         while aborted and aborted[-1][1] <= header.last_offset:
             open_.add(aborted.pop()[0])
         if header.is_control:
-            for record in batch.records(fetched.records, position):
+            for record in _records(fetched, position, header):
                 if batch.control_type(record.key) == batch.ControlType.ABORT:
                     open_.discard(header.producer_id)
             continue
         if isolation == READ_COMMITTED and header.is_transactional and header.producer_id in open_:
             continue
-        for record in batch.records(fetched.records, position):
+        for record in _records(fetched, position, header):
             if record.offset >= start and (end is None or record.offset < end):
                 yield record
+
+
+def _records(fetched: Fetched, position: int, header: batch.BatchHeader) -> Iterator[batch.Record]:
+    try:
+        yield from batch.records(fetched.records, position)
+    except BatchError as error:
+        raise UnreadableBatch(header, str(error)) from error
 
 
 class _Reader:

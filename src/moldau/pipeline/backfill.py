@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from moldau.model import TopicPartition
 from moldau.pipeline import books
 from moldau.pipeline.batches import Batches
-from moldau.pipeline.begun import Begun, told_of_abandon
+from moldau.pipeline.begun import Begun, refuse_while_cut_off, told_of_abandon
 from moldau.pipeline.books import Line
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
@@ -135,6 +135,7 @@ class Backfills:
         self.finish(spark, modules=modules, heard=heard)
         if not wanted.size:
             return
+        refuse_while_cut_off(self._pipeline, self._folder, "a backfill")
         if wanted.go_on is not None:
             self._folder.begin_at(wanted.go_on)
         before = self.planned()

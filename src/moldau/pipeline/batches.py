@@ -18,6 +18,7 @@ from moldau.pipeline.begun import ABANDON, Begun, digest, rows_of
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals, Wrote
 from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
+from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.said import named
 from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
@@ -87,6 +88,7 @@ class Batches:
             for sink in pipeline.sinks
         ]
         letters = pipeline.dead_letters
+        self._to_topics = letters.topic is not None or any(isinstance(sink, TopicSink) for sink in pipeline.sinks)
         self._dead = None
         if letters.table is not None or letters.topic is not None:
             late = kind != books.BATCH or (stream is not None and stream.dead_in != letters.table)
@@ -141,6 +143,8 @@ class Batches:
             rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
         if self._seen is not None:
             rows = self._seen.judged(rows, key)
+            if self._to_topics:
+                rows = as_in_the_log(rows)
         rows = rows.persist()
         try:
             with named("decode and checks"):
@@ -238,7 +242,8 @@ class Batches:
 
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
         if self._pipeline.steps:
-            return stages.transformed(ok, self._pipeline.steps, self._modules)
+            out = stages.transformed(ok, self._pipeline.steps, self._modules)
+            return steady(out) if self._to_topics else out
         return ok
 
     def _for(self, sink: Target, out: DataFrame) -> DataFrame:

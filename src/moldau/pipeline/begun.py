@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from moldau.pipeline.folder import BrokenFile
+from moldau.pipeline.books import BATCH
+from moldau.pipeline.checkpoints import query_of
+from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import OnError, Pipeline
 from moldau.pipeline.typed import read_json
@@ -25,6 +27,10 @@ from moldau.spark.tables.stores import Store
 
 FOLDER = "begun"
 ABANDON = "`moldau pipeline abandon FILE` takes back what was written of it (--dry-run says what of it, and what stays)"
+
+
+class CutOff(RuntimeError):
+    """A batch of the stream has to be finished before anything else; the message says how."""
 
 
 class HalfWritten(RuntimeError):
@@ -109,6 +115,22 @@ class Begun:
     def _write(self, note: Note) -> None:
         self._store.replace(self._name, json.dumps(asdict(note)).encode())
         self._newest = note
+
+
+def refuse_while_cut_off(pipeline: Pipeline, folder: Folder, what: str) -> None:
+    """CutOff while a batch of the stream was begun and is not in the books, where records are compared with those of
+    other batches: it goes by what was in the books when it began, and would let through again what comes between."""
+    if pipeline.dedup is None:
+        return
+    note, line = Begun(folder.store, BATCH).note(), folder.books.newest_of_stream()
+    if note is None or not note.judged or note.query != query_of(folder.store):
+        return
+    if line is not None and line.query == note.query and line.batch >= note.batch:
+        return
+    raise CutOff(
+        f"batch {note.batch} was cut off before the books had it, and {what} would come between, which `dedup` cannot"
+        " have: finish the batch first: `moldau pipeline run FILE --once`"
+    )
 
 
 @contextmanager

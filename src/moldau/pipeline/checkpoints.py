@@ -30,6 +30,15 @@ def damage(store: Store) -> str | None:
     return f"{store.uri}/{CHECKPOINT}/{name} is damaged ({wrong}): restore it, or {RESET}"
 
 
+def query_of(store: Store) -> str | None:
+    """The query of the checkpoint, None where there is none that can be read."""
+    content = store.read(f"{CHECKPOINT}/metadata")
+    try:
+        return None if content is None else str(json.loads(content)["id"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def _metadata(content: bytes | None, *, is_begun: bool) -> str | None:
     if content is None:
         return "it is gone, and there are batches" if is_begun else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline import books
 from moldau.pipeline.batches import Batches, Refused
-from moldau.pipeline.begun import told_of_abandon
+from moldau.pipeline.begun import refuse_while_cut_off, told_of_abandon
 from moldau.pipeline.books import Line, names_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
@@ -130,6 +130,7 @@ class Replays:
                 with told_of_abandon(f"replay {one.number}"):
                     line = self._carry_out(spark, one, modules, heard)
         if groups:
+            refuse_while_cut_off(self._pipeline, self._folder, "a replay")
             number = next_number(self._folder.store, _FOLDER)
             taken = [(one.batch, one.stage) for one in groups]
             chosen = Planned(number, taken, self._query(), self._folder.books.next())

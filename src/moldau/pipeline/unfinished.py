@@ -7,14 +7,14 @@ topics have stays there, and stands there twice once the batch is written anew. 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from moldau.pipeline import books
 from moldau.pipeline.begun import Begun
-from moldau.pipeline.folder import CHECKPOINT, Folder
+from moldau.pipeline.checkpoints import query_of
+from moldau.pipeline.folder import Folder
 from moldau.pipeline.ranges import ends
 from moldau.pipeline.resetting import tables_of
 from moldau.pipeline.spec import Pipeline
@@ -113,7 +113,7 @@ def abandon(folder: Folder, one: Unfinished) -> list[str]:
 
 
 def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
-    query = _query(folder)
+    query = query_of(folder.store)
     line = folder.books.newest_of_stream()
     if query is None or folder.contradictions():  # Spark may have committed what the books do not have
         return []
@@ -192,12 +192,3 @@ class _Parts:
             if entry is not None and entry.query_id != ANYONE:
                 found.append(Part(sink, table, entry))
         return found
-
-
-def _query(folder: Folder) -> str | None:
-    """The query of the checkpoint, None where there is none that can be read."""
-    content = folder.store.read(f"{CHECKPOINT}/metadata")
-    try:
-        return None if content is None else str(json.loads(content)["id"])
-    except (ValueError, TypeError, KeyError):
-        return None

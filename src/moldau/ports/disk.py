@@ -16,6 +16,9 @@ from typing import Protocol
 class Stretch(Protocol):
     """Bytes of a file that were named, not read, for a transport of the same world to send."""
 
+    was_read: bool
+    """Whether they were read nevertheless, to be checked: that is work, though no memory is held for it."""
+
     def __len__(self) -> int: ...
 
     def __bytes__(self) -> bytes:

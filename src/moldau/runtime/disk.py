@@ -46,12 +46,13 @@ class FileStretch:
     file that is closed leaves its descriptor to the stretches that are left of it. Read next: ``sending.py``.
     """
 
-    __slots__ = ("__weakref__", "_at", "_data", "_end", "_file")
+    __slots__ = ("__weakref__", "_at", "_data", "_end", "_file", "was_read")
 
     def __init__(self, file: RealFile, size: int, offset: int) -> None:
         self._file: RealFile | _Descriptor = file
         self._at, self._end = offset, offset + size
         self._data: bytes | None = None
+        self.was_read = False
 
     def __len__(self) -> int:
         return self._end - self._at

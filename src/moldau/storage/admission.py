@@ -18,7 +18,7 @@ from moldau.storage.mark import Mark
 from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
 from moldau.wire.common_form import is_one_record, read_common
-from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch, compress
+from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError, Codec, UnpacksToTooMuch, compress
 from moldau.wire.crc import crc32c
 from moldau.wire.scan import Found, Scan, Wanted
 from moldau.wire.varints import long
@@ -26,7 +26,8 @@ from moldau.wire.varints import long
 Buffer = bytearray | memoryview
 
 UNPACKED_TIMES = 32
-"""A batch may unpack to so many times what max.message.bytes allows it to have."""
+"""A batch may unpack to so many times what max.message.bytes allows it to have, and no further than anybody who reads
+the log follows."""
 UNPACKED_FREE = 1 << 20
 """...and to this in any case."""
 RECORDS_FREE = 100_000
@@ -118,7 +119,7 @@ class Admission:
         self._compact = config.compact
         self._codec = _CODECS.get(config.compression_type)
         self._largest = min(self._max_bytes, self._segment_bytes)
-        self._unpacked_max = max(UNPACKED_FREE, UNPACKED_TIMES * self._max_bytes)
+        self._unpacked_max = min(MAX_OUTPUT_BYTES, max(UNPACKED_FREE, UNPACKED_TIMES * self._max_bytes))
         self._plain = not self._log_append and self._codec in (None, Codec.NONE)
 
     def admit(

@@ -8,12 +8,15 @@ what is read twice in a row is checked again. Who asks: ``segment.py``.
 from __future__ import annotations
 
 from moldau.model import Code
+from moldau.ports.disk import File, Stretch
 from moldau.storage.errors import CorruptLog
 from moldau.storage.segment_file import SegmentFile
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
 
 COLD_BYTES = 1 << 20
 """The most that one read returns of bytes whose checksums have to be looked at."""
+NAMED_FROM = 64 << 10
+"""Less is given as it was read."""
 REPEATED_MAX = 16
 """So often is a batch read again that was written a moment ago, and that many read, before it is checked."""
 
@@ -31,8 +34,13 @@ def is_doubted(segment: SegmentFile, position: int) -> bool:
     return True
 
 
-def read(segment: SegmentFile, position: int, cap: int, up_to: int | None, *, at_least_one: bool, again: bool) -> bytes:
-    """As ``Segment.lend``, with every header looked at, and every checksum once (or ``again``), no index trusted."""
+def read(
+    segment: SegmentFile, position: int, cap: int, up_to: int | None, *, at_least_one: bool, again: bool
+) -> bytes | Stretch:
+    """As ``Segment.lend``, with every header looked at, and every checksum once (or ``again``), no index trusted.
+
+    Much is given by its name all the same: a client that reads nothing would hold it in memory, and a thousand such
+    clients a gigabyte."""
     file = segment.open()
     end = min(cap, segment.size, position + COLD_BYTES)
     data = file.pread(max(end - position, HEADER_SIZE), position)
@@ -61,7 +69,19 @@ def read(segment: SegmentFile, position: int, cap: int, up_to: int | None, *, at
     if position < segment.checked_from:
         _checked(segment, position, position + at)
     segment.remember(next_offset, position + at)
+    if at >= NAMED_FROM:
+        return _named(segment, file, at, position)
     return data if at == len(data) else data[:at]
+
+
+def _named(segment: SegmentFile, file: File, size: int, position: int) -> bytes | Stretch:
+    """Bytes that were looked at, for a transport to send unread."""
+    found = file.stretch(size, position)
+    if len(found) != size:
+        raise CorruptLog(segment.path(), position, "the file is shorter than it was")
+    if not isinstance(found, bytes):
+        found.was_read = True
+    return found
 
 
 def _checked(segment: SegmentFile, start: int, end: int) -> None:

@@ -93,15 +93,22 @@ class LogDirs:
     def claim(self, cluster_id: str, node_id: int, version: int = 1) -> None:
         """Lock every directory and check whose it is; write ``meta.properties`` where there is none.
 
-        ValueError when a directory is another cluster's or node's, or another process holds it. A directory that cannot
-        be read, or does not say whose it is, is offline, not an error, as long as one is left.
+        ValueError when a directory is another cluster's or node's, or another process holds it, or two say that they
+        are the same one. A directory that cannot be read, or does not say whose it is, is offline, not an error, as
+        long as one is left.
         """
+        known: dict[bytes, str] = {}
         for dir in self.dirs:
             try:
                 self.make_dir(dir.path)
                 if not self.disk.lock(f"{dir.path}/{names.LOCK}"):
                     raise ValueError(f"{dir.path} is in use by another process")
                 self._check_owner(dir, cluster_id, node_id, version)
+                if dir.id != bytes(16) and (other := known.setdefault(dir.id, dir.path)) != dir.path:
+                    raise ValueError(
+                        f"{dir.path} has the directory.id of {other}: it, or its {names.META}, was copied. Take it out"
+                        f" of log.dirs, or remove the line directory.id from its {names.META} to give it another"
+                    )
             except OSError as error:
                 dir.fail(error)
             except BrokenFile as error:

@@ -74,7 +74,7 @@ def removable(log: LogState, now_ms: int) -> int:
             return number
         passed = not last and after <= log.log_start_offset
         old = by_age >= 0 and now_ms - age_stamp(segment) > by_age
-        surplus = not last and spare >= segment.size
+        surplus = spare >= segment.size  # of the active one, too, where retention.bytes is 0, as in Apache Kafka
         if not (passed or old or surplus):
             return number
         spare -= segment.size

@@ -14,7 +14,7 @@ from moldau.storage.folder import LogDir
 from moldau.storage.segment import Segment
 from moldau.storage.slow import Pauses, unpacked
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, records_of
-from moldau.wire.compression import output_cap
+from moldau.wire.compression import MAX_OUTPUT_BYTES
 
 SEGMENTS_AT_ONCE = 20
 """Segments whose largest timestamp is looked up between two pauses: each may read the ends of its indexes."""
@@ -113,7 +113,7 @@ def _candidate(segment: Segment, timestamp: int, at: int) -> tuple[BatchHeader, 
 
 def _in_batch(header: BatchHeader, batch: bytes, timestamp: int, at: int) -> Pauses[TimedOffset | None]:
     packed = memoryview(batch)[HEADER_SIZE:]
-    data = yield from unpacked(header.codec, packed, output_cap(len(packed)))
+    data = yield from unpacked(header.codec, packed, MAX_OUTPUT_BYTES)
     for number, record in enumerate(records_of(header, data)):
         if record.timestamp >= timestamp and record.offset >= at:
             return TimedOffset(record.timestamp, record.offset, header.leader_epoch)

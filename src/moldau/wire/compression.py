@@ -1,6 +1,6 @@
 """Packs and unpacks the payload of a record batch: gzip, snappy, lz4, zstd, each as Kafka's clients frame it.
 
-Decides how large an unpacked payload may grow before it is refused (bytes and ratio). Knows nothing of records.
+Decides how large an unpacked payload may grow at most. Knows nothing of records.
 The codec wheels are imported on first use: a broker that only moves batches never loads them.
 Framings: gzip (RFC 1952), snappy in snappy-java's ("xerial") blocks, LZ4 frames with independent blocks, zstd.
 Read next: batch.py.
@@ -13,11 +13,8 @@ from enum import IntEnum
 Buffer = bytes | bytearray | memoryview
 
 MAX_OUTPUT_BYTES = 256 << 20
-"""No batch unpacks to more than this, however large it was packed."""
-MAX_RATIO = 1024
-"""A packed payload may grow this many times (deflate's own bound is 1032)..."""
-FREE_OUTPUT_BYTES = 16 << 20
-"""...but growth up to here is never asked about: a megabyte of equal records packs to a few dozen bytes."""
+"""No batch unpacks to more than this. It is the bound of whoever reads a log, too: with one below what a leader takes
+(``storage/admission.py``) a client's batch was called corrupt, and its log compacted no more."""
 
 PIECE_BYTES, PIECES = 1 << 20, 32
 """What comes out of a gzip payload is gathered in pieces of this size, or in so many: zlib copies each of them, and
@@ -47,11 +44,6 @@ class UnpacksToTooMuch(BatchError):
     """A payload that unpacks to more than the caller allows."""
 
 
-def output_cap(packed_size: int) -> int:
-    """How many bytes a payload of ``packed_size`` bytes may unpack to."""
-    return min(MAX_OUTPUT_BYTES, max(FREE_OUTPUT_BYTES, packed_size * MAX_RATIO))
-
-
 def compress(codec: int, data: Buffer) -> bytes:
     """``data`` packed with ``codec``; BatchError when the codec is not one of Codec."""
     if codec == Codec.NONE:
@@ -74,14 +66,12 @@ def compress(codec: int, data: Buffer) -> bytes:
     raise BatchError(f"no compression codec has the number {codec}")
 
 
-def decompress(codec: int, data: Buffer, cap: int | None = None) -> bytes:
-    """``data`` unpacked with ``codec``: at most ``cap`` bytes (default: ``output_cap``).
+def decompress(codec: int, data: Buffer, cap: int = MAX_OUTPUT_BYTES) -> bytes:
+    """``data`` unpacked with ``codec``: at most ``cap`` bytes.
 
     BatchError when the stream is broken, cut short, trailed by other bytes, or unpacks to more than the cap; never
     more than about the cap is allocated before that is known.
     """
-    if cap is None:
-        cap = output_cap(len(data))
     if codec == Codec.NONE:
         plain = bytes(data)
     elif codec == Codec.GZIP:

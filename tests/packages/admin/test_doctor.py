@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from moldau.admin.cli import cli
-from moldau.admin.cluster_checks import _leaders, _placement
+from moldau.admin.cluster_checks import _leaders, _placement, _without_log
 from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
 from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
 from moldau.admin.perf import percentile
+from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
 from tests.packages.storage.test_old_formats import records
 
 
@@ -54,6 +55,25 @@ def test_leaders_elsewhere_are_worth_a_warning_above_a_tenth() -> None:
     assert list(_leaders([fine] * 9 + [astray])) == []
     (found,) = _leaders([fine] * 8 + [astray])
     assert (found.about, found.severity) == ("broker 1", WARNING)
+
+
+def directory(*held: int, code: int = 0) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+    """What a broker tells of a directory with these partitions of topic t."""
+    topic = DescribeLogDirsResponse.DescribeLogDirsTopic(
+        name="t", partitions=[DescribeLogDirsResponse.DescribeLogDirsPartition(partition_index=one) for one in held]
+    )
+    return DescribeLogDirsResponse.DescribeLogDirsResult(error_code=code, log_dir="/data", topics=[topic])
+
+
+def test_a_broker_that_gave_up_a_log_is_named_unless_its_directory_is_offline_as_a_whole() -> None:
+    """Such a replica never catches up, for which the doctor had one wait."""
+    behind, well = part([1, 2]), part([1, 2, 3])
+    (found,) = _without_log({2: [directory()], 3: [directory()]}, [behind])
+    assert (found.about, found.severity) == ("broker 3", ERROR)
+    assert "t-0" in found.what
+    assert not list(_without_log({3: [directory(0)]}, [behind])), "it is catching up"
+    assert not list(_without_log({3: [directory(code=56)]}, [behind])), "that is said of the directory"
+    assert not list(_without_log({3: [directory()]}, [well])), "it has one by now"
 
 
 def test_many_names_are_counted() -> None:

@@ -173,6 +173,32 @@ def test_many_clients_that_read_nothing_hold_what_all_may_and_others_are_served(
     play(work)
 
 
+def test_however_many_clients_read_nothing_they_hold_what_all_may_and_others_are_served(monkeypatch: Any) -> None:
+    """Each held nothing when it asked: a thousand connections held a thousand answers."""
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MOST", 2 << 20)
+    monkeypatch.setattr(limits, "CLOGGED_MS", 50)
+
+    async def work(scene: Scene) -> None:
+        most = 0
+
+        def respond(holder: Any, size: int, real: Callable[[Any, int], None] = scene.memory.respond) -> None:
+            nonlocal most
+            real(holder, size)
+            most = max(most, scene.memory.response_bytes)
+
+        monkeypatch.setattr(scene.memory, "respond", respond)
+        greedy = [await scene.connect() for _ in range(100)]
+        for _, writer in greedy:
+            writer.write(METADATA * 20)
+        await scene.until(lambda: most >= 2 << 20)
+        await scene.somebody_else_is_answered()
+        await scene.somebody_else_is_answered()
+        assert most <= (2 << 20) + 310_000, "one answer above the limit"
+
+    play(work)
+
+
 def test_who_reads_nothing_while_there_is_too_much_is_closed(monkeypatch: Any) -> None:
     monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1)
     monkeypatch.setattr(limits, "STALL_MS", 50)

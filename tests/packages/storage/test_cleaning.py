@@ -170,6 +170,20 @@ def test_retention_by_size_keeps_at_least_that_much() -> None:
     assert 3000 <= log.size < 4100
 
 
+def test_retention_by_a_size_of_nothing_leaves_nothing() -> None:
+    """As in Apache Kafka, whose active segment goes then, too."""
+    dirs, log = begin(LogConfig(internal_segment_bytes=1000, retention_bytes=0, retention_ms=-1))
+    for _ in range(5):
+        log.append_leader(batch(3), 0, 0)
+    log.high_watermark = 12
+    dirs.retention_pass(0)
+    assert log.log_end_offset == 15
+    assert log.size > 0, "the last batch is not committed yet"
+    log.high_watermark = 15
+    dirs.retention_pass(0)
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (15, 15, 0)
+
+
 def test_records_deleted_on_request_go_with_their_segments() -> None:
     dirs, log = begin(LogConfig(internal_segment_bytes=1000))
     for _ in range(20):

@@ -104,6 +104,18 @@ def test_a_directory_belongs_to_one_node_and_one_process(tmp_path: Path) -> None
         LogDirs(RealDisk(), [str(tmp_path)], random=FixedRandom()).claim("cluster-a", 4)
 
 
+def test_two_directories_of_one_id_are_named_before_anything_is_loaded(tmp_path: Path) -> None:
+    """A folder was copied: the controller refused the broker, and nobody said why."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    disk = RealDisk()
+    LogDirs(disk, [str(first)], random=FixedRandom()).claim("cluster-a", 3)
+    second.mkdir()
+    (second / "meta.properties").write_bytes((first / "meta.properties").read_bytes())
+    disk.unlock(str(first / ".lock"))
+    with pytest.raises(ValueError, match=f"{second} has the directory.id of {first}"):
+        LogDirs(RealDisk(), [str(first), str(second)], random=FixedRandom()).claim("cluster-a", 3)
+
+
 def test_the_clean_marker_is_gone_before_anything_is_loaded() -> None:
     """KAFKA-10471: a crash while loading must not look like a clean stop."""
     disk = FaultyDisk()

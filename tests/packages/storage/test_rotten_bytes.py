@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from moldau.model import Code
 from moldau.runtime.disk import RealDisk
-from moldau.storage import Log, LogDirs
+from moldau.storage import Log, LogConfig, LogDirs
 from moldau.storage.checked_reads import REPEATED_MAX
 from moldau.storage.errors import CorruptLog
+from moldau.wire.batch import build, headers
 from tests.packages.storage.test_log import SMALL, TOPIC_ID, P, batch
 
 MOST = 1 << 16
@@ -65,3 +67,22 @@ def test_what_was_written_after_what_rotted_is_read(tmp_path: Path) -> None:
     rot(log, 0)
     first = log.active.base_offset
     assert len(read(log, first, REPEATED_MAX + 1)) == 1
+
+
+def test_what_was_looked_at_is_sent_by_its_name_and_holds_no_memory(tmp_path: Path) -> None:
+    """A thousand clients that asked for bytes of before a restart, and read nothing, held a megabyte each."""
+    config = LogConfig()
+    dirs = LogDirs(RealDisk(), [str(tmp_path)])
+    dirs.load(lambda _: config)
+    log = dirs.create(P, TOPIC_ID, config)
+    for _ in range(4):
+        assert log.append_leader(bytearray(build([(0, b"k", bytes(50_000), ())])), 0, 0).code is Code.NONE
+    dirs.close()
+    dirs = LogDirs(RealDisk(), [str(tmp_path)])
+    dirs.load(lambda _: config)
+    log = dirs.logs[P]
+    found = log.lend(0, 1 << 20, up_to=None, at_least_one=True)
+    assert not isinstance(found, bytes)
+    assert found.was_read, "it counts as work"
+    assert [header.base_offset for _, header in headers(bytes(found))] == [0, 1, 2, 3]
+    dirs.close()

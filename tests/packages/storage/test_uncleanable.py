@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model import Code, TopicPartition
+from moldau.model.value import replace
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
 from moldau.storage.cleanable import LONG_MAX
 from moldau.storage.compaction import plan
 from moldau.storage.compactions import RETRY_MAX_MS
 from moldau.wire.batch import build, headers, payload
+from moldau.wire.compression import MAX_OUTPUT_BYTES, Codec
 from moldau.wire.crc import crc32c
 from tests.packages.storage.faulty_disk import FaultyDisk, FaultyFile
 from tests.packages.storage.test_cleaning import COMPACT, begin, put_in_place, read_all, settle, write
@@ -86,6 +88,26 @@ def dirty(disk: FaultyDisk | None = None) -> tuple[LogDirs, list[str]]:
     said: list[str] = []
     dirs.compactions.on_uncleanable = lambda log, reason: said.append(f"{log.partition}: {reason}")
     return dirs, said
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_what_a_leader_takes_can_be_compacted_however_small_it_was_packed(codec: Codec) -> None:
+    """A kilobyte that unpacks to 30 MB was taken, called corrupt by the cleaner, and its log was compacted no more."""
+    dirs, log = begin(replace(COMPACT, internal_segment_bytes=1 << 20))
+    write(log, [(b"k", bytes(30 << 20))], codec=codec)
+    write(log, [(b"k", b"newer")])
+    log.roll()
+    settle(dirs, log)
+    dirs.compaction_pass(1)
+    assert not dirs.compactions.uncleanable
+    assert [value for _, _, value, _ in read_all(log)] == [b"newer"]
+
+
+def test_no_leader_takes_what_nobody_unpacks() -> None:
+    _, log = begin(LogConfig(max_message_bytes=1 << 20))
+    log.reconfigure(LogConfig(max_message_bytes=1 << 30))
+    data = build([(0, b"k", bytes(MAX_OUTPUT_BYTES), ())], codec=Codec.ZSTD)
+    assert log.append_leader(bytearray(data), 0, 0).code is Code.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("damaged", [0, 8, 12, 16, 17, 23, 30, 57, 62, 70])

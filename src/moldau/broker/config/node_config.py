@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Mapping
+from posixpath import normpath
 from typing import Any
 
 from moldau.broker.config.listeners import (
@@ -73,7 +74,7 @@ class NodeConfig:
         self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
         # Of one that is given and empty the default would be taken otherwise, which its author did not write.
         named: tuple[str, ...] = self["log.dir"] if self["log.dirs"] is None else self["log.dirs"]
-        self.log_dirs: tuple[str, ...] = tuple({name.rstrip("/") or name: name for name in named}.values())
+        self.log_dirs: tuple[str, ...] = tuple({normpath(name) if name else name: name for name in named}.values())
         if not self.log_dirs or not all(self.log_dirs):
             raise ConfigError(
                 f"Invalid value {','.join(self.log_dirs)} for configuration log.dirs: a list of folders is expected"

@@ -20,7 +20,7 @@ from moldau.storage.slow import Slow, unpacked
 from moldau.wire import batch
 from moldau.wire.batch import BatchHeader, ControlType
 from moldau.wire.codec import Malformed
-from moldau.wire.compression import BatchError, output_cap
+from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError
 
 log = logging.getLogger("moldau.groups")
 
@@ -165,7 +165,7 @@ class Replay:
     def _records(self, data: bytes, position: int, header: BatchHeader) -> Iterator[ReplayedRecord | Slow | None]:
         try:
             _, packed = batch.packed_payload(data, position)
-            plain = yield from unpacked(header.codec, packed, output_cap(len(packed)))
+            plain = yield from unpacked(header.codec, packed, MAX_OUTPUT_BYTES)
             batch.check_count(header, plain)
             for entry in batch.records_of(header, plain):
                 record = None

@@ -3,8 +3,9 @@
 Counts three things: bytes of requests that are not whole yet or wait for their turn, requests whose arrays are worked
 through in slices, and bytes of responses that clients do not read. A client whose responses wait is not read from; when
 there is too much of everybody's, clients that hold any are read from no more, clients that hold nothing go on, one
-request at a time. Nobody waits for ever: a frame that was begun first always gets its memory, and who holds bytes and
-moves none of them while there are too many is closed. Decides nothing about single requests.
+request at a time, as long as there is not twice as much. Nobody waits for ever: a frame that was begun first always
+gets its memory, who holds bytes and moves none of them while there are too many is closed, and so is, when nobody can
+go on, who has held bytes from one look to the next. Decides nothing about single requests.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ REQUEST_BYTES_MAX = 48 << 20
 """Of frames larger than a receive buffer, when ``queued.max.request.bytes`` sets no limit."""
 RESPONSE_BYTES_MAX = 32 << 20
 """Of responses that wait in memory, of all connections together, before clients that hold any must wait."""
+RESPONSE_BYTES_MOST = 2 * RESPONSE_BYTES_MAX
+"""...and before all clients must wait: many that hold nothing would hold as many responses as there are of them."""
 RESPONSE_SHARE_BYTES = 1 << 20
 """What may wait of one connection before it is read from no more. One response may be larger."""
 STALL_MS = 10_000
 """How long a connection may hold bytes and move none while there are too many."""
+CLOGGED_MS = 1_000
+"""How long a connection may hold bytes of responses when nobody can go on."""
 FREE_BUFFERS = 4
 SMALLEST_BUFFER, LARGEST_BUFFER = 1 << 17, 1 << 21
 """Buffers of these sizes, powers of two, are kept for the next frame."""
@@ -59,6 +64,9 @@ class RequestMemory:
         self.busy = False
         """Whether anything waits, so that ``admits`` has to be asked."""
         self._watch: Handle | None = None
+        self._clogged: Handle | None = None
+        self._held: set[Holder] = set()
+        """Who held bytes of responses at the last look at a clogged node, and ever since."""
 
     # ---- requests
 
@@ -145,6 +153,7 @@ class RequestMemory:
             self._responses[holder] = size
         elif before:
             del self._responses[holder]
+            self._held.discard(holder)
         self.response_bytes += size - before
         self.busy = bool(self._responses or self.requests)
         if size < before:
@@ -157,7 +166,7 @@ class RequestMemory:
     def admits(self, holder: Holder) -> bool:
         """Whether another request of this holder may be taken in now; if not, ``memory_freed`` is called later."""
         mine = self._responses.get(holder, 0)
-        full = self.response_bytes >= RESPONSE_BYTES_MAX and mine > 0
+        full = self.response_bytes >= (RESPONSE_BYTES_MAX if mine else RESPONSE_BYTES_MOST)
         if mine <= RESPONSE_SHARE_BYTES and not full and self.requests < self._requests_max:
             return True
         self._waiting[holder] = None
@@ -173,9 +182,16 @@ class RequestMemory:
         """Whether those who hold bytes have to move them."""
         return self.is_short or self.response_bytes >= RESPONSE_BYTES_MAX
 
+    @property
+    def _is_clogged(self) -> bool:
+        """Whether nobody can go on."""
+        return self.response_bytes >= RESPONSE_BYTES_MOST
+
     def _look_later(self) -> None:
         if self._watch is None and self._is_crowded:
             self._watch = self._tasks.call_later(STALL_MS, self._look)
+        if self._clogged is None and self._is_clogged:
+            self._clogged = self._tasks.call_later(CLOGGED_MS, self._look_at_clog)
 
     def _let_go_on(self) -> None:
         if self._waiting:
@@ -192,7 +208,21 @@ class RequestMemory:
                 holder.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
         self._look_later()
 
+    def _look_at_clog(self) -> None:
+        """Close who has held bytes of responses since the last look, as long as nobody can go on, the most first:
+        a client that takes a little now and then would hold up everybody as well as one that takes nothing."""
+        self._clogged = None
+        clogged, left = self._is_clogged, self.response_bytes
+        for holder in sorted(self._held, key=lambda one: -self._responses[one]):
+            if left >= RESPONSE_BYTES_MOST:
+                left -= self._responses[holder]
+                holder.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")
+        self._held = set(self._responses) if clogged else set()
+        self._look_later()
+
     def close(self) -> None:
         """The node stops."""
+        if self._clogged is not None:
+            self._clogged.cancel()
         if self._watch is not None:
             self._watch.cancel()

@@ -23,8 +23,8 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 DISK_WAIT_MS = 10_000
 """How long a fetch waits for its disk, though its client would not wait for more records."""
 IN_MEMORY_BYTES = 1 << 20
-"""After so many bytes of records in memory an answer takes no more of them; parts of files that are sent unread do not
-count."""
+"""After so many bytes of records that were read an answer takes no more of them; parts of files that are sent unread do
+not count."""
 LOOK_AT_ONCE = 1000
 """Partitions that one turn of the loop looks at, when a request names more."""
 Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
@@ -208,7 +208,7 @@ class FetchReader:
             look.found.append((asked, data))
             records = data.records
             length = len(records) if records else 0
-            if type(records) is bytes:
+            if type(records) is bytes or getattr(records, "was_read", False):
                 look.in_memory_left -= length
             at_once = (
                 data.error_code
