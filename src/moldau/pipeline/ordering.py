@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.pipeline import columns as names
-from moldau.spark.rows import quoted
+from moldau.spark.rows import as_json, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,7 @@ def steady(rows: DataFrame) -> DataFrame:
     plan = getattr(rows, "_jdf", None)  # a client of Spark Connect has no plan
     if plan is not None and not is_shuffled(plan.queryExecution().optimizedPlan().toString()):
         return rows
-    hashed = fn.xxhash64(*(fn.to_json(fn.struct(quoted(name))) for name in rows.columns))  # maps have no hash
+    hashed = fn.xxhash64(*(as_json(fn.col(quoted(name))) for name in rows.columns))  # maps have no hash
     if set(_PLACE) <= set(rows.columns):
         return rows.repartition(TASKS, *_PLACE[:2]).sortWithinPartitions(*_PLACE, hashed)
     return rows.repartition(TASKS, hashed).sortWithinPartitions(hashed)

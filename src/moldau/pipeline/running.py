@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
-from moldau.client.client import addresses
+from moldau.client.client import ClientOptions, addresses
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
 from moldau.pipeline.checkpoints import damage
@@ -28,7 +28,7 @@ from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import PipelineError, load, seconds
 from moldau.pipeline.said import PartFailed, first_line, is_own, words
 from moldau.pipeline.source_options import source_options
-from moldau.pipeline.spec import Pipeline, TopicSink
+from moldau.pipeline.spec import Pipeline, Source, TopicSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 PAUSE_S = 1.0
 PAUSE_MOST_S = 60.0
 REACH_S = 30.0
-"""How long one round waits for a broker to take a connection; a run without end waits as long as it takes."""
+"""How long one round waits for a broker to take a connection, and for leaders of what it reads; a run without end waits
+as long as it takes."""
+RESTARTS_ONCE = 1
+"""How often one round is begun again by an error that may pass: what has called it calls it again."""
+
+
+_LOOK_MS = 5_000
 
 
 class Ended(Enum):
@@ -132,16 +138,28 @@ class Runner:
         return [cluster_of(self._pipeline)]
 
     def _await_cluster(self, cluster: str) -> None:
-        """Wait until a broker takes a connection, and say so; NoCluster when one round has waited long enough.
+        """Wait until a broker takes a connection.
 
         Spark's query would try on for minutes, and nobody would hear of it.
         """
+        said = f"no broker takes connections at {cluster}"
+        self._await(lambda: None if any(map(_takes_connections, addresses(cluster))) else said)
+
+    def _await_leaders(self) -> None:
+        """Wait until each partition of the source has a leader: no batch can be planned before."""
+        source = self._pipeline.source
+        if source.topics or source.pattern is not None:
+            cluster = cluster_of(self._pipeline)
+            self._await(lambda: leaderless(cluster, source))
+
+    def _await(self, lacking: Callable[[], str | None]) -> None:
+        """Wait until nothing is lacking, and say what is; NoCluster when one round has waited long enough."""
         begun = time.monotonic()
-        while not self._stop.is_set() and not any(map(_takes_connections, addresses(cluster))):
+        while not self._stop.is_set() and (what := lacking()) is not None:
             if self._once and time.monotonic() > begun + REACH_S:
-                raise NoCluster(f"pipeline {self._pipeline.name}: no broker takes connections at {cluster}")
+                raise NoCluster(f"pipeline {self._pipeline.name}: {what}")
             if not self._why:
-                self._why = f"no broker takes connections at {cluster}; it is waited for"
+                self._why = f"{what}; it is waited for"
                 self._say(self._why)
                 self.folder.say("running", self._why)
             self._stop.wait(1.0)
@@ -152,6 +170,7 @@ class Runner:
     def _rounds(self) -> Ended:
         for cluster in self._clusters():
             self._await_cluster(cluster)
+        self._await_leaders()
         if self._stop.is_set():
             return Ended.STOPPED
         spark, turn, changed = self._session(self._pipeline), 0, self._changed()
@@ -177,7 +196,7 @@ class Runner:
 
     def _round(self, spark: SparkSession, batches: Batches) -> Ended | None:
         """Run the query until it ends; None when a batch was refused by a policy that pauses."""
-        from moldau.spark.supervise import run
+        from moldau.spark.supervise import BEGINNINGS, run
 
         query: list[StreamingQuery] = []
 
@@ -186,7 +205,7 @@ class Runner:
             return query[0]
 
         try:
-            run(begin, until=self._stop.is_set)
+            run(begin, until=self._stop.is_set, restarts=RESTARTS_ONCE if self._once else BEGINNINGS)
         except Exception as error:
             if self._stop.is_set():  # whoever stopped us stopped Spark's processes too, as a service's stop does
                 self._say(f"stopped; the next run takes the batch under way again ({first_line(error)})")
@@ -292,6 +311,28 @@ def cluster_of(pipeline: Pipeline) -> str:
     if not found:
         raise NoCluster(f"pipeline {pipeline.name}: no cluster: set 'cluster: HOST:PORT' or MOLDAU_BOOTSTRAP")
     return found
+
+
+def leaderless(cluster: str, source: Source) -> str | None:
+    """Which partitions of the source have no leader, as a sentence; None where all have one, or nobody tells."""
+    from moldau.client.sync import Cluster, Refused
+    from moldau.spark.options import java_pattern
+
+    try:
+        with Cluster(cluster, options=ClientOptions(api_timeout_ms=_LOOK_MS)) as found:
+            topics = found.topics(source.topics or None)
+    except (OSError, Refused):
+        return None
+    if source.pattern is not None:
+        matches = java_pattern(source.pattern).search
+        topics = {name: one for name, one in topics.items() if matches(name)}
+    all_of_them = [(name, number, part) for name, one in topics.items() for number, part in one.partitions.items()]
+    parts = [(name, number) for name, number, part in all_of_them if part.leader < 0]
+    if not parts:
+        return None
+    named = ", ".join(f"{name}-{number}" for name, number in sorted(parts)[:3])
+    more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+    return f"{named}{more}: no leader, so no batch can be planned; `moldau topic describe {min(parts)[0]}` shows why"
 
 
 def _takes_connections(address: tuple[str, int]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
 ALL_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -59,3 +60,15 @@ def check_schema(given: StructType, columns: Sequence[str]) -> None:
             "schema", given.simpleString(),
             f"records have the schema {made.simpleString()}: leave .schema() out; the option columns picks some",
         )  # fmt: skip
+
+
+_WHOLE = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+          "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}  # fmt: skip
+
+
+def as_json(column: Column) -> Column:
+    """Values of any type as JSON text, which is the same for equal values alone: where there is NULL within, and how
+    long a list is, hashes pass over."""
+    from pyspark.sql import functions as fn
+
+    return fn.to_json(fn.struct(column.alias("v")), _WHOLE)

@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 
+from moldau.model import TopicPartition
 from moldau.pipeline import running
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Count
@@ -18,6 +19,7 @@ from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.running import Ended, NoCluster, Runner
 from moldau.pipeline.said import PartFailed
 from moldau.pipeline.spec import OnError, Pipeline
+from tests.packages.client.mini_cluster import MiniCluster, in_thread
 
 
 class HasBegun(Exception):
@@ -53,6 +55,23 @@ def test_one_round_ends_when_nobody_is_there(tmp_path: Path, monkeypatch: pytest
     assert state.state == "failed"
 
 
+def test_one_round_ends_when_a_partition_of_its_source_stays_without_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It tried for 25 minutes, and said nothing."""
+    monkeypatch.setattr(running, "REACH_S", 0.1)
+    said: list[str] = []
+    with in_thread(MiniCluster(1, {"b": 3, "other": 1})) as cluster:
+        one = runner(tmp_path, int(cluster.bootstrap.rpartition(":")[2]), said, once=True)
+        with pytest.raises(HasBegun):
+            one.run()
+        cluster.move(TopicPartition("b", 1), -1)
+        cluster.move(TopicPartition("other", 0), -1)
+        with pytest.raises(NoCluster, match="pipeline a: b-1: no leader, so no batch can be planned"):
+            one.run()
+    assert [text.endswith("it is waited for") for text in said] == [True]
+
+
 def test_a_run_without_end_waits_until_somebody_is_there(tmp_path: Path) -> None:
     said: list[str] = []
     port = closed_port()
@@ -82,6 +101,9 @@ class Refusing(Runner):
 
     def _await_cluster(self, cluster: str) -> None:
         """Somebody is there."""
+
+    def _await_leaders(self) -> None:
+        """All lead."""
 
     def _batches(self) -> Batches:
         refused = Refused(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
