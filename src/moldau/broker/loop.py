@@ -7,8 +7,10 @@ is a generator that yields where the loop should turn. Imports nothing of the br
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Protocol, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 from moldau.ports import Clock, Tasks, World
 
@@ -17,6 +19,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 Rest = TypeVarTuple("Rest")
 
+WORKS_A_TURN = 8
+"""So many works in slices go on in one turn of the loop."""
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
 
@@ -38,15 +42,50 @@ async def yield_to_loop(tasks: Tasks) -> None:
     await turned
 
 
+class Turns:
+    """Lets so many works go on in one turn of the loop, one after the other: thousands that each do a little in a turn
+    would hold up everybody else for as long as if they did all of it."""
+
+    __slots__ = ("_is_due", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_due = False
+
+    def next(self, tasks: Tasks) -> asyncio.Future[None]:
+        """Done when it is the caller's turn."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        if not self._is_due:
+            self._is_due = True
+            tasks.call_soon(lambda: self._give(tasks))
+        return turn
+
+    def _give(self, tasks: Tasks) -> None:
+        for _ in range(min(WORKS_A_TURN, len(self._waiting))):
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            tasks.call_soon(lambda: self._give(tasks))
+
+
+_TURNS: WeakKeyDictionary[Tasks, Turns] = WeakKeyDictionary()  # of each node: many live in one process of a simulation
+
+
 async def run_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
-    """What ``work`` returns; the loop turns where it pauses."""
+    """What ``work`` returns; the loop turns where it pauses, and other such works have their turns."""
+    turns = _TURNS.get(tasks)
+    if turns is None:
+        turns = _TURNS[tasks] = Turns()
     while True:
         try:
             next(work)
         except StopIteration as end:
             found: T = end.value
             return found
-        await yield_to_loop(tasks)
+        await turns.next(tasks)
 
 
 class Pace:

@@ -199,6 +199,41 @@ def test_however_many_clients_read_nothing_they_hold_what_all_may_and_others_are
     play(work)
 
 
+def test_answers_that_are_being_made_count_as_what_answers_of_their_kind_needed(monkeypatch: Any) -> None:
+    """Many waited for one thing, and were answered in one turn: none of them held anything before."""
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MOST", 2 << 20)
+
+    async def work(scene: Scene) -> None:
+        begun, goes_on = 0, asyncio.Event()
+
+        async def answer(request: Any, context: Any) -> MetadataResponse:
+            nonlocal begun
+            begun += 1
+            await goes_on.wait()
+            return scene._metadata(request, context)
+
+        scene.listener.handlers[3] = answer
+        clients = [await scene.connect() for _ in range(20)]
+        for _, writer in clients:
+            writer.write(METADATA * 10)
+        await scene.until(lambda: begun > 0)
+        await scene.settled(lambda: begun)
+        assert begun <= limits.RESPONSE_BYTES_MOST // limits.EXPECTED_BYTES
+        await scene.somebody_else_is_answered()
+        goes_on.set()
+
+        async def read(reader: asyncio.StreamReader) -> None:
+            for _ in range(10):
+                assert len(await read_frame(reader)) > 300_000
+
+        await asyncio.gather(*(read(reader) for reader, _ in clients))
+        assert begun == 200
+        assert scene.memory.expected == 0
+
+    play(work)
+
+
 def test_who_reads_nothing_while_there_is_too_much_is_closed(monkeypatch: Any) -> None:
     monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1)
     monkeypatch.setattr(limits, "STALL_MS", 50)

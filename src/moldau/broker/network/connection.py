@@ -20,6 +20,7 @@ from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
+    PRODUCE,
     SLICES_FROM_BYTES,
     Encoded,
     Slot,
@@ -54,7 +55,7 @@ class Connection(Regulated):
     """One client."""
 
     __slots__ = (
-        "_busy", "_flushing", "_out", "_out_bytes", "_out_memory", "_ready_bytes", "_stalled_bytes",
+        "_busy", "_expected", "_flushing", "_out", "_out_bytes", "_out_memory", "_ready_bytes", "_stalled_bytes",
         "_written", "heard", "since_ms", "waiting",
     )  # fmt: skip
 
@@ -66,6 +67,7 @@ class Connection(Regulated):
         """Something came since ``IdleSweep`` last looked."""
         self.waiting = Waits()
         self._ready_bytes = 0  # of answers that wait for an earlier one
+        self._expected = 0  # bytes of answers that are being made
         self._out: list[Buffer] = []
         self._out_bytes = self._out_memory = 0
         self._stalled_bytes = 0  # in memory, not taken by the peer
@@ -91,6 +93,8 @@ class Connection(Regulated):
             self.listener.limits.left(self)
         self._transport = None
         self.unthrottle()
+        for slot in self._slots:
+            self._made(slot, 0)
         self._slots.clear()
         self._out.clear()
         self._ready_bytes = self._stalled_bytes = 0
@@ -150,7 +154,7 @@ class Connection(Regulated):
             stop = start + need
             if stop > end or self._stalled or self._held or self._throttle is not None or self._work is not None:
                 break
-            if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted()):
+            if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted(came, start, size)):
                 break
             if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
                 break
@@ -169,9 +173,11 @@ class Connection(Regulated):
                 self._flush()
         self._receiving.keep(came, start, need)
 
-    def _is_admitted(self) -> bool:
-        """Whether there is room for another request, though something waits."""
-        self._refused_room = not self.listener.memory.admits(self)
+    def _is_admitted(self, came: memoryview, start: int, size: int) -> bool:
+        """Whether there is room for the request whose frame of so many bytes begins there, though something waits."""
+        api_key = int.from_bytes(came[start + 4 : start + 6], "big") if size >= 2 else -1
+        is_large = size >= SLICES_FROM_BYTES and api_key != PRODUCE
+        self._refused_room = not self.listener.memory.admits(self, api_key, self._expected, is_large=is_large)
         return not self._refused_room
 
     def _handle(self, frame: memoryview, start: int) -> None:
@@ -203,7 +209,7 @@ class Connection(Regulated):
         """Work on a request in slices, the first one now; ``then`` is given what comes of it. Nothing else of this
         connection is handled meanwhile."""
         self._work = work
-        self.listener.memory.begin()
+        self.listener.memory.begin(header.api_key)
         self._step(work, header, then)
 
     def _step(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
@@ -268,6 +274,8 @@ class Connection(Regulated):
             return
         slot = Slot(stats, began_ms, account)
         self._slots.append(slot)
+        if type(ready) is not list:
+            self._expect(slot, header.api_key)
         if isinstance(result, Message):
             assert ready is not None, "a response was encoded"
             self._fill(slot, ready, header)
@@ -277,6 +285,18 @@ class Connection(Regulated):
             self._begin(work, header, lambda found: self._worked(slot, found, header))
         else:
             self._await(result, slot, header)
+
+    def _expect(self, slot: Slot, api_key: int) -> None:
+        """The answer is being made."""
+        slot.api_key, slot.expected = api_key, self.listener.memory.expect(api_key)
+        self._expected += slot.expected
+
+    def _made(self, slot: Slot, size: int) -> None:
+        """It is there, or will never be."""
+        if slot.expected:
+            self._expected -= slot.expected
+            self.listener.memory.made(slot.api_key, slot.expected, size)
+            slot.expected = 0
 
     def _account_for(self, account: Charge, result: Any) -> Any:  # Any: whatever handlers return
         """The handler has returned: throttle the client as it is due now; what is left to do is counted too."""
@@ -316,6 +336,7 @@ class Connection(Regulated):
         if slot.charge is not None:
             self.throttle(slot.charge.settle(response))
         if response is None:
+            self._made(slot, 0)
             self._slots.remove(slot)
             self._advance()
             return
@@ -343,10 +364,13 @@ class Connection(Regulated):
     def _fill(self, slot: Slot, ready: Encoded, header: RequestHeader) -> None:
         """The answer is encoded, or being encoded in slices: it takes its place."""
         if isinstance(ready, GeneratorType):
+            self.listener.memory.begin(header.api_key)
             self._encode_slowly(slot, ready, header)
             return
         assert isinstance(ready, list), "an encoded answer is its buffers"
         slot.frame = ready
+        if slot.expected:
+            self._made(slot, memory_of(ready))
         if self._slots[0] is not slot:
             slot.bytes = memory_of(ready)
             self._ready_bytes += slot.bytes
@@ -355,13 +379,17 @@ class Connection(Regulated):
 
     def _encode_slowly(self, slot: Slot, work: Generator[None, None, list[Buffer]], header: RequestHeader) -> None:
         """Encode on, a slice in each turn of the loop."""
+        memory = self.listener.memory
         if self._transport is None:
+            memory.end()
             return
         try:
             next(work)
         except StopIteration as end:
+            memory.end()
             self._fill(slot, end.value, header)
         except Exception as failure:
+            memory.end()
             self._failed(header, failure)
         else:
             self.listener.world.tasks.call_soon(lambda: self._encode_slowly(slot, work, header))

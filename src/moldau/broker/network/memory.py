@@ -10,6 +10,8 @@ go on, who has held bytes from one look to the next. Decides nothing about singl
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import islice
 from typing import Protocol
 
 from moldau.ports import Handle, Tasks
@@ -24,7 +26,17 @@ RESPONSE_SHARE_BYTES = 1 << 20
 """What may wait of one connection before it is read from no more. One response may be larger."""
 STALL_MS = 10_000
 """How long a connection may hold bytes and move none while there are too many."""
-CLOGGED_MS = 1_000
+LONG_AT_ONCE = 16
+"""So many requests that take slices, or whose responses do, are worked on at once, of kinds that were known to: each
+holds the items of its response meanwhile, whose bytes are counted when they are encoded."""
+EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
+"""How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
+ASKING = frozenset({2, 3, 9, 15, 16, 23, 29, 32, 35, 46, 48, 50, 55, 60, 61, 65, 66, 69, 75})
+"""What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
+one under way, as in Apache Kafka of any. Others wait for what clients do, or for a quorum, and have small responses."""
+WOKEN_AT_ONCE = 16
+"""So many that waited look again in one turn of the loop."""
+CLOGGED_MS = 300
 """How long a connection may hold bytes of responses when nobody can go on."""
 FREE_BUFFERS = 4
 SMALLEST_BUFFER, LARGEST_BUFFER = 1 << 17, 1 << 21
@@ -59,7 +71,18 @@ class RequestMemory:
         self._frames: dict[Holder, int] = {}
         """Frames that are being received into buffers of their own, oldest first, and their bytes."""
         self._responses: dict[Holder, int] = {}
-        self._waiting: dict[Holder, None] = {}
+        self._for_buffers: dict[Holder, None] = {}
+        self._for_room: dict[Holder, None] = {}
+        self._for_turns: dict[Holder, None] = {}
+        """Who waits for bytes of requests, for bytes of responses, and for fewer requests in slices."""
+        self._woken: deque[Holder] = deque()
+        """Who has waited and looks again."""
+        self.expected = 0
+        """Bytes of responses that are being made, as far as is known."""
+        self._sizes: dict[int, int] = {}
+        """What a response is taken to need, by its api key: as much as the largest not long ago."""
+        self._long: set[int] = set()
+        """Requests that took slices before, or whose responses did, by their api keys."""
         self._free: list[bytearray] = []
         self.busy = False
         """Whether anything waits, so that ``admits`` has to be asked."""
@@ -75,7 +98,7 @@ class RequestMemory:
         ``memory_freed`` is called later. As in Kafka what is held may pass the limit by one buffer."""
         oldest = next(iter(self._frames), holder) is holder
         if self.request_bytes >= self._request_bytes_max and not oldest:
-            self._waiting[holder] = None
+            self._for_buffers[holder] = None
             return None
         return self._give(holder, self._take(size))
 
@@ -124,7 +147,8 @@ class RequestMemory:
         """Those bytes are gone."""
         self.request_bytes -= size
         assert self.request_bytes >= 0, "bytes of requests were given back twice"
-        self._let_go_on()
+        if self._for_buffers:
+            self._wake(self._for_buffers, len(self._for_buffers))
 
     @property
     def is_short(self) -> bool:
@@ -133,18 +157,38 @@ class RequestMemory:
 
     # ---- requests in slices
 
-    def begin(self) -> None:
-        """A request is worked on in slices from now on."""
+    def begin(self, api_key: int) -> None:
+        """A request, or its response, is worked on in slices from now on."""
         self.requests += 1
+        self._long.add(api_key)
         self.busy = True
 
     def end(self) -> None:
         """It is through."""
         self.requests -= 1
-        self.busy = bool(self._responses or self.requests)
-        self._let_go_on()
+        self._set_busy()
+        self._give_turns()
 
     # ---- responses
+
+    def expect(self, api_key: int) -> int:
+        """A response is being made: how many bytes are kept free for it until ``made``."""
+        if api_key not in ASKING:
+            return 0
+        size = self._sizes.get(api_key, EXPECTED_BYTES)
+        self.expected += size
+        self.busy = True
+        return size
+
+    def made(self, api_key: int, expected: int, size: int) -> None:
+        """That response has so many bytes; 0 when it came to nothing."""
+        self.expected -= expected
+        self._sizes[api_key] = max(size, expected - (expected >> 3), EXPECTED_LEAST)
+        self._set_busy()
+        self._give_room()
+
+    def _set_busy(self) -> None:
+        self.busy = bool(self._responses or self.requests or self.expected)
 
     def respond(self, holder: Holder, size: int) -> None:
         """So many bytes of responses wait for this holder's client by now."""
@@ -155,26 +199,39 @@ class RequestMemory:
             del self._responses[holder]
             self._held.discard(holder)
         self.response_bytes += size - before
-        self.busy = bool(self._responses or self.requests)
+        self._set_busy()
         if size < before:
-            self._let_go_on()
+            self._give_room()
         else:
             self._look_later()
 
     # ---- who may go on
 
-    def admits(self, holder: Holder) -> bool:
-        """Whether another request of this holder may be taken in now; if not, ``memory_freed`` is called later."""
-        mine = self._responses.get(holder, 0)
-        full = self.response_bytes >= (RESPONSE_BYTES_MAX if mine else RESPONSE_BYTES_MOST)
-        if mine <= RESPONSE_SHARE_BYTES and not full and self.requests < self._requests_max:
+    def admits(self, holder: Holder, api_key: int, expected: int = 0, *, is_large: bool = False) -> bool:
+        """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
+        ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
+        mine, there = self._responses.get(holder, 0), self.response_bytes
+        if api_key in ASKING and self.expected:
+            there += self.expected + self._sizes.get(api_key, EXPECTED_BYTES)
+            if expected:
+                self._for_room[holder] = None
+                return False
+        full = there >= (RESPONSE_BYTES_MAX if self._responses.get(holder) else RESPONSE_BYTES_MOST)
+        most = self._requests_max
+        if is_large or api_key in self._long:
+            most = min(most, LONG_AT_ONCE)
+        if full or mine > RESPONSE_SHARE_BYTES:
+            self._for_room[holder] = None
+        elif self.requests >= most:
+            self._for_turns[holder] = None
+        else:
             return True
-        self._waiting[holder] = None
         return False
 
     def left(self, holder: Holder) -> None:
         """The connection ended, and gave its buffer back."""
-        self._waiting.pop(holder, None)
+        for waiting in (self._for_buffers, self._for_room, self._for_turns):
+            waiting.pop(holder, None)
         self.respond(holder, 0)
 
     @property
@@ -193,11 +250,32 @@ class RequestMemory:
         if self._clogged is None and self._is_clogged:
             self._clogged = self._tasks.call_later(CLOGGED_MS, self._look_at_clog)
 
-    def _let_go_on(self) -> None:
-        if self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            for holder in waiting:
-                self._tasks.call_soon(holder.memory_freed)
+    def _give_room(self) -> None:
+        """There are fewer bytes of responses: who waits for that looks again, unless nobody could go on."""
+        if self._for_room and not self._is_clogged:
+            self._wake(self._for_room, len(self._for_room))
+
+    def _give_turns(self) -> None:
+        """Have so many look again as may begin something in slices, and others when these did not."""
+        free = min(LONG_AT_ONCE, self._requests_max) - self.requests
+        if self._for_turns and free > 0:
+            self._wake(self._for_turns, free)
+            self._tasks.call_soon(lambda: self._tasks.call_soon(self._give_turns))
+
+    def _wake(self, waiting: dict[Holder, None], count: int) -> None:
+        idle = not self._woken
+        for holder in list(islice(waiting, count)):
+            del waiting[holder]
+            self._woken.append(holder)
+        if idle:
+            self._tasks.call_soon(self._wake_some)
+
+    def _wake_some(self) -> None:
+        """Have some of those who waited look again, and the others after them: each may take what there is."""
+        for _ in range(min(len(self._woken), WOKEN_AT_ONCE)):
+            self._woken.popleft().memory_freed()
+        if self._woken:
+            self._tasks.call_soon(self._wake_some)
 
     def _look(self) -> None:
         """Close who holds bytes that did not move since the last look, if there are still too many."""
@@ -209,12 +287,13 @@ class RequestMemory:
         self._look_later()
 
     def _look_at_clog(self) -> None:
-        """Close who has held bytes of responses since the last look, as long as nobody can go on, the most first:
-        a client that takes a little now and then would hold up everybody as well as one that takes nothing."""
+        """When nobody can go on, close who has held bytes of responses since the last look, the most first, until half
+        of what there may be is free: a client that takes a little now and then would hold up everybody as well as one
+        that takes nothing."""
         self._clogged = None
         clogged, left = self._is_clogged, self.response_bytes
         for holder in sorted(self._held, key=lambda one: -self._responses[one]):
-            if left >= RESPONSE_BYTES_MOST:
+            if clogged and left >= RESPONSE_BYTES_MAX:
                 left -= self._responses[holder]
                 holder.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")
         self._held = set(self._responses) if clogged else set()

@@ -38,16 +38,18 @@ Encoded = list[Buffer] | Generator[None, None, list[Buffer]]
 
 
 class Slot:
-    """The place of one answer in its connection's line. ``bytes`` of memory it takes while an earlier one is due."""
+    """The place of one answer in its connection's line. ``bytes`` of memory it takes while an earlier one is due;
+    ``expected`` are kept free for it until it is there."""
 
-    __slots__ = ("began_ms", "bytes", "charge", "frame", "stats")
+    __slots__ = ("api_key", "began_ms", "bytes", "charge", "expected", "frame", "stats")
 
     def __init__(self, stats: ApiStats | None, began_ms: int | None, charge: Charge | None) -> None:
         self.frame: list[Buffer] | None = None
         self.stats = stats
         self.began_ms = began_ms
         self.charge = charge
-        self.bytes = 0
+        self.bytes = self.expected = 0
+        self.api_key = -1
 
 
 def items_max(api_key: int, kind: str) -> int:
