@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick interchange ecosystem test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -81,6 +81,10 @@ interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, e
 ecosystem: setup jars  ## Kafka's Streams, Connect and MirrorMaker 2 on Moldau, nodes killed meanwhile (3 minutes)
 	sh bench/jars/get.sh ecosystem
 	$(PYTEST) -q tests/live/test_ecosystem.py $(ARGS)
+
+test-stores: setup  ## tables in a REST catalog of Iceberg, a real server, which is killed (32 MB of jars, 2 minutes)
+	sh bench/jars/get.sh stores
+	$(PYTEST) -q tests/live/test_iceberg_rest.py $(ARGS)
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \
