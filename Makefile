@@ -17,7 +17,7 @@ setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
 $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 	@python=$$(sh scripts/doctor.sh) && { test -x $(PY) || $$python -m venv $(VENV); }
 	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
-	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,iceberg,pipeline,s3,test]'
+	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,hdfs,iceberg,pipeline,s3,test]'
 	@$(PY) -m compileall -q src/moldau  # pip does it for a wheel; uncompiled, a broker's start takes twice the time
 	@touch $@
 
@@ -82,9 +82,9 @@ ecosystem: setup jars  ## Kafka's Streams, Connect and MirrorMaker 2 on Moldau, 
 	sh bench/jars/get.sh ecosystem
 	$(PYTEST) -q tests/live/test_ecosystem.py $(ARGS)
 
-test-stores: setup  ## tables in a REST catalog of Iceberg, a real server, which is killed (32 MB of jars, 2 minutes)
+test-stores: setup  ## tables on a REST catalog of Iceberg and on HDFS, real servers, killed (90 MB of jars, 5 minutes)
 	sh bench/jars/get.sh stores
-	$(PYTEST) -q tests/live/test_iceberg_rest.py $(ARGS)
+	$(PYTEST) -q tests/live/test_iceberg_rest.py tests/live/test_hdfs.py $(ARGS)
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".jars" / "kafka-4.3.1"
 JAVA_PACKAGE = "apt-get install openjdk-17-jre-headless"
 
-STORES = {"iceberg": "iceberg-1.10.0"}
+STORES = {"iceberg": "iceberg-1.10.0", "hdfs": "hdfs-3.5.0"}
 """Servers whose jars `make test-stores` alone fetches -> their folder."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -33,6 +33,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_dynamic_voters.py": ("kafka",),
     "tests/live/test_foreign_java.py": ("kafka",),
     "tests/live/test_foreign_kcat.py": ("kcat",),
+    "tests/live/test_hdfs.py": ("hdfs", "javac"),
     "tests/live/test_iceberg_rest.py": ("iceberg", "javac"),
     "tests/live/test_kills.py::*zookeeper": ("zookeeper",),
     "tests/live/test_log_command.py::*zookeeper": ("zookeeper",),

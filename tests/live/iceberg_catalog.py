@@ -6,59 +6,26 @@ and started again. Read next: test_iceberg_rest.py.
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-import pyspark
-from kafka_peer import ALL_JARS, free_port, wait_until
-
-JARS = ALL_JARS / "iceberg-1.10.0"
-HADOOP = ("hadoop-client-api", "hadoop-client-runtime", "commons-logging")
-START_S = 120
+from hadoop_server import HadoopServer
 
 
-def hadoop_jars() -> list[str]:
-    """Hadoop's client, as it comes with PySpark."""
-    folder = Path(pyspark.__file__).parent / "jars"
-    return [str(file) for name in HADOOP for file in folder.glob(f"{name}-*.jar")]
-
-
-class CatalogServer:
+class CatalogServer(HadoopServer):
     """The server; ``folder`` keeps its database, and is where its tables may lie."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port, self._process = folder, free_port(), None
-        self.start()
-
-    _process: subprocess.Popen[bytes] | None
+    jars, source = "iceberg-1.10.0", "IcebergCatalog.java"
 
     @property
     def uri(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        classes = ":".join([f"{JARS}/*", *hadoop_jars()])
-        source = Path(__file__).with_name("IcebergCatalog.java")
-        flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
-        with (self.folder / "server.log").open("ab") as log:
-            command = ["java", *flags, "-cp", classes, str(source), str(self.port), str(self.folder)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._answers, "the catalog answers", START_S)
-
-    def kill(self) -> None:
-        assert self._process is not None, "it was started"
-        self._process.kill()
-        self._process.wait(30)
-
-    def _answers(self) -> bool:
-        assert self._process is not None, "it was started"
-        assert self._process.poll() is None, (self.folder / "server.log").read_text()
+    def answers(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self.uri}/v1/config", timeout=5):
                 return True

@@ -26,6 +26,13 @@ def without_reads(catalog: Catalog) -> Catalog:
     return catalog
 
 
+def with_hdfs(catalog: Catalog, location: str = "") -> Catalog:
+    """The same catalog, which reaches tables on HDFS by delta-rs's client unless it says by what."""
+    if location.startswith("hdfs://") or catalog.properties.get("warehouse", "").startswith("hdfs://"):
+        catalog.properties.setdefault("py-io-impl", "moldau.spark.tables.hdfs_iceberg.HdfsFileIO")
+    return catalog
+
+
 class NoAnswer(TableError):
     """A catalog that did not answer, or whose answer was lost: what it was asked for may be done, or not."""
 

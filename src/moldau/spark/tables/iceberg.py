@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from moldau.spark.tables.catalogs import NoAnswer, answering, without_reads
+from moldau.spark.tables.catalogs import NoAnswer, answering, with_hdfs, without_reads
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
@@ -44,7 +44,8 @@ class IcebergFormat:
         partition_by: Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.catalog, self.name, self.partition_by = without_reads(catalog), name, list(partition_by)
+        self.catalog = with_hdfs(without_reads(catalog), location)
+        self.name, self.partition_by = name, list(partition_by)
         self.store: Store = open_store(location, storage_options)
         self._table: IcebergTable | None = None
 
@@ -240,7 +241,7 @@ def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | Non
 
     try:
         with answering(name):
-            found = load_catalog(catalog)
+            found = with_hdfs(load_catalog(catalog))
     except ValueError as error:
         raise TableError(f"catalog {catalog} cannot be opened: {error}") from error
     try:
