@@ -1,8 +1,9 @@
 """Keeps a streaming query running: begins it again from its checkpoint when a restart is what it needs.
 
 Spark gives the Python process of a source ten seconds to come up, which no setting changes and a busy machine may
-need, and a query whose cluster is away for longer than its time-outs ends. Both are mended by starting it again: the
-checkpoint says where. What a restart does not mend (refused options, lost records, a fault of the program) is raised.
+need, and a query whose cluster, or whose tables' catalog, is away for longer than its time-outs ends. Both are mended
+by starting it again: the checkpoint says where. What a restart does not mend (refused options, lost records, a fault of
+the program) is raised.
 
     import moldau.spark
     moldau.spark.run(lambda: stream.writeStream.option("checkpointLocation", path).foreachBatch(each).start())
@@ -35,6 +36,7 @@ _PASSES = (
     "moldau.client.client.Unreachable",
     "moldau.client.lines.RequestTimedOut",
     "moldau.spark.feed.Unreachable",
+    "moldau.spark.tables.catalogs.NoAnswer",
     "ConnectionRefusedError",
     "ConnectionResetError",
 )

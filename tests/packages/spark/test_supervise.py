@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from moldau.spark.supervise import BEGINNINGS, run, until_it_stands
+from moldau.spark.tables.catalogs import NoAnswer
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -93,6 +94,12 @@ GONE = "moldau.client.client.Unreachable: nobody answers"
 def test_a_query_that_may_stand_again_is_begun_again_and_one_that_ended_is_not() -> None:
     last = Life(batches=3)
     assert runs(Life(SLOW), Life(GONE), last, Life()) == (last, 3)
+
+
+def test_a_query_whose_catalog_gave_no_answer_is_begun_again() -> None:
+    error = f"{NoAnswer.__module__}.{NoAnswer.__qualname__}: table n.t: the catalog gave no answer"
+    last = Life()
+    assert runs(Life(error), last) == (last, 2)
 
 
 def test_a_query_that_fails_otherwise_is_not_begun_again() -> None:
