@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -95,6 +95,9 @@ test-zookeeper: setup jars  ## the live suite with its shared cluster on the Zoo
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
 	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
+
+kills-spark: setup  ## a stream into a table while brokers, Spark's processes and its driver are killed (both planes, 4 minutes)
+	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py $(ARGS)
 
 migration: setup  ## ZooKeeper to the quorum, back, there again and finished, under load (ARGS="--seed 7 --brief")
 	$(PY) -m moldau.cluster.migration $(ARGS)

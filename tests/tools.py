@@ -47,6 +47,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_quorum_files.py": ("kafka",),
     "tests/live/test_replica_verification.py": ("kafka",),
     "tests/live/test_snippets.py::*tutorial": ("java",),
+    "tests/live/test_spark_all_kills.py": ("java",),
+    "tests/live/test_spark_all_kills.py::*[zookeeper": ("zookeeper",),
     "tests/live/test_spark_ansi.py": ("java",),
     "tests/live/test_spark_parity.py": ("java",),
     "tests/live/test_spark_source.py": ("java",),

@@ -102,6 +102,19 @@ def test_a_query_whose_catalog_gave_no_answer_is_begun_again() -> None:
     assert runs(Life(error), last) == (last, 2)
 
 
+GONE_AWAY = (
+    "Broken pipe", "Connection reset", "terminated with exception:  SQLSTATE: XXKST",
+    "Lost task 1.0 in stage 14.0 (TID 19) (localhost executor driver): java.io.IOException: Stream closed",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("said", GONE_AWAY)
+def test_a_query_whose_python_processes_were_killed_is_begun_again(said: str) -> None:
+    """As PySpark 4.3 raised it after a kill -9 of the source's process at three moments, and of what forks workers."""
+    last = Life()
+    assert runs(Life(f"{said}\n=== Streaming Query ===\nCurrent State: ACTIVE"), last) == (last, 2)
+
+
 def test_a_query_that_fails_otherwise_is_not_begun_again() -> None:
     with pytest.raises(RuntimeError, match="lost"):
         runs(Life("some records were lost"), Life())
