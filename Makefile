@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick interchange ecosystem test-zookeeper test-classic check up down kills migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -17,7 +17,7 @@ setup: $(VENV)/.ready  ## the environment in .venv (says what it downloads)
 $(VENV)/.ready: pyproject.toml constraints.txt scripts/doctor.sh
 	@python=$$(sh scripts/doctor.sh) && { test -x $(PY) || $$python -m venv $(VENV); }
 	@echo "setup: installing Moldau and its tools into .venv (about 1.3 GB installed; PySpark is most of it)"
-	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,iceberg,pipeline,s3,test]'
+	@$(PY) -m pip install -q -c constraints.txt -e '.[demo,hdfs,iceberg,pipeline,s3,test]'
 	@$(PY) -m compileall -q src/moldau  # pip does it for a wheel; uncompiled, a broker's start takes twice the time
 	@touch $@
 
@@ -85,6 +85,10 @@ ecosystem: setup jars  ## Kafka's Streams, Connect and MirrorMaker 2 on Moldau, 
 	sh bench/jars/get.sh ecosystem
 	$(PYTEST) -q tests/live/test_ecosystem.py $(ARGS)
 
+test-stores: setup  ## tables on a REST catalog of Iceberg and on HDFS, real servers, killed (90 MB of jars, 5 minutes)
+	sh bench/jars/get.sh stores
+	$(PYTEST) -q tests/live/test_iceberg_rest.py tests/live/test_hdfs.py $(ARGS)
+
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \
 		MOLDAU_LIVE_SYSTEM=$$system $(PYTEST) -q tests/live/test_classic_*.py $(ARGS) || exit 1; done
@@ -94,6 +98,9 @@ test-zookeeper: setup jars  ## the live suite with its shared cluster on the Zoo
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
 	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
+
+kills-spark: setup  ## a stream into a table while brokers, Spark's processes and its driver are killed (both planes, ten minutes on a busy machine)
+	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py $(ARGS)
 
 migration: setup  ## ZooKeeper to the quorum, back, there again and finished, under load (ARGS="--seed 7 --brief")
 	$(PY) -m moldau.cluster.migration $(ARGS)

@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".jars" / "kafka-4.3.1"
 JAVA_PACKAGE = "apt-get install openjdk-17-jre-headless"
 
+STORES = {"iceberg": "iceberg-1.10.0", "hdfs": "hdfs-3.5.0"}
+"""Servers whose jars `make test-stores` alone fetches -> their folder."""
+
 NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_admin_commands.py": ("kafka",),
     "tests/live/test_admin_dirs.py": ("kafka",),
@@ -30,6 +33,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_dynamic_voters.py": ("kafka",),
     "tests/live/test_foreign_java.py": ("kafka",),
     "tests/live/test_foreign_kcat.py": ("kcat",),
+    "tests/live/test_hdfs.py": ("hdfs", "javac"),
+    "tests/live/test_iceberg_rest.py": ("iceberg", "javac"),
     "tests/live/test_kills.py::*zookeeper": ("zookeeper",),
     "tests/live/test_log_command.py::*zookeeper": ("zookeeper",),
     "tests/live/test_migration.py": ("zookeeper",),
@@ -42,6 +47,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_quorum_files.py": ("kafka",),
     "tests/live/test_replica_verification.py": ("kafka",),
     "tests/live/test_snippets.py::*tutorial": ("java",),
+    "tests/live/test_spark_all_kills.py": ("java",),
+    "tests/live/test_spark_all_kills.py::*[zookeeper": ("zookeeper",),
+    "tests/live/test_spark_ansi.py": ("java",),
     "tests/live/test_spark_parity.py": ("java",),
     "tests/live/test_spark_source.py": ("java",),
     "tests/live/test_state_change_merger.py": ("kafka",),
@@ -73,6 +81,8 @@ def missing(tool: str) -> str | None:
         return f"no Java 17 runtime: {JAVA_PACKAGE}"
     if tool == "kafka" and not any(JARS.glob("kafka_2.13-*.jar")):
         return "Apache Kafka's jars are not there: apt-get install maven; make jars"
+    if tool in STORES and not (JARS.parent / STORES[tool] / ".complete").exists():
+        return f"the jars of {tool}'s server are not there: apt-get install maven; make test-stores"
     if tool == "javac" and shutil.which("javac") is None:
         return "no Java compiler: apt-get install openjdk-17-jdk-headless"
     if tool == "zookeeper" and importlib.util.find_spec("pyspark") is None:

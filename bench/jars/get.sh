@@ -9,13 +9,18 @@ fetch() { # folder, list of jars, size
     target=../../.jars/$1
     if [ -e "$target/.complete" ]; then return; fi
     command -v mvn >/dev/null 2>&1 || { echo "jars: Maven is missing. Install it with: apt-get install maven" >&2; exit 1; }
-    echo "jars: fetching Apache Kafka's $1 through Maven (about $3 MB)"
+    echo "jars: fetching Apache's $1 through Maven (about $3 MB)"
     mvn -q -B -f "$2" dependency:copy-dependencies -DoutputDirectory="$(cd ../.. && pwd)/.jars/$1"
     touch "$target/.complete"
 }
 
 if [ "$1" = ecosystem ]; then # of Connect, MirrorMaker 2 and Streams: for `make ecosystem` alone
     fetch ecosystem-4.3.1 ecosystem.xml 105
+    exit
+fi
+if [ "$1" = stores ]; then # a catalog server and an HDFS for the tests of tables: for `make test-stores` alone
+    fetch iceberg-1.10.0 iceberg-rest.xml 32
+    fetch hdfs-3.5.0 hdfs.xml 56
     exit
 fi
 fetch kafka-4.3.1 pom.xml 150

@@ -230,7 +230,7 @@ class Batches:
             return 0, None
         last = self._books.last()
         seen = None if last is None else last.totals.newest_ms
-        at = fn.unix_millis(fn.col(quoted(late.column)).cast("timestamp"))
+        at = fn.unix_millis(fn.col(quoted(late.column)).try_cast("timestamp"))  # a text may be no time
         bound = None if seen is None else seen - round(seconds(late.after) * 1000)
         is_late = fn.lit(False) if bound is None else fn.coalesce(at < fn.lit(bound), fn.lit(False))
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK)

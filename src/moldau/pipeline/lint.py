@@ -137,7 +137,7 @@ class _Linter:
             self.say("source", "source: deletes: tombstone needs 'keys', the columns that tell rows apart")
         if feed.format == "iceberg":
             if "catalog" not in feed.options:
-                self.say("source", "source: an Iceberg table needs options.catalog, the name or URI of its catalog")
+                self.say("source", "source: an Iceberg table needs options.catalog, the name of its catalog")
             if feed.deletes is Deletes.TOMBSTONE:
                 self.say("source", "source: of Iceberg only appended rows are read; deletes: tombstone is for Delta")
         for at, sink in enumerate(pipeline.sinks):
@@ -351,9 +351,9 @@ class _Linter:
         if "{topic}" in sink.table and sink.keys:
             self.say(path, f"table {sink.table}: {{topic}} is for tables without keys")
         if sink.format == "iceberg" and "catalog" not in sink.options:
-            self.say(
-                path, f"table {sink.table}: an Iceberg table needs options.catalog, the name or URI of its catalog"
-            )
+            self.say(path, f"table {sink.table}: an Iceberg table needs options.catalog, the name of its catalog")
+        if sink.format == "iceberg" and "{topic}" in sink.table and "identifier" in sink.options:
+            self.say(path, f"table {sink.table}: options.identifier names one table, {{topic}} in the path many")
 
     def topic(self, sink: TopicSink, columns: Columns | None, path: str) -> None:
         if sink.value is not None:

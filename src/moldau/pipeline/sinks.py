@@ -50,11 +50,19 @@ def _iceberg(sink: TableSink, place: str, options: dict[str, str]) -> Format:
         from pyiceberg.catalog import load_catalog
     except ImportError as error:
         raise TableError(f"{sink.table}: Iceberg needs pyiceberg: pip install 'moldau[iceberg]'") from error
+    from moldau.spark.tables.catalogs import answering
     from moldau.spark.tables.iceberg import IcebergFormat
 
     name = options.pop("catalog")
     identifier = options.pop("identifier", "") or f"default.{place.rstrip('/').rsplit('/', 1)[-1]}"
-    return IcebergFormat(load_catalog(name, **options), identifier, location=place)
+    # pyiceberg's own begin with small letters, delta-rs's with capitals, as for tables of other formats.
+    store = {key: options.pop(key) for key in list(options) if key.isupper()}
+    try:
+        with answering(identifier):
+            catalog = load_catalog(name, **options)
+    except ValueError as error:
+        raise TableError(f"{sink.table}: catalog {name} cannot be opened: {error}") from error
+    return IcebergFormat(catalog, identifier, location=place, partition_by=sink.partition_by, storage_options=store)
 
 
 class IntoTable:

@@ -1,8 +1,9 @@
 """Keeps a streaming query running: begins it again from its checkpoint when a restart is what it needs.
 
 Spark gives the Python process of a source ten seconds to come up, which no setting changes and a busy machine may
-need, and a query whose cluster is away for longer than its time-outs ends. Both are mended by starting it again: the
-checkpoint says where. What a restart does not mend (refused options, lost records, a fault of the program) is raised.
+need; a query whose cluster, or whose tables' catalog, is away for longer than its time-outs ends, and one whose Python
+process was killed. All are mended by starting it again: the checkpoint says where. What a restart does not mend
+(refused options, lost records, a fault of the program) is raised.
 
     import moldau.spark
     moldau.spark.run(lambda: stream.writeStream.option("checkpointLocation", path).foreachBatch(each).start())
@@ -29,12 +30,26 @@ TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
 _TOO_SLOW = (TOO_SLOW, "Python worker failed to connect back")
 """How Spark says it: the second stands around the first, which PySpark then does not show."""
 
+_GONE = (
+    "Python worker exited unexpectedly",
+    "java.io.IOException: Stream closed",
+    "EOFException occurred while reading the port number from pyspark.daemon",
+    "Connection reset",
+    "Broken pipe",
+    "terminated with exception:  SQLSTATE",
+    "terminated with exception: null",
+)
+"""How Spark says that a Python process of its own is gone: a task's, the one that forks those (closed, or at its
+start), and the source's, as the JVM was between two questions, asked one, or waited for the answer, which is an
+``EOFException`` without a message."""
+
 _PASSES = (
     *_TOO_SLOW,
-    "Python worker exited unexpectedly",
+    *_GONE,
     "moldau.client.client.Unreachable",
     "moldau.client.lines.RequestTimedOut",
     "moldau.spark.feed.Unreachable",
+    "moldau.spark.tables.catalogs.NoAnswer",
     "ConnectionRefusedError",
     "ConnectionResetError",
 )

@@ -79,6 +79,10 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"sinks": "{topic: orders, cluster: 'c:1'}", "more": "cluster: c:1"}, "topic orders@c:1 is what the pipeline"),
         ({"sinks": "{topic: clean, key: key}"}, "there is no column 'key'"),
         ({"sinks": "{table: t, format: iceberg}"}, "needs options.catalog"),
+        (
+            {"sinks": "{table: 't/{topic}', format: iceberg, options: {catalog: c, identifier: n.t}}"},
+            "options.identifier names one table",
+        ),
         ({"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id FROM records}"}, "must keep the column"),
         (
             {"sinks": "{table: 'a/{topic}'}", "transform": "{sql: SELECT id AS topic FROM records}"},

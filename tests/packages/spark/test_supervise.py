@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from moldau.spark.supervise import BEGINNINGS, run, until_it_stands
+from moldau.spark.tables.catalogs import NoAnswer
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -93,6 +94,25 @@ GONE = "moldau.client.client.Unreachable: nobody answers"
 def test_a_query_that_may_stand_again_is_begun_again_and_one_that_ended_is_not() -> None:
     last = Life(batches=3)
     assert runs(Life(SLOW), Life(GONE), last, Life()) == (last, 3)
+
+
+def test_a_query_whose_catalog_gave_no_answer_is_begun_again() -> None:
+    error = f"{NoAnswer.__module__}.{NoAnswer.__qualname__}: table n.t: the catalog gave no answer"
+    last = Life()
+    assert runs(Life(error), last) == (last, 2)
+
+
+GONE_AWAY = (
+    "Broken pipe", "Connection reset", "terminated with exception:  SQLSTATE: XXKST",
+    "Lost task 1.0 in stage 14.0 (TID 19) (localhost executor driver): java.io.IOException: Stream closed",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("said", GONE_AWAY)
+def test_a_query_whose_python_processes_were_killed_is_begun_again(said: str) -> None:
+    """As PySpark 4.3 raised it after a kill -9 of the source's process at three moments, and of what forks workers."""
+    last = Life()
+    assert runs(Life(f"{said}\n=== Streaming Query ===\nCurrent State: ACTIVE"), last) == (last, 2)
 
 
 def test_a_query_that_fails_otherwise_is_not_begun_again() -> None:

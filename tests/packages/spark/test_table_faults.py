@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError, ServiceUnavailableError
 from pyiceberg.table import Table as IcebergTable
+from requests import Timeout
 
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, file_stats
 from moldau.spark.tables.files import DataFile, read_footers
@@ -38,8 +40,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 def opened(kind: str, folder: Path, **how: object) -> Table:
     store = open_store(folder / "t")
     if kind == "iceberg":
-        from pyiceberg.catalog.sql import SqlCatalog
-
         catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
         return Table(IcebergFormat(catalog, "n.t", location=str(folder / "t")), **how)
     return Table({"delta": DeltaFormat, "parquet": ParquetFormat}[kind](store), **how)
@@ -98,6 +98,27 @@ def test_an_iceberg_table_whose_snapshots_were_expired_goes_on(tmp_path):
     add(opened("iceberg", tmp_path, pipeline="b"), key(0, "r"))
     opened("iceberg", tmp_path, pipeline="b").maintain(retention_hours=0)
     assert add(opened("iceberg", tmp_path), key(2))
+
+
+@pytest.mark.parametrize(
+    "unknown", [CommitStateUnknownException("504"), ServiceUnavailableError("503"), Timeout("cut")]
+)
+def test_a_commit_whose_answer_the_catalog_lost_is_not_made_again(tmp_path, monkeypatch, unknown):
+    running = opened("iceberg", tmp_path)
+    assert add(running, key(0))
+    commit, lost = SqlCatalog.commit_table, iter([unknown])
+
+    def losing(*asked: object) -> object:
+        done = commit(*asked)
+        for error in lost:
+            raise error
+        return done
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", losing)
+    assert not add(running, key(1)), "it was added by the run whose answer was lost"
+    assert add(running, key(2))
+    assert not add(opened("iceberg", tmp_path), key(2))
+    assert opened("iceberg", tmp_path).read().num_rows == 9
 
 
 def test_a_table_is_not_taken_back_over_batches_of_another_pipeline(make):

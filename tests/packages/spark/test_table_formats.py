@@ -205,6 +205,12 @@ def test_of_writers_of_one_version_on_s3_one_is_let_in(s3):
     assert store.read("_moldau/log/0.json") == b"one"
 
 
+def test_a_parquet_table_on_hdfs_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(TableError, match=re.escape("pip install 'moldau[hdfs]'")):
+        open_store("hdfs://127.0.0.1:1/t").put_if_absent("_moldau/log/0.json", b"one")
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_columns_are_added_when_asked_for_and_partitions_compared(kind, tmp_path):
     def make(**how: object) -> Table:

@@ -60,10 +60,10 @@ class IcebergFeed:
     def __init__(self, place: str, options: Mapping[str, str]) -> None:
         from pyiceberg.catalog import load_catalog
 
-        from moldau.spark.tables.catalogs import without_reads
+        from moldau.spark.tables.catalogs import with_hdfs, without_reads
 
         given = dict(options)
-        self._catalog = without_reads(load_catalog(given.pop("catalog"), **given))
+        self._catalog = with_hdfs(without_reads(load_catalog(given.pop("catalog"), **given)), place)
         self.name = given.get("identifier") or f"default.{place.rstrip('/').rsplit('/', 1)[-1]}"
         self._known: Table | None = None
 

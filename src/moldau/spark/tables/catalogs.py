@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from moldau.spark.tables.ledger import TableError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -20,3 +24,31 @@ def without_reads(catalog: Catalog) -> Catalog:
     if engine is not None and engine.dialect.name == "sqlite":
         gc.collect()
     return catalog
+
+
+def with_hdfs(catalog: Catalog, location: str = "") -> Catalog:
+    """The same catalog, which reaches tables on HDFS by delta-rs's client unless it says by what."""
+    if location.startswith("hdfs://") or catalog.properties.get("warehouse", "").startswith("hdfs://"):
+        catalog.properties.setdefault("py-io-impl", "moldau.spark.tables.hdfs_iceberg.HdfsFileIO")
+    return catalog
+
+
+class NoAnswer(TableError):
+    """A catalog that did not answer, or whose answer was lost: what it was asked for may be done, or not."""
+
+
+@contextmanager
+def answering(name: str) -> Iterator[None]:
+    """NoAnswer, which names the table, where a REST catalog is not there, or a server or gateway before it fails.
+
+    pyiceberg (0.12) asks once. Its ``CommitStateUnknownException`` is for 500, 502 and 504 in answer to a commit, but a
+    connection that ends and 503 leave as little known.
+    """
+    from pyiceberg.exceptions import CommitStateUnknownException, ServerError, ServiceUnavailableError
+    from requests import RequestException
+
+    try:
+        yield
+    except (CommitStateUnknownException, ServerError, ServiceUnavailableError, RequestException) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise NoAnswer(f"table {name}: the catalog gave no answer, run this again: {why}") from error

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction, write_deltalake
@@ -23,9 +22,6 @@ from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.files import DataFile, Layout, now_ms
 from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, marker, refuse_rewind
 from moldau.spark.tables.stores import Store
-
-if TYPE_CHECKING:
-    from pyarrow import fs
 
 LINE = "moldau.ledger"
 _OLD_COMMITS = 500
@@ -327,14 +323,9 @@ class DeltaFormat:
         table = self._open()
         if table is None:
             raise TableError(f"{self.store} is no table")
-        return table.to_pyarrow_table(filesystem=self._files())
-
-    def _files(self) -> fs.FileSystem:
-        """The table's folder for pyarrow. delta-rs's own way to it is a filesystem in Python: pyarrow's threads then
-        still let go of files while the interpreter ends, and the process aborts after all its work was done."""
-        from pyarrow import fs
-
-        return fs.SubTreeFileSystem(self.store.base, self.store.filesystem)
+        # delta-rs's own way to the files is a filesystem in Python: pyarrow's threads then still let go of files while
+        # the interpreter ends, and the process aborts after all its work was done.
+        return table.to_pyarrow_table(filesystem=self.store.for_threads())
 
     def _open(self) -> DeltaTable | None:
         """The table as it is now, None when there is none or it was removed since it was opened."""
@@ -346,12 +337,12 @@ class DeltaFormat:
                 self._table = DeltaTable(self.store.uri, storage_options=self.store.options or None)
             except TableNotFoundError:
                 return None
-            except DeltaError as error:
+            except (DeltaError, OSError) as error:
                 raise TableError(f"{self.store}: the table's log cannot be read: {error}") from error
         else:
             try:
                 self._table.update_incremental()
-            except DeltaError as error:
+            except (DeltaError, OSError) as error:
                 raise TableError(f"{self.store}: the table's log cannot be read on: {error}") from error
         return self._table
 

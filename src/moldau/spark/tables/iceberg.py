@@ -2,7 +2,8 @@
 
 The files and the ledger's line go into one commit to the catalog: the line is a property of the snapshot, for the
 history, and of the table (``moldau.ledger.PIPELINE``), where it outlives the expiry of snapshots. The catalog refuses
-a commit on a table that has moved on, so of two drivers one is let in. Read next: ledger.py.
+a commit on a table that has moved on, so of two drivers one is let in, and a commit whose answer was lost is looked for
+before it is made again. Read next: ledger.py, catalogs.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from moldau.spark.tables.catalogs import without_reads
+from moldau.spark.tables.catalogs import NoAnswer, answering, with_hdfs, without_reads
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
@@ -43,7 +44,8 @@ class IcebergFormat:
         partition_by: Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.catalog, self.name, self.partition_by = without_reads(catalog), name, list(partition_by)
+        self.catalog = with_hdfs(without_reads(catalog), location)
+        self.name, self.partition_by = name, list(partition_by)
         self.store: Store = open_store(location, storage_options)
         self._table: IcebergTable | None = None
 
@@ -63,7 +65,7 @@ class IcebergFormat:
             from pyiceberg.exceptions import CommitFailedException
 
             try:
-                with table.update_schema() as update:
+                with answering(self.name), table.update_schema() as update:
                     update.union_by_name(schema)
             except CommitFailedException as error:
                 raise TableError(f"table {self.name} was changed by another writer, run the batch again") from error
@@ -74,14 +76,20 @@ class IcebergFormat:
             raise TableError(f"table {self.name}: Iceberg has no such type, cast to int: {', '.join(lacking)}")
         self.store.make_folder()
         namespace = self.name.rpartition(".")[0]
-        self.catalog.create_namespace_if_not_exists(namespace)
         place = f"file://{self.store.base}" if self.store.local else self.store.uri
-        table = self.catalog.create_table_if_not_exists(self.name, schema=schema, location=place)
-        if self.partition_by and not table.spec().fields:
-            with table.update_spec() as update:
-                for column in self.partition_by:
-                    update.add_field(column, "identity", column)
-        return table
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+
+        with answering(self.name):
+            self.catalog.create_namespace_if_not_exists(namespace)
+            try:  # one commit, or a crash between two would leave a table that is not partitioned
+                with self.catalog.create_table_transaction(self.name, schema=schema, location=place) as change:
+                    if self.partition_by:
+                        with change.update_spec() as update:
+                            for column in self.partition_by:
+                                update.add_field(column, "identity", column)
+            except (CommitFailedException, TableAlreadyExistsError):  # another writer has made it
+                pass
+            return self.catalog.load_table(self.name)
 
     def last(self, pipeline: str, query_id: str) -> Entry | None:
         """The pipeline's newest line, None when it never wrote here."""
@@ -123,7 +131,10 @@ class IcebergFormat:
         return None if line is None else Entry.from_json(line)
 
     def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
-        """Files and line in one commit on the version that ``last`` saw; Raced when the table has moved on."""
+        """Files and line in one commit on the version that ``last`` saw; Raced when the table has moved on.
+
+        Also when the answer was lost: the version that was judged lets one commit in, so whoever looks again knows.
+        """
         from pyiceberg.exceptions import CommitFailedException
 
         table = self._table
@@ -133,22 +144,23 @@ class IcebergFormat:
         table.metadata.properties["commit.retry.num-retries"] = "0"  # for this object alone: judge before a retry
         told = {LINE: line}
         try:
-            with table.transaction() as change:
+            with answering(self.name), table.transaction() as change:
                 if files:
                     paths = [f"{root}/{each.path}" for each in files]
                     change.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
                 else:  # a snapshot without rows, so that this commit, too, stands on the version that was judged
                     change.append(table.schema().as_arrow().empty_table(), snapshot_properties=told)
                 change.set_properties({f"{LINE}.{entry.pipeline}": line})
-        except CommitFailedException as error:
+        except (CommitFailedException, NoAnswer) as error:
             raise Raced(str(error)) from error
 
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take the table back to the snapshot of a batch; the batch's line. LedgerError when it was expired."""
         table, snapshot_id, entry = self._snapshot_of(pipeline, batch_id)
         now = self.last(pipeline, "")
-        table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
-        table.refresh()
+        with answering(self.name):
+            table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+            table.refresh()
         number = entry.sequence if now is None else now.sequence
         return Entry(pipeline, number, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
 
@@ -183,8 +195,9 @@ class IcebergFormat:
         limit = datetime.now(UTC) - timedelta(hours=retention_hours)
         before = len(table.snapshots())
         if not dry_run:
-            table.maintenance.expire_snapshots().older_than(limit).commit()
-            table.refresh()
+            with answering(self.name):
+                table.maintenance.expire_snapshots().older_than(limit).commit()
+                table.refresh()
         return {"merged": 0, "into": 0, "removed": 0, "expired": before - len(table.snapshots())}
 
     def count(self) -> int:
@@ -210,13 +223,14 @@ class IcebergFormat:
     def _open(self) -> IcebergTable | None:
         from pyiceberg.exceptions import NoSuchTableError
 
-        if self._table is None:
-            try:
-                self._table = self.catalog.load_table(self.name)
-            except NoSuchTableError:
-                return None
-        else:
-            self._table.refresh()
+        with answering(self.name):
+            if self._table is None:
+                try:
+                    self._table = self.catalog.load_table(self.name)
+                except NoSuchTableError:
+                    return None
+            else:
+                self._table.refresh()
         return self._table
 
 
@@ -226,11 +240,13 @@ def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | Non
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        found = load_catalog(catalog)
+        with answering(name):
+            found = with_hdfs(load_catalog(catalog))
     except ValueError as error:
         raise TableError(f"catalog {catalog} cannot be opened: {error}") from error
     try:
-        location = found.load_table(name).location()
+        with answering(name):
+            location = found.load_table(name).location()
     except NoSuchTableError:
         raise TableError(f"{name} is no table of catalog {catalog}") from None
     return IcebergFormat(found, name, location=location, storage_options=storage_options)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,9 @@ from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout, folder_of, now_ms, read_footers
 from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store
+
+if TYPE_CHECKING:
+    from pyarrow import fs
 
 _SUM = 100
 _LOG = "_moldau/log"
@@ -147,13 +151,16 @@ class ParquetFormat:
 
     def read(self) -> pa.Table:
         """The whole table, on this machine; columns that a file lacks are null."""
-        parts = []
-        for each in self.files():
-            with self.store.filesystem.open_input_file(self.store.at(each.path)) as file:
-                parts.append(pq.read_table(file))
+        files = self.store.for_threads()
+        parts = [self._rows(files, each) for each in self.files()]
         if not parts:
             raise TableError(f"{self.store} has no rows")
         return pa.concat_tables(parts, promote_options="default")
+
+    @staticmethod
+    def _rows(files: fs.FileSystem, file: DataFile) -> pa.Table:
+        with files.open_input_file(file.path) as opened:
+            return pq.read_table(opened)
 
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
         """Merge small files of one folder of values into larger ones, and remove what no recent version needs."""
@@ -171,10 +178,8 @@ class ParquetFormat:
 
     def _merge(self, part: Sequence[DataFile]) -> bool:
         """Put one file in the place of several; False when another writer took one of them away meanwhile."""
-        tables = []
-        for each in part:
-            with self.store.filesystem.open_input_file(self.store.at(each.path)) as file:
-                tables.append(pq.read_table(file))
+        files = self.store.for_threads()
+        tables = [self._rows(files, each) for each in part]
         folder = folder_of(0).replace("batch-", "merged-")
         inside = "/".join(each for each in part[0].path.split("/")[1:-1])
         name = "/".join(filter(None, (folder, inside, "part-0.parquet")))
@@ -196,8 +201,6 @@ class ParquetFormat:
             return True
 
     def _remove(self, retention_hours: int, dry_run: bool) -> int:
-        from pyarrow import fs
-
         oldest_ms = now_ms() - retention_hours * 3_600_000
         needed = {each.path for each in self.files()}
         for version in self._versions(None):

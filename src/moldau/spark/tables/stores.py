@@ -1,7 +1,8 @@
 """Folders where tables and checkpoints lie: local, HDFS, S3 and what else pyarrow reaches, by one small interface.
 
 ``put_if_absent`` is the one operation that decides between two writers: a hard link on POSIX folders, ``If-None-Match``
-on S3 (which needs boto3), a refusal elsewhere. Does not know tables. Read next: manifest.py (Parquet), delta.py.
+on S3 (which needs boto3), a rename that replaces nothing on HDFS (which needs hdfs-native), a refusal elsewhere. Does
+not know tables. Read next: hdfs.py, manifest.py (Parquet), delta.py.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -46,9 +48,23 @@ class Store:
     def s3(self) -> bool:
         return urlsplit(self.uri).scheme in _S3
 
+    @property
+    def hdfs(self) -> bool:
+        return urlsplit(self.uri).scheme == "hdfs"
+
     def at(self, name: str) -> str:
         """The path of a file, as the filesystem wants it."""
-        return f"{self.base}/{name}" if name else self.base
+        return "/".join(filter(None, (self.base, name)))
+
+    def for_threads(self) -> fs.FileSystem:
+        """The folder as a filesystem whose files Arrow's own threads may read: by paths that begin in the folder."""
+        from pyarrow import fs
+
+        if self.hdfs:
+            from moldau.spark.tables.hdfs import files_at
+
+            return files_at(self.uri, self.options, whole=True)
+        return fs.SubTreeFileSystem(self.base, self.filesystem)
 
     def read(self, name: str) -> bytes | None:
         """The file's content, None when there is none."""
@@ -68,7 +84,7 @@ class Store:
         from pyarrow import fs
 
         chosen = fs.FileSelector(self.at(folder), recursive=True, allow_not_found=True)
-        start = len(self.base) + 1
+        start = len(self.base) + 1 if self.base else 0
         return sorted(
             each.path[start:]
             for each in self.filesystem.get_file_info(chosen)
@@ -108,6 +124,8 @@ class Store:
             return _link(Path(self.at(name)), content)
         if self.s3:
             return self._put_s3(name, content)
+        if self.hdfs:
+            return self._put_hdfs(name, content)
         raise TableError(f"{self.uri}: a file cannot be written only if it is absent there; use Delta or Iceberg")
 
     def _put_s3(self, name: str, content: bytes) -> bool:
@@ -120,6 +138,25 @@ class Store:
             if code in ("PreconditionFailed", "ConditionalRequestConflict"):
                 return False
             raise
+        return True
+
+    def _put_hdfs(self, name: str, content: bytes) -> bool:
+        try:
+            from hdfs_native import Client
+        except ImportError as error:
+            raise TableError(
+                f"{self.uri}: Parquet with a manifest on HDFS needs hdfs-native: pip install 'moldau[hdfs]'; "
+                "Delta and Iceberg do not"
+            ) from error
+        fresh = f"{name}.{uuid.uuid4().hex}.tmp"
+        self.write(fresh, content)
+        parts = urlsplit(self.uri)
+        base, client = parts.path.rstrip("/"), Client(f"hdfs://{parts.netloc}")
+        try:
+            client.rename(f"{base}/{fresh}", f"{base}/{name}")
+        except FileExistsError:
+            self.delete(fresh)
+            return False
         return True
 
     def _s3_client(self) -> S3Client:
@@ -165,6 +202,10 @@ def open_store(place: str | Path, options: Mapping[str, str] | None = None) -> S
             scheme=endpoint.scheme or None,
         )
         return Store(text.rstrip("/"), filesystem, f"{parts.netloc}{parts.path}".rstrip("/"), given)
+    if parts.scheme == "hdfs":
+        from moldau.spark.tables.hdfs import files_at
+
+        return Store(text.rstrip("/"), files_at(text.rstrip("/"), given), "", given)
     try:
         filesystem, base = fs.FileSystem.from_uri(text)
     except Exception as error:
