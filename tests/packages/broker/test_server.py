@@ -23,6 +23,7 @@ from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 FRAME_BYTES_MAX = 100_000
 
@@ -113,16 +114,39 @@ def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_par
         node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.write(
-            frame(MetadataRequest(), 12, 1) + frame(ApiVersionsRequest(), 2, 2) + frame(MetadataRequest(), 12, 3)
+            frame(InitProducerIdRequest(), 4, 1)
+            + frame(ApiVersionsRequest(), 2, 2)
+            + frame(InitProducerIdRequest(), 4, 3)
         )
         await parked(node, 2)
-        node.parked[1].set_result(MetadataResponse(cluster_id="second"))
-        node.parked[0].set_result(MetadataResponse(cluster_id="first"))
+        node.parked[1].set_result(InitProducerIdResponse(producer_id=2))
+        node.parked[0].set_result(InitProducerIdResponse(producer_id=1))
         bodies = [await read_frame(reader) for _ in range(3)]
         assert [correlation(body) for body in bodies] == [1, 2, 3]
-        assert read_response_body(memoryview(bodies[0]), 3, 12).cluster_id == "first"  # type: ignore[attr-defined]
+        assert read_response_body(memoryview(bodies[0]), 22, 4).producer_id == 1  # type: ignore[attr-defined]
 
-    play(scene, {3: park})
+    play(scene, {22: park})
+
+
+def test_a_connection_has_one_question_under_way_whatever_else_it_asks_for() -> None:
+    """As in Apache Kafka. Two hundred that were begun at once were worked on after their client had gone."""
+
+    async def scene(
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(frame(InitProducerIdRequest(), 4, 1) + frame(MetadataRequest(), 12, 2) * 3)
+        await parked(node, 2)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert len(node.parked) == 2
+        node.parked[0].set_result(InitProducerIdResponse())
+        for number in range(1, 4):
+            await parked(node, number + 1)
+            assert len(node.parked) == number + 1
+            node.parked[number].set_result(MetadataResponse())
+        assert [correlation(await read_frame(reader)) for _ in range(4)] == [1, 2, 2, 2]
+
+    play(scene, {3: park, 22: park})
 
 
 def test_a_version_of_api_versions_from_the_future_is_answered_in_version_0() -> None:
@@ -243,7 +267,7 @@ def test_a_client_that_asks_much_and_reads_nothing_is_not_read_from() -> None:
     async def scene(
         node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        one = frame(MetadataRequest(), 12, 1)
+        one = frame(InitProducerIdRequest(), 4, 1)
         for _ in range(2000):
             writer.write(one)
         await parked(node, 200)
@@ -256,12 +280,12 @@ def test_a_client_that_asks_much_and_reads_nothing_is_not_read_from() -> None:
         while sum(future.done() for future in node.parked) < 2000:
             for future in node.parked:
                 if not future.done():
-                    future.set_result(MetadataResponse())
+                    future.set_result(InitProducerIdResponse())
             await asyncio.sleep(0)
         for _ in range(2000):
             await read_frame(reader)
 
-    play(scene, {3: park})
+    play(scene, {22: park})
 
 
 def test_a_handler_that_fails_costs_its_connection_and_is_reported() -> None:
