@@ -21,6 +21,7 @@ from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.said import named
+from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
 from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
 from moldau.spark.rows import quoted
@@ -74,6 +75,7 @@ class Batches:
         kind: str = books.BATCH,
         store: Store | None = None,
     ) -> None:
+        refuse_same_places(pipeline)
         self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
         self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
         stream = kept.newest_of_stream() if kind == books.BATCH else None

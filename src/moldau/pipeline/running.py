@@ -27,6 +27,7 @@ from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import PipelineError, load, seconds
 from moldau.pipeline.said import PartFailed, first_line, is_own, words
+from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, Source, TopicSink
 
@@ -97,9 +98,10 @@ class Runner:
     def run(self) -> Ended:
         """Run until it is stopped; with ``once``, until all is written that was there at the beginning.
 
-        IsRunning when another process has the pipeline; DecodeError, OptionError, Refused (a policy of ``fail``),
-        StreamingQueryException and others when it cannot go on.
+        IsRunning when another process has the pipeline; SamePlaceError, DecodeError, OptionError, Refused (a policy of
+        ``fail``), StreamingQueryException and others when it cannot go on.
         """
+        refuse_same_places(self._pipeline)
         with self.folder.locked():
             self._refuse_damage()
             self.folder.refuse_lost_checkpoint()
