@@ -26,7 +26,7 @@ from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import PipelineError, load, seconds
-from moldau.pipeline.said import PartFailed, first_line, is_own, words
+from moldau.pipeline.said import FAULTS, PartFailed, first_line, is_own, words
 from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, Source, TopicSink
@@ -214,7 +214,7 @@ class Runner:
                 return Ended.STOPPED
             if batches.refused is None:
                 told = batches.failed
-                if told is not None and is_own(told) and str(told) in str(error):
+                if told is not None and (is_own(told) or type(told) in FAULTS) and str(told) in str(error):
                     raise told from None  # Spark's words around it help nobody
                 if str(error).startswith("java.io."):  # outside of batches Spark writes nothing but its checkpoint
                     raise PartFailed(f"checkpoint {self.folder.checkpoint}: {first_line(error)}") from error
