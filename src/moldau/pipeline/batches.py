@@ -237,14 +237,15 @@ class Batches:
         ]
 
     def _late(self, rows: DataFrame, late: Late | None) -> tuple[int, int | None]:
-        """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time."""
+        """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time. A value
+        that is no time is not late, and is no newest one."""
         from pyspark.sql import functions as fn
 
         if late is None:
             return 0, None
         last = self._books.last()
         seen = None if last is None else last.totals.newest_ms
-        at = fn.unix_millis(fn.col(quoted(late.column)).cast("timestamp"))
+        at = fn.unix_millis(fn.col(quoted(late.column)).try_cast("timestamp"))
         bound = None if seen is None else seen - round(seconds(late.after) * 1000)
         is_late = fn.lit(False) if bound is None else fn.coalesce(at < fn.lit(bound), fn.lit(False))
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK)
