@@ -322,7 +322,7 @@ def test_what_is_remembered_and_cannot_be_read_ends_the_run_by_its_name_and_lose
     assert orders.run() is Ended.DONE
     memory = orders.folder / "state" / "dedup"
     (part,) = (path for path in memory.iterdir() if path.is_dir())
-    (data,) = part.glob("*.parquet")
+    data = next(part.glob("*.parquet"))
     sound, named = data.read_bytes(), (memory / "parts.json").read_bytes()
     orders.orders(range(5, 15))
 

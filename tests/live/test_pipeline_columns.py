@@ -50,6 +50,17 @@ def test_a_table_is_partitioned_and_keyed_by_a_column_of_any_name(rows: DataFram
     assert keyed.read().num_rows == (2 if name == "a.b" else 1)
 
 
+def test_a_text_that_is_no_time_is_not_late_and_stops_no_batch(spark: SparkSession) -> None:
+    texts = ["junk", "99999999-01-01", "1970-01-01T00:00:01Z", None, "1970-01-01T01:00:02Z", ""]
+    rows = spark.createDataFrame([(text, "ok") for text in texts], f"s string, {names.OUTCOME} string")
+    for newest_ms, late in ((None, 0), (3_602_000, 1)):
+        last = SimpleNamespace(totals=SimpleNamespace(newest_ms=newest_ms))
+        batches = cast(Batches, SimpleNamespace(_books=SimpleNamespace(last=lambda last=last: last)))
+        assert Batches._late(batches, rows, Late(column="s", after="1h")) == (late, 3_602_000)
+    none = rows.where("s IS NULL OR s = 'junk'")
+    assert Batches._late(batches, none, Late(column="s", after="1h")) == (0, None)
+
+
 def test_lateness_and_duplicates_are_told_by_the_column_that_is_named(spark: SparkSession) -> None:
     made = spark.sql("SELECT timestamp_seconds(100 * id), named_struct('b', timestamp_seconds(7)), 'ok' FROM range(3)")
     rows = made.toDF("a.b", "a", names.OUTCOME)

@@ -6,9 +6,14 @@ import subprocess
 import sys
 
 import pytest
-from foreign import create_topic
+from foreign import create_topic, wait_led
 from test_pipeline import Orders, orders
 
+from moldau.client import admin
+from moldau.client.sync import Cluster
+from moldau.model import TopicPartition
+from moldau.pipeline import audit
+from moldau.pipeline.books import Books
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.positions import plan
 from moldau.pipeline.reading import load
@@ -96,3 +101,52 @@ def test_a_checkpoint_that_was_damaged_is_named_and_gone_on_with_when_it_is_rest
         file.write_bytes(whole)
     assert orders.run() is Ended.DONE
     assert orders.ids() == [*range(6)]
+
+
+@pytest.mark.timeout(900)
+def test_what_a_batch_fails_by_outside_of_sinks_is_told_with_its_part(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.orders(range(3))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "/state/books")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Books, "add", full)
+        with pytest.raises(PartFailed) as failed:
+            orders.run()
+    assert words(failed.value) == "books: /state/books: No space left on device"
+    state = orders.runner().folder.state()
+    assert state is not None
+    assert (state.state, state.message) == ("failed", words(failed.value))
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == [*range(3)]
+
+
+@pytest.mark.timeout(900)
+def test_what_was_lost_under_skip_is_told_by_the_books_and_no_alarm_stays(orders: Orders) -> None:
+    text = orders.file.read_text().replace("max_records: 40", "on_loss: skip")
+    orders.file.write_text(text.replace(f"topics: {orders.topic},", f"topics: {orders.topic}-1,"))
+    name, orders.topic = orders.topic, f"{orders.topic}-1"
+    create_topic(orders.bootstrap, orders.topic, 1, 3)
+    orders.orders(range(10))
+    assert orders.run() is Ended.DONE
+    orders.orders(range(10, 20))
+    part = TopicPartition(orders.topic, 0)
+    with Cluster(orders.bootstrap) as cluster:
+        cluster.run(admin.delete_records(cluster.client, {part: 15}))
+    assert orders.run() is Ended.DONE
+    with Cluster(orders.bootstrap) as cluster:
+        cluster.run(admin.delete_topics(cluster.client, [orders.topic]))
+    wait_led(orders.bootstrap, orders.topic, 0)
+    create_topic(orders.bootstrap, orders.topic, 1, 3)
+    orders.orders(range(100, 130))
+    assert orders.run() is Ended.DONE
+    lines = orders.runner().folder.books.newest(100)
+    assert (audit.problems(orders.runner().folder, whole=True), audit.gaps(lines)) == ([], 0)
+    expired, anew = audit.lost(lines)
+    assert expired.startswith(f"{part}: 5 offsets were lost before they were read")
+    assert anew.startswith(f"{part}: what was not read before offset 20 was reached is lost; the topic was deleted")
+    orders.topic = name
+    assert orders.ids() == [*range(10), *range(15, 20), *range(100, 130)]

@@ -432,12 +432,13 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
     state, last = folder.state(), folder.books.last()
     totals = last.totals if last is not None else books.Totals()
     problems = audit.problems(folder, whole=verify)
-    balanced = books.balances(totals)
-    rows = _topic_rows(totals)
+    balanced, rows = books.balances(totals), _topic_rows(totals)
     sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
     begun = unfinished(pipeline, folder)
     runs = state is not None and state.state == "running"
     shown = [one for one in begun if one.kind != books.BATCH or not runs]  # what a run is writing is no trouble
+    lines = folder.books.newest(folder.books.next()) if verify else []
+    lost = audit.lost(lines)
     if verify:
         sinks = positions.verified(pipeline, totals, begun)
         problems += positions.differences(sinks)
@@ -454,6 +455,7 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
         "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
         "balanced": balanced and not problems,
         "problems": problems,
+        **({"lost": lost} if verify else {}),
         "unfinished": [one.to_text() for one in shown],
         "topics": rows,
         "sinks": sinks,
@@ -476,9 +478,10 @@ def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: boo
             print(f"unfinished: {one.to_text()}")
         for text in problems:
             print(f"wrong: {text}")
-        if verify and last is not None and (empty := audit.gaps(folder.books.newest(last.sequence + 1))):
+        print("".join(f"lost: {text}\n" for text in lost), end="")
+        if empty := audit.gaps(lines):
             print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
-    return 0 if balanced and not problems else MISMATCH
+    return 0 if whole["balanced"] else MISMATCH
 
 
 def _topic_rows(totals: Totals) -> list[dict[str, object]]:

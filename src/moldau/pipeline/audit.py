@@ -7,13 +7,13 @@ between two offsets the books cannot know (compaction and transactions leave gap
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from moldau.model import TopicPartition
 from moldau.pipeline.books import BATCH, REPLAY, Line, NotBalanced, Totals, added, check
 from moldau.pipeline.folder import Folder
-from moldau.spark.offsets import decode
+from moldau.spark.losses import Loss, LossKind, marked
+from moldau.spark.offsets import Positions, decode, recreated
 from moldau.spark.tables.ledger import Place, place
 
 
@@ -42,23 +42,62 @@ def in_lines(lines: Sequence[Line], before: Line | None = None) -> list[str]:
 
 
 def gaps(lines: Sequence[Line]) -> int:
-    """How many offsets the batches went over in which they found no record."""
-    return sum(size - line.read for line in lines if (size := span(line)) is not None and size > line.read)
+    """How many offsets the batches went over in which they found no record; what ``lost`` tells of is none of them."""
+    found, before = 0, 0
+    for line in lines:
+        if line.kind == BATCH:
+            found -= min(before, sum(one.found - one.position for one in _losses(line) if one.kind in _OF_BEFORE))
+        size = span(line)
+        gap = 0 if size is None else max(0, size - line.read)
+        found, before = found + gap, gap if line.kind == BATCH else before
+    return found
+
+
+def lost(lines: Sequence[Line]) -> list[str]:
+    """What was lost before it was read, as the batches noted that stepped over it; a sentence each."""
+    return [f"{_told(one)}: line {line.sequence} of the books" for line in lines for one in _losses(line)]
+
+
+def _told(loss: Loss) -> str:
+    count = loss.found - loss.position
+    if loss.kind in _OF_BEFORE:
+        return f"{loss.partition}: up to {count:,} offsets expired while a batch read them"
+    if loss.kind in (LossKind.RECORDS_EXPIRED, LossKind.NEW_PARTITION_CUT):
+        return f"{loss.partition}: {count:,} offsets were lost before they were read; {loss.kind}"
+    return f"{loss.partition}: what was not read before offset {loss.position:,} was reached is lost; {loss.kind}"
 
 
 def span(line: Line) -> int | None:
     """How many offsets a batch went over; None where the line does not say."""
     if line.kind == REPLAY or not line.start or not line.end:
         return None
-    begin, end = _offsets(line.start), _offsets(line.end)
-    if begin is None or end is None:
+    before, after = _positions(line.start), _positions(line.end)
+    if before is None or after is None:
         return None
-    return sum(max(0, last - begin.get(source, 0)) for source, last in end.items())
+    begun = {one.partition: one.found for one in _losses(line) if one.kind in _BEGINS_AT_FOUND}
+    size = 0
+    for source, end in after.offsets.items():
+        at = 0 if recreated(before, after, source) else before.offsets.get(source, 0)
+        size += max(0, end - begun.get(source, at))
+    return size
 
 
-def _offsets(texts: Sequence[str]) -> Mapping[TopicPartition, int] | None:
+_OF_BEFORE = (LossKind.EXPIRED_MEANWHILE,)
+"""What a batch notes of the one before it."""
+_BEGINS_AT_FOUND = (
+    LossKind.TOPIC_RECREATED, LossKind.LOG_DIVERGED, LossKind.RECORDS_EXPIRED, LossKind.NEW_PARTITION_CUT,
+)  # fmt: skip
+"""Behind these losses a batch is read from what was found, and not from the position."""
+
+
+def _losses(line: Line) -> list[Loss]:
+    """What the batch of a line left out."""
+    return marked(line.end[0]) if line.kind != REPLAY and line.end else []
+
+
+def _positions(texts: Sequence[str]) -> Positions | None:
     try:
-        return decode(json.loads(texts[0])).offsets
+        return decode(json.loads(texts[0]))
     except (ValueError, TypeError, AttributeError):
         return None
 

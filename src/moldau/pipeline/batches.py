@@ -21,6 +21,7 @@ from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.reading import seconds
 from moldau.pipeline.said import named
+from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
 from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
 from moldau.spark.rows import quoted
@@ -74,6 +75,7 @@ class Batches:
         kind: str = books.BATCH,
         store: Store | None = None,
     ) -> None:
+        refuse_same_places(pipeline)
         self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
         self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
         stream = kept.newest_of_stream() if kind == books.BATCH else None
@@ -109,7 +111,8 @@ class Batches:
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         self.failed = None
         try:
-            self._take_next(records, batch_id)
+            with named(f"batch {batch_id}"):
+                self._take_next(records, batch_id)
         except Exception as error:
             self.failed = error
             raise
@@ -137,20 +140,13 @@ class Batches:
         covered = key if covered is None else covered
         self.refused, began = None, time.time()
         pipeline = self._pipeline
-        if self._decoding is None:
-            rows = stages.checked(records, REPLACED, OnError.SKIP, pipeline.checks)
-        else:
-            rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
-        if self._seen is not None:
-            rows = self._seen.judged(rows, key)
-            if self._to_topics:
-                rows = as_in_the_log(rows)
-        rows = rows.persist()
+        rows = self._judged(records, key).persist()
         try:
             with named("decode and checks"):
                 counts, judged = self._counts(rows)
-            drift = self._drift(rows)
-            late, newest_ms = self._late(rows, pipeline.late)
+                drift = self._drift(rows)
+            with named("late"):
+                late, newest_ms = self._late(rows, pipeline.late)
             out = self._transformed(rows).persist()
             try:
                 with named("transform"):
@@ -159,9 +155,11 @@ class Batches:
                     columns = out.schema.simpleString()
                     places = partial(self._places, key, counts)
                     sources = sorted({count.topic for count in counts})
-                    self._begun.begin(key, judged, rows_of(pipeline, columns, rows_out), places, sources)
+                    with named("the folder's note of the batch"):
+                        self._begun.begin(key, judged, rows_of(pipeline, columns, rows_out), places, sources)
                 if self._seen is not None:
-                    self._seen.remember(rows, key)
+                    with named("dedup"):
+                        self._seen.remember(rows, key)
                 with named("dlq"):
                     dead = self._bury(rows, counts, key, batch)
                 sinks = {sink.name: self._write(sink, out, key, rows_out) for sink in self._sinks}
@@ -179,11 +177,27 @@ class Batches:
             books.check(line, [sink.name for sink in self._sinks if sink.exact])
         except books.NotBalanced as error:
             raise books.NotBalanced(f"{error}; {ABANDON}") from None
-        line = self._books.add(line, newest_ms)
+        with named("books"):
+            line = self._books.add(line, newest_ms)
         if self._seen is not None:
-            self._seen.booked(records.sparkSession, key)
+            with named("dedup"):
+                self._seen.booked(records.sparkSession, key)
         self._heard(line)
         return line
+
+    def _judged(self, records: DataFrame, key: BatchKey) -> DataFrame:
+        """The records with what becomes of each of them."""
+        pipeline = self._pipeline
+        with named("decode and checks"):
+            if self._decoding is None:
+                rows = stages.checked(records, REPLACED, OnError.SKIP, pipeline.checks)
+            else:
+                rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
+        if self._seen is None:
+            return rows
+        with named("dedup"):
+            rows = self._seen.judged(rows, key)
+        return as_in_the_log(rows) if self._to_topics else rows
 
     def written_before(self, spark: SparkSession, key: BatchKey) -> None:
         """The batch is in the books, and is not taken again: what follows its line may be missing."""
@@ -223,7 +237,8 @@ class Batches:
         ]
 
     def _late(self, rows: DataFrame, late: Late | None) -> tuple[int, int | None]:
-        """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time."""
+        """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time. A value
+        that is no time is not late, and is no newest one."""
         from pyspark.sql import functions as fn
 
         if late is None:

@@ -6,10 +6,7 @@ that is known: a function in Python, or a registry, ends what can be known here;
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -19,9 +16,11 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from moldau.pipeline.columns import PLACES, RESERVED, TOPIC
+from moldau.pipeline.lint_parts import LISTED_MOST, listed, name_of, repeated, steps_up, words, wrong_function
 from moldau.pipeline.owner import OWNER, other_owner
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
+from moldau.pipeline.same_place import clashes
 from moldau.pipeline.spec import (
     DECODE,
     DEDUP,
@@ -44,12 +43,17 @@ Columns = Mapping[str, str]
 """Names and SQL types; a type that is not known is an empty text."""
 
 _START = Place(1, 1)
+SQL_MOST = 30_000
+"""How many characters of SQL, and columns below it, are looked at in a file: a look takes less than a second."""
+_STEPS_MOST = 200_000
 _HAS_POINT = re.compile(r"decimal\(\d+,0*[1-9]")
 """A decimal with digits behind the point, which Delta's partitions do not give back when it is negative."""
 _RAISES = re.compile(r"(?<![\w.])(to_number|url_decode|parse_json|element_at)\s*\(", re.IGNORECASE)
 """Functions that stop a batch for a value that they cannot take, ANSI mode or not; each has a ``try_`` form."""
 
 
+_NO_TIMES = ("boolean", "binary", "array", "map", "struct")
+"""How types begin that Spark takes for no time, whatever the value."""
 _CHANGING = {
     "current_timestamp", "now", "current_date", "curdate", "localtimestamp", "rand", "random", "randn",
     "uuid", "shuffle", "monotonically_increasing_id", "randstr", "uniform", "spark_partition_id", "current_time",
@@ -62,8 +66,8 @@ def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> l
     found = read_file(path, variables)
     if found.draft is None:
         return found.problems
-    problems = {*found.problems, *_of_folder(found.draft, found)}
-    return sorted({*problems, *lint(found.draft, found, Path(path).parent)}, key=lambda one: one.place)
+    problems = [*found.problems, *_of_folder(found.draft, found), *lint(found.draft, found, Path(path).parent)]
+    return sorted(dict.fromkeys(problems), key=lambda one: one.place)
 
 
 def lint(pipeline: Pipeline, read: Read | None = None, folder: Path | None = None) -> list[Problem]:
@@ -88,6 +92,10 @@ class _Linter:
     def __init__(self, pipeline: Pipeline, places: Mapping[str, Place], folder: Path | None) -> None:
         self.pipeline, self.places, self.folder = pipeline, places, folder
         self.problems: list[Problem] = []
+        self.left = SQL_MOST
+        self.twice: list[str] = []
+        """Names that the newest step gives to two columns."""
+        self._known: tuple[Columns | None, frozenset[str]] = None, frozenset()
 
     def say(self, path: str, message: str, *, error: bool = True) -> None:
         self.problems.append(Problem(self.places.get(path, _START), message, error))
@@ -106,7 +114,9 @@ class _Linter:
         self.dedup(columns)
         if self.pipeline.late is not None and columns is not None:
             self.demand((self.pipeline.late.column,), columns, "late.column", "late")
+            self.demand_time(self.pipeline.late.column, columns, "late.column", "late")
         for at, step in enumerate(self.pipeline.steps):
+            self.twice = []
             if step.sql is not None:
                 columns = self.step(step.sql, columns, f"transform[{at}].sql")
             elif step.python is not None:
@@ -120,7 +130,7 @@ class _Linter:
             else:
                 self.topic(sink, columns, f"sinks[{at}]")
         self.dead_letters()
-        self.loops()
+        self.places_of()
         self.source()
 
     # --- stages
@@ -185,6 +195,7 @@ class _Linter:
         if decode.registry is not None:
             if decode.subject is None and len(topics) != 1:
                 self.say("decode", "decode: which 'subject' gives the columns? There is not one topic alone")
+            self.registry(decode.registry)
             return None if decode.fields is None else self.fields(decode.fields)
         from moldau.pipeline.decode import DecodeError
         from moldau.pipeline.decode.plan import plan_decode
@@ -196,6 +207,15 @@ class _Linter:
             return None
         self.reserved(found.names)
         return dict.fromkeys(found.names, "")
+
+    def registry(self, url: str) -> None:
+        """Say what is wrong with the URL of a registry, without asking it."""
+        from moldau.pipeline.registry.client import Registry, RegistryError
+
+        try:
+            Registry(url)
+        except RegistryError as error:
+            self.say("registry", f"registry: {error}")
 
     def fields(self, fields: Columns) -> Columns:
         """The columns that the file names."""
@@ -219,12 +239,26 @@ class _Linter:
             if name in RESERVED:
                 self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
 
+    def fits(self, sql: str, path: str, what: str, columns: int = 0) -> bool:
+        """Whether SQL over so many columns can be looked at in the time that all of a file's may take."""
+        if len(sql) + columns > self.left:
+            self.too_long(path, what, f"{len(sql):,} characters over {columns:,} columns")
+            return False
+        self.left -= len(sql) + columns
+        return True
+
+    def too_long(self, path: str, what: str, why: str) -> None:
+        short = what if len(what) <= 80 else f"{what[:77]}..."
+        self.say(path, f"{short}: the SQL is too long to be checked here ({why}); Spark takes it as it is", error=False)
+
     def condition(self, sql: str, columns: Columns | None, path: str, what: str) -> None:
         """Look at an expression over the columns."""
+        if not self.fits(sql, path, what):
+            return
         try:
             found = sqlglot.parse_one(f"SELECT {sql} AS x", dialect="spark", error_level=ErrorLevel.RAISE)
         except (SqlglotError, RecursionError) as error:
-            self.say(path, f"{what}: {_words(error)}")
+            self.say(path, f"{what}: {words(error)}")
             return
         if not isinstance(found, exp.Select) or found.args.get("from_") or len(found.expressions) != 1:
             self.say(path, f"{what}: one expression is expected, without FROM")
@@ -239,7 +273,7 @@ class _Linter:
 
     def changing(self, found: exp.Expr, path: str, what: str) -> None:
         """Warn of functions that give something else when a batch is run again."""
-        there = {_name(one) for one in found.find_all(exp.Func)} & _CHANGING
+        there = {name_of(one) for one in found.find_all(exp.Func)} & _CHANGING
         for name in sorted(there):
             why = f"{name}() gives something else when a batch that was cut off is run again"
             self.say(path, f"{what}: {why}; what the record has (_timestamp, a field) does not", error=False)
@@ -258,16 +292,20 @@ class _Linter:
         if dedup is None or columns is None:
             return
         self.demand((*dedup.by, *(() if dedup.at is None else (dedup.at,))), columns, "dedup", "dedup")
+        if dedup.at is not None:
+            self.demand_time(dedup.at, columns, "dedup", "dedup: at")
         for name in dedup.by:
             if "map<" in columns.get(name, "").replace(" ", "").lower():
                 self.say("dedup", f"dedup: {name} is a map, which cannot be compared")
 
     def step(self, sql: str, columns: Columns | None, path: str) -> Columns | None:
         """The columns that a SELECT gives; None when they cannot be known."""
+        if not self.fits(sql, path, "transform", 0 if columns is None else len(columns)):
+            return None
         try:
             found = sqlglot.parse_one(sql, dialect="spark", error_level=ErrorLevel.RAISE)
         except (SqlglotError, RecursionError) as error:
-            self.say(path, f"transform: {_words(error)}")
+            self.say(path, f"transform: {words(error)}")
             return None
         if not isinstance(found, exp.Query):
             self.say(path, "transform: a SELECT over records is expected")
@@ -284,54 +322,32 @@ class _Linter:
             self.say(path, "transform: it adds up within one batch, not over batches", error=False)
         if columns is None:
             return None
-        types = dict.fromkeys(columns, "")
+        if steps_up(found) > _STEPS_MOST:
+            self.too_long(path, "transform", "expressions within expressions")
+            return None
         try:
-            whole = qualify(found.copy(), schema={RECORDS: dict.fromkeys(types, "unknown")}, dialect="spark",
+            whole = qualify(found.copy(), schema={RECORDS: dict.fromkeys(columns, "unknown")}, dialect="spark",
                             quote_identifiers=False, validate_qualify_columns=False)  # fmt: skip
         except (SqlglotError, RecursionError) as error:
-            self.say(path, f"transform: {_words(error)}")
+            self.say(path, f"transform: {words(error)}")
             return None
-        known = {name.lower() for name in columns}
+        known = self.known(columns)
         unknown = [one.name for one in whole.find_all(exp.Column) if not one.table and one.name.lower() not in known]
         if unknown and not any(found.find_all(exp.Lateral)):
             self.demand(unknown, columns, path, "transform")
             return None
         assert isinstance(whole, exp.Query), "a query stays one"
         names = whole.named_selects
+        self.twice = repeated(names)
         return None if "*" in names else {name: columns.get(name, "") for name in names}
 
     def function(self, name: str, path: str) -> None:
-        """Look for a function without importing its module."""
-        module, _, function = name.partition(":")
-        added = [] if self.folder is None else [str(self.folder.absolute())]
-        before = list(sys.path)
-        try:
-            sys.path[:0] = added
-            found = importlib.util.find_spec(module)
-        except (ImportError, ValueError) as error:
-            self.say(path, f"python: {module} is not there: {error}")
-            return
-        finally:
-            sys.path[:] = before
-        if found is None:
-            self.say(path, f"python: there is no module {module!r} beside the file or installed")
-            return
-        if found.origin is None or not found.origin.endswith(".py"):
-            return
-        try:
-            tree = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
-        except (SyntaxError, ValueError) as error:
-            self.say(path, f"python: {found.origin}: {error}")
-            return
-        names = {
-            one.name for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))
-        } | {target.id for one in tree.body if isinstance(one, ast.Assign) for target in one.targets
-             if isinstance(target, ast.Name)}  # fmt: skip
-        imported = any(isinstance(one, (ast.Import, ast.ImportFrom)) for one in tree.body)
-        if function not in names and not imported:
-            self.say(path, f"python: {module} has no {function!r}. {did_you_mean(function, sorted(names))}")
+        if (why := wrong_function(name, self.folder)) is not None:
+            self.say(path, f"python: {why}")
 
     def table(self, sink: TableSink, columns: Columns | None, path: str) -> None:
+        if self.twice:
+            self.say(path, f"table {sink.table}: two columns are called {listed(self.twice)}: it would refuse them")
         if columns is not None:
             named = (*sink.partition_by, *sink.keys, *sink.order_by)
             self.demand(named, columns, path, f"table {sink.table}")
@@ -356,6 +372,9 @@ class _Linter:
             self.say(path, f"table {sink.table}: options.identifier names one table, {{topic}} in the path many")
 
     def topic(self, sink: TopicSink, columns: Columns | None, path: str) -> None:
+        if self.twice and sink.value is None:
+            why = "its JSON would have the name twice; 'value' says otherwise"
+            self.say(path, f"topic {sink.topic}: two columns are called {listed(self.twice)}: {why}")
         if sink.value is not None:
             self.condition(sink.value, columns, path, f"topic {sink.topic}: value")
         if sink.key is not None:
@@ -388,21 +407,27 @@ class _Linter:
         if there and not uses:
             self.say("dlq", "dlq: no stage has on_error: dlq, so nothing will be written there", error=False)
 
-    def loops(self) -> None:
-        """A place that is written twice, or written and read."""
+    def places_of(self) -> None:
+        """Whether places are those of two parts, and clusters have addresses."""
         pipeline = self.pipeline
-        written = [(sink.name, f"sinks[{at}]", "a sink") for at, sink in enumerate(pipeline.sinks)]
-        letters = pipeline.dead_letters
-        written += [(name, "dlq", "dlq") for name in (letters.table, letters.topic) if name is not None]
-        seen: set[str] = set()
-        for name, path, what in written:
-            if name in seen:
-                self.say(path, f"{what}: {name} is written by two parts of the pipeline")
-            seen.add(name)
-            if name.removesuffix(f"@{pipeline.cluster}") in pipeline.source.topics:
-                self.say(path, f"{what}: topic {name} is what the pipeline reads; it would never come to an end")
+        for path, message, error in clashes(pipeline):
+            self.say(path, message, error=error)
+        if pipeline.cluster is not None:
+            self.addresses(pipeline.cluster, "cluster", "cluster")
+        for at, sink in enumerate(pipeline.sinks):
+            if isinstance(sink, TopicSink) and sink.cluster is not None:
+                self.addresses(sink.cluster, f"sinks[{at}]", f"topic {sink.topic}: cluster")
         if not pipeline.sinks:
             self.say("sinks", "sinks: there is none")
+
+    def addresses(self, bootstrap: str, path: str, what: str) -> None:
+        """Say what the client cannot connect to."""
+        from moldau.client.client import addresses
+
+        try:
+            addresses(bootstrap)
+        except ValueError as error:
+            self.say(path, f"{what}: {error}")
 
     def source(self) -> None:
         """Ask the source itself what it thinks of its options."""
@@ -421,11 +446,25 @@ class _Linter:
             self.say("source", f"source: {text}", error=False)
 
     def demand(self, names: Iterable[str], columns: Columns, path: str, what: str) -> None:
-        """Say of each name that is no column what it may have been meant to be."""
-        known = {name.lower() for name in columns}
-        for name in dict.fromkeys(names):
-            if name.lower() not in known:
-                self.say(path, f"{what}: there is no column {name!r}. {did_you_mean(name, columns)}")
+        """Say of each name that is no column what it may have been meant to be; of many, of the first ones."""
+        known = self.known(columns)
+        unknown = [name for name in dict.fromkeys(names) if name.lower() not in known]
+        for name in unknown[:LISTED_MOST]:
+            self.say(path, f"{what}: there is no column {name!r}. {did_you_mean(name, columns)}")
+        if len(unknown) > LISTED_MOST:
+            self.say(path, f"{what}: nor are there {len(unknown) - LISTED_MOST:,} more of its columns")
+
+    def known(self, columns: Columns) -> frozenset[str]:
+        """The names of the columns as SQL compares them."""
+        if self._known[0] is not columns:
+            self._known = columns, frozenset(name.lower() for name in columns)
+        return self._known[1]
+
+    def demand_time(self, name: str, columns: Columns, path: str, what: str) -> None:
+        """Say of a column that its type can be no time."""
+        kind = columns.get(name, "").strip().lower()
+        if kind.startswith(_NO_TIMES):
+            self.say(path, f"{what}: {name} is of type {kind[:60]}, which is never a time")
 
 
 def _of_folder(pipeline: Pipeline, read: Read) -> list[Problem]:
@@ -437,18 +476,3 @@ def _of_folder(pipeline: Pipeline, read: Read) -> list[Problem]:
     if owner.strip() in ("", pipeline.name):
         return []
     return [Problem(read.places.get("folder", _START), other_owner(pipeline.folder, owner, pipeline.name), True)]
-
-
-def _name(function: exp.Expr) -> str:
-    """A function's name as SQL of Spark has it."""
-    if isinstance(function, exp.Anonymous):
-        return str(function.name).lower()
-    return function.sql("spark").partition("(")[0].lower()
-
-
-def _words(error: BaseException) -> str:
-    """The first line of what sqlglot says, without the colours it marks the place with."""
-    import re
-
-    text = re.sub(r"\x1b\[\d+m", "", str(error) or type(error).__name__)
-    return " ".join(text.split())[:300]

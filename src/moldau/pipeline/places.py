@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import yaml
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\$")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\$|\$\{[^\s}]{0,20}\}?")
 
 
 class Place(NamedTuple):
@@ -145,8 +145,12 @@ class _Reader:
     def _filled(self, text: str, place: Place) -> str:
         def fill(found: re.Match[str]) -> str:
             name, default = found[1], found[2]
-            if name is None:
+            if found[0] == "$$":
                 return "$"
+            if name is None:
+                why = "is not closed or names no variable: ${NAME} and ${NAME:-default} do; $$ is a dollar sign"
+                self._problems.append(Problem(place, f"{found[0]!r} {why}"))
+                return ""
             value = self._variables.get(name, default)
             if value is None:
                 hint = f"${{{name}:-default}} gives a default"

@@ -40,6 +40,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_COMPARED_MOST = 1000
+_NAMED_MOST = 100
 FEED_STARTS = ("snapshot", "earliest", "latest")
 TABLE_FORMATS = ("delta", "parquet", "iceberg")
 
@@ -442,7 +444,7 @@ class _Reader:
 
     def beside(self, place: str) -> str:
         """A relative path is beside the file; a URI or an absolute path stays as it is."""
-        if not place or "://" in place or Path(place).is_absolute():
+        if not place or "://" in place or place.startswith("file:") or Path(place).is_absolute():
             return place
         return str((self.folder / place).absolute())
 
@@ -450,5 +452,8 @@ class _Reader:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """What the word may have been meant to be, else all that it could be."""
     known = list(known)
-    near = difflib.get_close_matches(word, known, 1)
-    return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(known)}."
+    near = difflib.get_close_matches(word, known[:_COMPARED_MOST], 1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    more = f", and {len(known) - _NAMED_MOST:,} more" if len(known) > _NAMED_MOST else ""
+    return f"Known are: {', '.join(known[:_NAMED_MOST])}{more}."

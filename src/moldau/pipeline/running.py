@@ -26,7 +26,8 @@ from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import PipelineError, load, seconds
-from moldau.pipeline.said import PartFailed, first_line, is_own, words
+from moldau.pipeline.said import FAULTS, PartFailed, first_line, is_own, words
+from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, Source, TopicSink
 
@@ -97,9 +98,10 @@ class Runner:
     def run(self) -> Ended:
         """Run until it is stopped; with ``once``, until all is written that was there at the beginning.
 
-        IsRunning when another process has the pipeline; DecodeError, OptionError, Refused (a policy of ``fail``),
-        StreamingQueryException and others when it cannot go on.
+        IsRunning when another process has the pipeline; SamePlaceError, DecodeError, OptionError, Refused (a policy of
+        ``fail``), StreamingQueryException and others when it cannot go on.
         """
+        refuse_same_places(self._pipeline)
         with self.folder.locked():
             self._refuse_damage()
             self.folder.refuse_lost_checkpoint()
@@ -212,7 +214,7 @@ class Runner:
                 return Ended.STOPPED
             if batches.refused is None:
                 told = batches.failed
-                if told is not None and is_own(told) and str(told) in str(error):
+                if told is not None and (is_own(told) or type(told) in FAULTS) and str(told) in str(error):
                     raise told from None  # Spark's words around it help nobody
                 if str(error).startswith("java.io."):  # outside of batches Spark writes nothing but its checkpoint
                     raise PartFailed(f"checkpoint {self.folder.checkpoint}: {first_line(error)}") from error

@@ -19,6 +19,10 @@ _CAUSE = re.compile(r"(?ms)^(?:Caused by|): (.*?)(?=\n\s+(?:at |\.\.\.)|\nCaused
 """What one of Java's errors says, in a text that has the stack of each."""
 _CLASS = re.compile(r"^(?:javax?|org|scala|com)(?:\.[\w$]+)+: (?=\S)")
 _CALLING = "An error occurred while calling "
+_PROXY = re.compile(r"^.*?An exception was raised by the Python Proxy\. Return Message: (?=\S)")
+"""What stands before an error of Python's where Java carries it."""
+_IN_FILES = {"evolve=True": "`evolve: true`"}
+"""What a file says in place of an argument of Python's."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 _MOST = 500
 
@@ -52,7 +56,15 @@ def named(part: str) -> Iterator[None]:
 
 
 def words(error: BaseException) -> str:
-    """What went wrong, in full: Moldau's own words wherever they stand in the text, or what another says first."""
+    """What went wrong, in full: Moldau's own words wherever they stand in the text, or what another says first; with
+    the file's words in the place of Python's."""
+    text = _in_full(error)
+    for python, ours in _IN_FILES.items():
+        text = text.replace(python, ours)
+    return text
+
+
+def _in_full(error: BaseException) -> str:
     from moldau.spark.tables.ledger import LedgerError
 
     if isinstance(error, LedgerError):
@@ -68,13 +80,15 @@ def words(error: BaseException) -> str:
             return "\n".join([*lines, *listed, LOSS])
         return own
     lines = [line for line in text.splitlines() if line.strip()]
-    return first_line(error) if len(lines) > 6 or text.startswith(_CALLING) else "\n".join(lines)
+    return first_line(error) if len(lines) > 6 or text.startswith(_CALLING) or _PROXY.match(text) else "\n".join(lines)
 
 
 def first_line(error: BaseException) -> str:
     """What a message says first; of one with Python's traceback, what that ends with; of one of Java's that says no
     more than what was called, its last cause."""
     text = str(error).strip() or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:  # without Python's number of it
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if text.startswith(_CALLING) and (causes := _CAUSE.findall(text)):
         text = causes[-1].strip()
     lines = _CLASS.sub("", text).splitlines()
@@ -84,6 +98,7 @@ def first_line(error: BaseException) -> str:
     if first.endswith(_TRACEBACK):
         said = [line.strip() for line in rest if line[:1].strip() and ": " in line]
         first = first.removesuffix(_TRACEBACK) + (said[0] if said else lines[-1])
+    first = _PROXY.sub("", first)
     first = _STATE.sub("", first) or first
     if len(first) <= _MOST:
         return first

@@ -8,6 +8,7 @@ of it in the program that runs the query. Read next: offsets.py (finding losses)
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SKIPPED_KEY = "#skipped"
 """In a stream's offset: {"topic-partition": what is left out}; no topic can have this name."""
+_MARKED = re.compile(r"([^;()]+) \(position (\d+), found (\d+)\)(?:; |$)")
 
 
 class LossKind(StrEnum):
@@ -89,6 +91,20 @@ def skipped(offset: str | Mapping[str, object] | None) -> dict[str, str]:
         return {str(partition): str(what) for partition, what in said.items()} if isinstance(said, Mapping) else {}
     except (ValueError, TypeError):
         return {}
+
+
+def marked(offset: str) -> list[Loss]:
+    """The same as ``Loss``es; kinds that this version does not know are left out."""
+    kinds = {kind.value: kind for kind in LossKind}
+    found = []
+    for name, said in skipped(offset).items():
+        topic, _, number = name.rpartition("-")
+        found += [
+            Loss(kinds[kind], TopicPartition(topic, int(number)), int(position), int(at))
+            for kind, position, at in _MARKED.findall(said)
+            if kind in kinds and number.isdecimal()
+        ]
+    return found
 
 
 def losses_of(progress: StreamingQueryProgress) -> list[str]:

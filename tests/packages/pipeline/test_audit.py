@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from moldau.admin.pipeline import pipeline as commands
+from moldau.model import TopicPartition
 from moldau.pipeline import audit
 from moldau.pipeline.books import BATCH, Books, BrokenLine, Count, Line, Totals, Wrote
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
+from moldau.spark.losses import Loss, LossKind, mark
 
 QUERY = "5f1e0b7a-0000-4000-8000-000000000001"
 Fields = dict[str, Any]  # Any: JSON that a test edits
@@ -112,6 +115,73 @@ def test_offsets_without_a_record_are_counted_and_are_no_contradiction(file: Pat
     assert audit.gaps(lines) == 0
     edit(path_of(file, 0), lambda one: one.update(end=['{"t": {"0": 12}}']))
     assert audit.gaps(Folder(load(file, {})).books.newest(4)) == 2
+
+
+OLD, NEW = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def batch_over(
+    start: int, end: int, read: int, losses: Sequence[Loss] = (), *, ids: tuple[str, str] = (OLD, OLD)
+) -> Line:
+    """A line of a batch that read so many records between two positions, and noted these losses."""
+    texts: list[Fields] = [{"t": {"0": at}, "#topicIds": {"t": id}} for at, id in zip((start, end), ids, strict=True)]
+    if losses:
+        texts[1]["#skipped"] = mark(losses)
+    first, last = ([json.dumps(one)] for one in texts)
+    return replace(line(0), start=first, end=last, counts=[Count("t", "ok", None, read, "t-0@0")], sequence=3)
+
+
+PART = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "gaps", "said"),
+    [
+        (batch_over(10, 20, 10), 0, None),
+        (batch_over(10, 20, 5), 5, None),
+        (batch_over(10, 30, 30, [Loss(LossKind.TOPIC_RECREATED, PART, 10, 0)], ids=(OLD, NEW)), 0, "made anew"),
+        (batch_over(10, 30, 28, [Loss(LossKind.TOPIC_RECREATED, PART, 10, 2)], ids=(OLD, NEW)), 0, "made anew"),
+        (batch_over(10, 30, 30, ids=(OLD, NEW)), 0, None),
+        (batch_over(10, 30, 25, [Loss(LossKind.LOG_DIVERGED, PART, 10, 5)]), 0, "other records are there now"),
+        (batch_over(10, 5, 0, [Loss(LossKind.LOG_WENT_BACK, PART, 10, 5)]), 0, "its end was cut off"),
+        (batch_over(10, 20, 5, [Loss(LossKind.RECORDS_EXPIRED, PART, 10, 15)]), 0, "t-0: 5 offsets were lost before"),
+        (batch_over(10, 20, 3, [Loss(LossKind.RECORDS_EXPIRED, PART, 10, 15)]), 2, "t-0: 5 offsets were lost before"),
+        (batch_over(0, 20, 5, [Loss(LossKind.NEW_PARTITION_CUT, PART, 0, 15)]), 0, "t-0: 15 offsets were lost before"),
+    ],
+)
+def test_what_was_lost_is_told_and_is_neither_a_gap_nor_a_contradiction(
+    given: Line, gaps: int, said: str | None
+) -> None:
+    wrong = [one for one in audit.in_lines([given]) if "were read, of" in one]
+    assert (wrong, audit.gaps([given])) == ([], gaps)
+    assert [said in one and "line 3 of the books" in one for one in audit.lost([given])] == [True] * (said is not None)
+
+
+def test_what_expired_while_a_batch_read_it_is_no_gap_of_that_batch() -> None:
+    before = batch_over(0, 10, 4)
+    loss = Loss(LossKind.EXPIRED_MEANWHILE, PART, 0, 6)
+    after = batch_over(10, 20, 5, [loss, Loss(LossKind.RECORDS_EXPIRED, PART, 10, 15)])
+    assert (audit.gaps([before]), audit.gaps([before, after])) == (6, 0)
+    assert [one.split(";")[0] for one in audit.lost([before, after])] == [
+        "t-0: up to 6 offsets expired while a batch read them: line 3 of the books",
+        "t-0: 5 offsets were lost before they were read",
+    ]
+
+
+def test_more_records_than_a_topic_that_was_made_anew_has_offsets_are_a_contradiction() -> None:
+    wrong = batch_over(10, 30, 31, ids=(OLD, NEW))
+    assert any("31 records were read, of 30 offsets" in one for one in audit.in_lines([wrong]))
+
+
+def test_status_says_what_was_lost_and_not_that_there_was_nothing(file: Path) -> None:
+    loss = Loss(LossKind.RECORDS_EXPIRED, PART, 30, 35)
+    end = [json.dumps({"t": {"0": 45}, "#skipped": mark([loss])})]
+    edit(path_of(file, 3), lambda one: (one.update(end=end), one["totals"].update(end=end)))
+    found = CliRunner().invoke(commands, ["status", str(file), "--verify"]).output
+    assert "lost: t-0: 5 offsets were lost before they were read; the log now begins after the position" in found
+    assert "held no record" not in found
+    as_json = CliRunner().invoke(commands, ["status", str(file), "--verify", "-o", "json"]).stdout
+    assert len(json.loads(as_json)["lost"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.avro_values import AvroDecoder, AvroDecoding, plan_avro_file, plan_avro_registry
-from moldau.pipeline.registry.client import Reference, Registry, RegistryError
+from moldau.pipeline.decode.prefixed import Writer, Writers
+from moldau.pipeline.registry.client import Reference, RegisteredSchema, Registry, RegistryError
 from moldau.pipeline.registry.double import RegistryDouble
 
 fastavro = pytest.importorskip("fastavro", reason="Avro is decoded by fastavro, which is not installed")
@@ -142,6 +143,18 @@ def test_what_cannot_be_read_is_an_error_of_its_own_value(double: RegistryDouble
         strict=True,
     ):  # fmt: skip
         assert words in (error or "")
+
+
+def test_an_id_that_no_registry_gives_is_named_as_it_stands_and_not_asked_for() -> None:
+    def refuse(schema: RegisteredSchema) -> Writer[object]:
+        raise AssertionError("there is no such schema")
+
+    writers = Writers(Registry("http://127.0.0.1:1", attempts=1), "AVRO", refuse)
+    for number in (2**31, 2**32 - 1):
+        id, writer = writers.of(b"\0" + number.to_bytes(4, "big") + b"x")
+        assert (id, writer.error) == (None, f"schema id {number} is larger than any registry's (2147483647)")
+    with pytest.raises(RegistryError):
+        writers.of(b"\0" + (2**31 - 1).to_bytes(4, "big") + b"x")
 
 
 def test_an_unknown_id_is_asked_again_after_a_while_and_not_for_every_value(double: RegistryDouble) -> None:

@@ -6,13 +6,14 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
 import pytest
 
 from moldau.admin.pipeline import pipeline
-from moldau.pipeline.lint import lint_file, output_columns
+from moldau.pipeline.lint import _CHANGING, lint_file, output_columns
 from moldau.pipeline.reading import load
 from moldau.pipeline.trial import read_cases
 
@@ -78,6 +79,17 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"sinks": "{topic: x, keep: header}"}, "keep: 'header' is not known. Did you mean 'headers'?"),
         ({"sinks": "{topic: orders, cluster: 'c:1'}", "more": "cluster: c:1"}, "topic orders@c:1 is what the pipeline"),
         ({"sinks": "{topic: clean, key: key}"}, "there is no column 'key'"),
+        ({"more": "cluster: 'host:99999'"}, "7 error cluster: 'host:99999' is not an address: host:port is expected"),
+        ({"more": "cluster: host"}, "7 error cluster: 'host' is not an address"),
+        ({"more": "cluster: 'a:1,http://b:2'"}, "7 error cluster: 'http://b:2' is not an address"),
+        ({"sinks": "{topic: clean, cluster: other}"}, "6 error topic clean: cluster: 'other' is not an address"),
+        ({"transform": "{sql: 'SELECT id, id FROM records'}"}, "two columns are called 'id': it would refuse them"),
+        ({"transform": "{sql: 'SELECT id, amount AS ID FROM records'}"}, "two columns are called 'id'"),
+        ({"transform": "{sql: 'SELECT *, id FROM records'}"}, "two columns are called 'id'"),
+        (
+            {"transform": "{sql: 'SELECT id, amount AS id FROM records'}", "sinks": "{topic: clean}"},
+            "topic clean: two columns are called 'id': its JSON would have the name twice",
+        ),
         ({"sinks": "{table: t, format: iceberg}"}, "needs options.catalog"),
         (
             {"sinks": "{table: 't/{topic}', format: iceberg, options: {catalog: c, identifier: n.t}}"},
@@ -121,6 +133,8 @@ def test_what_does_not_fit_together_is_named(tmp_path: Path, parts: dict[str, st
         ("{format: protobuf, schema_file: none.proto}", "none.proto cannot be read"),
         ("{format: json, fields: {id: long}, subject: s}", "subject: only a 'registry' has subjects and versions"),
         ("{format: avro}", "avro needs a 'registry' or a 'schema_file'"),
+        ("{format: avro, registry: 'http://r:99999'}", "registry: the registry's URL has a port that is none: r:99999"),
+        ("{format: avro, registry: r}", "registry: a registry's URL begins with http"),
         ("{format: avro, registry: 'http://r', schema_file: a.avsc}", "avro needs a 'registry' or a 'schema_file'"),
         ("{format: avro, registry: 'http://r', fields: {id: long}}", "the columns of avro come from its schema"),
         ("{format: avro, schema_file: none.avsc}", "none.avsc cannot be read"),
@@ -141,6 +155,61 @@ def test_what_a_table_does_not_give_back_as_it_was_is_named(tmp_path: Path) -> N
     first, second = [one.message for one in lint_file(path, {})]
     assert first == "'ID' and 'id' differ in case only: tables take them for one"
     assert second.endswith("partition_by cut: a decimal(9,2) cannot be kept in a folder's name")
+
+
+def test_columns_of_one_name_may_stand_between_steps(tmp_path: Path) -> None:
+    steps = "{sql: 'SELECT id, id, amount FROM records'}, {sql: 'SELECT amount FROM records'}"
+    assert said(tmp_path, transform=steps) == []
+    twice = "{sql: 'SELECT id, id FROM records'}"
+    assert said(tmp_path, transform=twice, sinks="{topic: clean, value: to_json(struct(1 AS x))}") == []
+
+
+@pytest.mark.parametrize("kind", ["boolean", "binary", "array<timestamp>", "map<string, date>", "struct<a: date>"])
+def test_a_column_whose_type_is_never_a_time_gives_no_event_time(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.yaml"
+    head = "pipeline: a\nsource: {topics: b}\nsinks: [{table: t}]\n"
+    decode = f"decode: {{format: json, fields: {{a: '{kind}', b: int}}}}\n"
+    path.write_text(f"{head}{decode}late: {{column: a, after: 1m}}\ndedup: {{by: b, at: a}}\n")
+    found = [one.message for one in lint_file(path, {})]
+    assert found == [
+        f"late: a is of type {kind}, which is never a time", f"dedup: at: a is of type {kind}, which is never a time"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(_CHANGING - {"randstr", "uniform", "shuffle"}))
+def test_every_function_that_changes_is_known_by_its_name(tmp_path: Path, name: str) -> None:
+    (found,) = said(tmp_path, transform=f"{{sql: 'SELECT concat(id, {name}()) AS x FROM records'}}")
+    assert "gives something else when a batch that was cut off is run again" in found
+
+
+LONG = {
+    "columns": f"SELECT {', '.join(f'id AS c{number}' for number in range(20_000))} FROM records",
+    "a sum": f"SELECT {'+'.join(['id'] * 20_000)} AS id FROM records",
+    "a sum that is short enough to be read": f"SELECT {'+'.join(['id'] * 8_000)} AS id FROM records",
+    "conditions, each in the next": f"SELECT id FROM records WHERE {' AND '.join(['id>1'] * 3_000)}",
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_sql_that_is_too_long_to_be_checked_is_told_and_not_looked_at(tmp_path: Path, kind: str) -> None:
+    begun = time.process_time()
+    (found,) = said(tmp_path, transform=f"{{sql: '{LONG[kind]}'}}")
+    assert "warning transform: the SQL is too long to be checked here" in found
+    assert time.process_time() - begun < 10, "what grows with the square of its length takes minutes"
+
+
+def test_many_statements_are_looked_at_as_far_as_there_is_time(tmp_path: Path) -> None:
+    checks = ", ".join(f"{{name: c{number}, rule: id + amount > {number}}}" for number in range(3_000))
+    found = said(tmp_path, check=checks)
+    assert 0 < len(found) < 3_000
+    assert all("check 'c" in one and "too long to be checked here" in one for one in found)
+
+
+def test_of_many_columns_that_are_not_there_the_first_are_named(tmp_path: Path) -> None:
+    names = ", ".join(f"no{number}" for number in range(500))
+    found = said(tmp_path, transform=f"{{sql: 'SELECT {names} FROM records'}}")
+    assert len(found) == 11
+    assert found[-1] == "5 error transform: nor are there 490 more of its columns"
 
 
 def test_a_function_is_looked_for_beside_the_file_and_not_imported(tmp_path: Path) -> None:
@@ -186,7 +255,7 @@ def test_linting_loads_no_spark_and_opens_no_connection(tmp_path: Path) -> None:
         "import sys, socket\n"
         "def refuse(*a): raise AssertionError('a connection')\n"
         "socket.socket.connect = refuse\n"
-        "from moldau.pipeline.lint import lint_file\n"
+        "from moldau.pipeline.lint import _CHANGING, lint_file\n"
         f"assert lint_file({str(tmp_path / 'orders.yaml')!r}, {{}}) == []\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'pyspark', 'deltalake', 'pandas', 'py4j', 'kazoo'}, loaded\n"

@@ -8,7 +8,8 @@ from moldau.model import TopicPartition
 from moldau.pipeline.said import PartFailed, first_line, named, words
 from moldau.spark.losses import DataLossError, Loss, LossKind
 from moldau.spark.supervise import may_pass
-from moldau.spark.tables.ledger import BatchKey, Entry, LedgerError, judge
+from moldau.spark.tables.columns import new_columns
+from moldau.spark.tables.ledger import BatchKey, Entry, LedgerError, TableError, judge
 
 PROXY = (
     "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: An exception was raised by the Python Proxy."
@@ -112,3 +113,26 @@ def test_what_is_long_and_not_ours_is_cut_between_words() -> None:
     told = first_line(ValueError("word " * 300))
     assert len(told) < 520
     assert told.endswith("word ...")
+
+
+ERRORS = [OSError(28, "No space left on device", "/f/books/1"), ValueError("bad step"), RuntimeError("a\nb")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_no_message_begins_with_what_carried_the_error(error: Exception) -> None:
+    name = type(error).__name__
+    for carrying in (f"{PROXY}{name}: {error}\n{AFTER}", f"{PROXY.partition('Traceback')[0]}{name}: {error}"):
+        for told in (words(RuntimeError(carrying)), first_line(RuntimeError(carrying))):
+            assert told == f"{name}: {str(error).splitlines()[0]}"
+
+
+def test_a_file_that_cannot_be_written_is_named_without_a_number() -> None:
+    with pytest.raises(PartFailed, match=r"^books: /f/books/1: No space left on device$"), named("books"):
+        raise OSError(28, "No space left on device", "/f/books/1")
+
+
+def test_columns_that_a_table_lacks_are_let_in_by_a_word_of_the_file() -> None:
+    with pytest.raises(TableError) as found:
+        new_columns("t", {"id": "long"}, {"id": "long", "more": "long"}, evolve=False)
+    for error in (found.value, carried(found.value)):
+        assert "new columns are added by `evolve: true`" in words(error)

@@ -162,3 +162,36 @@ def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     one = Full(load(file), file=file, session=lambda pipeline: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(PartFailed, match=r"^checkpoint .*/a/checkpoint: No space left on device$"):
         one.run()
+
+
+class Carried(Full):
+    """A run whose batch fails, as Spark tells of it."""
+
+    failing: Exception = KeyError("no such key")
+
+    def _begin(self, spark: object, batches: Batches) -> StreamingQuery:
+        told = f"{type(self.failing).__name__}: {self.failing}"
+        traceback = f'Traceback (most recent call last):\n  File "x.py", line 1, in y\n{told}'
+        raise RuntimeError(f"An exception was raised by the Python Proxy. Return Message: {traceback}")
+
+    def _batches(self) -> Batches:
+        return cast(Batches, SimpleNamespace(refused=None, failed=self.failing))
+
+
+def test_a_batch_that_fails_is_told_by_what_it_raised_and_not_by_what_carried_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n")
+    one = Carried(load(file), file=file, session=lambda pipeline: None)  # type: ignore[arg-type,return-value]
+    for failing in (KeyError("no such key"), PartFailed("books: full")):
+        one.failing = failing
+        with pytest.raises(type(failing)):
+            one.run()
+        state = one.folder.state()
+        assert state is not None
+        assert state.message == str(failing)
+    one.failing = ValueError("no number")  # nothing of a batch that is not told by its part or as a fault
+    with pytest.raises(RuntimeError):
+        one.run()
+    state = one.folder.state()
+    assert state is not None
+    assert state.message == "ValueError: no number"

@@ -42,6 +42,9 @@ class Writer(NamedTuple, Generic[W]):
     until: float = float("inf")
 
 
+LARGEST_ID = 2**31 - 1
+
+
 class Writers(Generic[W]):
     """The writers' schemas that one process knows. ``read`` makes one from what the registry has; its DecodeError is
     the error of all values with that id."""
@@ -62,7 +65,9 @@ class Writers(Generic[W]):
             return None, Writer(None, f"{len(value)} bytes are too short for a schema id")
         if value[0] != 0:
             return None, Writer(None, f"the first byte is {value[0]}, not 0: there is no schema id")
-        number = int.from_bytes(value[1:PREFIX_BYTES], "big", signed=True)
+        number = int.from_bytes(value[1:PREFIX_BYTES], "big")
+        if number > LARGEST_ID:  # a registry's ids are signed: none is that large, and a negative one says nothing
+            return None, Writer(None, f"schema id {number} is larger than any registry's ({LARGEST_ID})")
         found = self._known.get(number)
         if found is None or self._clock() >= found.until:
             found = self._known[number] = self._ask(number)
