@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hadoop_server import HadoopServer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from tests.packages.spark.table_batches import key
-from tests.packages.spark.test_table_formats import add, opened, walk
+from tests.packages.spark.test_table_formats import add, opened, race, walk
 
 from moldau.spark import session
 from moldau.spark.offsets import Positions, decode
@@ -72,23 +71,7 @@ def test_the_ledgers_rules_hold_on_hdfs(make: Make) -> None:
 
 def test_of_drivers_that_race_on_hdfs_one_is_taken_and_maintenance_changes_no_row(make: Make) -> None:
     assert add(make(), key(0))
-    outcome: list[bool | Exception] = []
-    tables, start = [make() for _ in range(3)], threading.Barrier(3)
-
-    def run(table: Table) -> None:
-        table.last()
-        start.wait()
-        try:
-            outcome.append(add(table, key(1)))
-        except Exception as error:
-            outcome.append(error)
-
-    threads = [threading.Thread(target=run, args=(table,)) for table in tables]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcome, key=str) == [False, False, True]
+    race([make() for _ in range(3)], key(1))
     make().maintain(retention_hours=0)
     assert make().held() == (6, [])
     assert add(make(), key(2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from foreign import create_topic
 from iceberg_catalog import CatalogServer, Proxy, proxy
 from pyiceberg.catalog.rest import RestCatalog
 from tests.packages.spark.table_batches import key
-from tests.packages.spark.test_table_formats import add, walk
+from tests.packages.spark.test_table_formats import add, race, walk
 
 from moldau.pipeline.books import Line
 from moldau.pipeline.feed.running import runner as feeding
@@ -89,23 +88,7 @@ def test_a_line_without_rows_whose_answer_was_lost_is_found(make: Make, lossy: P
 
 def test_of_drivers_that_race_over_rest_one_is_let_in(make: Make) -> None:
     assert add(make(), key(0))
-    outcome: list[bool | Exception] = []
-    tables, start = [make() for _ in range(3)], threading.Barrier(3)
-
-    def run(table: Table) -> None:
-        table.last()
-        start.wait()
-        try:
-            outcome.append(add(table, key(1)))
-        except Exception as error:
-            outcome.append(error)
-
-    threads = [threading.Thread(target=run, args=(table,)) for table in tables]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcome, key=str) == [False, False, True]
+    race([make() for _ in range(3)], key(1))
     assert make().count() == 6
 
 

@@ -85,6 +85,27 @@ def add(table: Table, batch: BatchKey, rows: pa.Table = ROWS) -> bool:
     return not table.add(files(table.store, folder, rows, table.format.layout), batch).skipped
 
 
+def race(tables: list[Table], batch: BatchKey) -> None:
+    """Of drivers that write one batch at the same time one is told that it did, and the others that it is there."""
+    outcome: list[bool | Exception] = []
+    start = threading.Barrier(len(tables))
+
+    def run(table: Table) -> None:
+        table.last()
+        start.wait()
+        try:
+            outcome.append(add(table, batch))
+        except Exception as error:
+            outcome.append(error)
+
+    threads = [threading.Thread(target=run, args=(table,)) for table in tables]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcome, key=str) == [*[False] * (len(tables) - 1), True]
+
+
 def walk(make) -> None:
     """The life of a table, each step by a driver that was started anew."""
     assert add(make(), key(0))
@@ -177,24 +198,7 @@ def test_of_drivers_that_race_with_one_batch_one_is_taken(kind, tmp_path):
         return opened(kind, tmp_path, str(tmp_path / "t"), {})
 
     add(make(), key(0))
-    outcome: list[bool | Exception] = []
-    tables = [make() for _ in range(3)]
-    start = threading.Barrier(3)
-
-    def run(table: Table) -> None:
-        table.last()
-        start.wait()
-        try:
-            outcome.append(add(table, key(1)))
-        except Exception as error:
-            outcome.append(error)
-
-    threads = [threading.Thread(target=run, args=(table,)) for table in tables]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcome, key=str) == [False, False, True]
+    race([make() for _ in range(3)], key(1))
     assert make().count() == 6
 
 
