@@ -24,6 +24,7 @@ from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import ZooKeeperError
+from moldau.storage.folder import LogDir
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -137,12 +138,21 @@ class Receiving:
         self, request: StopReplicaRequest, correlation_id: int = 0
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
         """The code of the whole, and (topic, partition, code) of each partition. Of those that are deleted the folders
-        have other names by then: a kill later brings none of their logs back."""
-        code, codes = await self._stop(request, correlation_id)
+        have other names by then: a kill later brings none of their logs back. KAFKA_STORAGE_ERROR where a directory
+        failed meanwhile: what is in it may come back with it, so that the topic has to be kept until it is deleted."""
+        there: dict[TopicPartition, LogDir] = {}
+        code, codes = await self._stop(request, correlation_id, there)
         await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
-        return code, codes
+        failed = {(one.topic, one.partition) for one, dir in there.items() if dir.offline is not None}
+        return code, [
+            (name, number, Code.KAFKA_STORAGE_ERROR if each is Code.NONE and (name, number) in failed else each)
+            for name, number, each in codes
+        ]
 
-    async def _stop(self, request: StopReplicaRequest, correlation_id: int) -> tuple[Code, list[tuple[str, int, Code]]]:
+    async def _stop(
+        self, request: StopReplicaRequest, correlation_id: int, there: dict[TopicPartition, LogDir]
+    ) -> tuple[Code, list[tuple[str, int, Code]]]:
+        """As ``stop_replica``, before folders are renamed; ``there`` is told in which directories logs were."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
             if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
@@ -152,6 +162,10 @@ class Receiving:
             records, codes = node.rules.stop_replica(image, me, request)
             codes = self._with_offline(codes)
             stops = translation.stops(image, me, request)
+            logs = node.replicas.logs.logs
+            for name, number, _ in codes:
+                if (log := logs.get(one := TopicPartition(name, number))) is not None:
+                    there[one] = log.dir
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             for at, key in enumerate(stops, 1):
