@@ -6,14 +6,23 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any  # doubles stand for a session and a consumer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.admin.classic.console_producer import _Sender
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal
 from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
+from moldau.admin.classic.record_reader import Reader
+from moldau.client.client import Unreachable
+from moldau.client.consumer import ConsumerOptions
+from moldau.client.feeding import FeedOptions
+from moldau.client.sockets import drive
+from moldau.model import Code, TopicPartition
 
 JAVA = "org.apache.kafka.common.serialization."
 
@@ -74,3 +83,79 @@ def test_lines_are_those_that_were_written(texts: list[str]) -> None:
 def test_the_ends_of_lines_are_those_of_all_systems() -> None:
     with stdin(b"a\r\nb\rc\n\nd"):
         assert list(lines_of_stdin(60)) == ["a", "b", "c", "", "d"]
+
+
+class Sent:
+    """A session of which nothing is asked."""
+
+    class cluster:
+        client = None
+
+
+def sender(**properties: str) -> Any:
+    unused: Any = Sent
+    return _Sender(unused, "one", FeedOptions(), {name.replace("_", "."): one for name, one in properties.items()})
+
+
+def test_a_record_of_a_transaction_is_refused_as_kafkas_tool_refuses_it() -> None:
+    """It was written without a transaction, and the tool ended well."""
+    with pytest.raises(JavaError, match="Cannot add partition one-0 to transaction before completing a call to init"):
+        sender(transactional_id="foo").add(Line(None, b"x"), sync=False)
+
+
+def test_a_record_that_is_larger_than_a_request_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    small, what = (
+        sender(max_request_size="10"),
+        "The message is 86 bytes when serialized which is larger than 10, which",
+    )
+    with pytest.raises(JavaError, match="ExecutionException") as refused:
+        small.add(Line(None, b"x"), sync=True)
+    assert what in refused.value.trace
+    small.add(Line(None, b"x"), sync=False)
+    assert what in capsys.readouterr().err
+    assert small.age_s == 0, "nothing is to be sent"
+    sender(max_request_size="96").add(Line(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+    with pytest.raises(JavaError):
+        sender(max_request_size="93").add(Line(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+
+
+class Group:
+    """A consumer whose first rebalance ends in so many seconds of its clock, with a record to come."""
+
+    options = ConsumerOptions()
+
+    def __init__(self, rebalance_s: float, clock: list[float]) -> None:
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.rebalance_s, self.clock = rebalance_s, clock
+
+    async def poll(self, wait_ms: float, *, join_ms: int | None) -> list[SimpleNamespace]:
+        if self.assignment:
+            return [SimpleNamespace(fetched=SimpleNamespace(code=Code.NONE))]
+        assert join_ms is not None
+        before = self.clock[0]
+        self.clock[0] += min(join_ms / 1000, self.rebalance_s - before)
+        if self.clock[0] < self.rebalance_s:
+            raise Unreachable("no rebalance in time")
+        self.assignment = frozenset({TopicPartition("t", 0)})
+        return []
+
+
+@pytest.mark.parametrize(("rebalance_s", "comes"), [(2.0, True), (3.0, True), (5.5, False)])
+def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
+    monkeypatch: pytest.MonkeyPatch, rebalance_s: float, comes: bool
+) -> None:
+    """With --timeout-ms 2500 a group printed nothing and ended well: its first rebalance takes 3 s."""
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr("moldau.admin.classic.record_reader.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("moldau.admin.classic.record_reader.time.sleep", sleep)
+    reader: Any = Reader.__new__(Reader)
+    reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
+    reader.wish, reader.cluster = SimpleNamespace(timeout_ms=2500, partition=None), SimpleNamespace(run=drive)
+    reader._look_again = lambda: None
+    monkeypatch.setattr(Reader, "_records", lambda _, chunks: iter(chunks))
+    found = reader.receive()
+    assert (found is not None) == comes
