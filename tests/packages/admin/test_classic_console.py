@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.admin.classic.console_producer import _Sender
+from moldau.admin.classic.dump_decoders import by_classes, metadata
+from moldau.admin.classic.groups import java_split
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal
+from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal, java_double
 from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
 from moldau.admin.classic.record_reader import Reader
 from moldau.client.client import Unreachable
@@ -23,6 +26,9 @@ from moldau.client.consumer import ConsumerOptions
 from moldau.client.feeding import FeedOptions
 from moldau.client.sockets import drive
 from moldau.model import Code, TopicPartition
+from moldau.wire.batch import Record
+from moldau.wire.records.framing import pack_metadata
+from moldau.wire.records.metadata import ClientQuotaRecord
 
 JAVA = "org.apache.kafka.common.serialization."
 
@@ -37,6 +43,58 @@ JAVA = "org.apache.kafka.common.serialization."
 )  # fmt: skip
 def test_a_decimal_number_is_shown_as_java_shows_it(number: float, shown: str) -> None:
     assert java_decimal(number) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("5d", 5.0),
+        ("5f", 5.0),
+        ("0x1p3", 8.0),
+        ("0x.8P1d", 1.0),
+        (" 1e3\t", 1000.0),
+        ("-Infinity", -math.inf),
+        (".5", 0.5),
+    ],
+)
+def test_a_decimal_number_is_read_as_java_reads_it(text: str, number: float) -> None:
+    """kafka-configs.sh refused a quota of 5d, which Java takes, and took 1_000, which it does not."""
+    assert java_double(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "1_000", "inf", "nan", "infinity", "٣", "0x1", "1e", "d", "5dd", "."])
+def test_what_java_takes_for_no_decimal_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no number"):
+        java_double(text)
+
+
+@pytest.mark.parametrize(("text", "words"), [("Empty,", ["Empty"]), (",", []), (",a", ["", "a"]), ("a, ", ["a", " "])])
+def test_words_between_commas_are_those_of_java(text: str, words: list[str]) -> None:
+    """`--state Empty,` was refused, where Kafka's tool lists the empty groups."""
+    assert java_split(text) == words
+
+
+def test_decoders_of_numbers_show_them_and_what_is_too_short_is_refused() -> None:
+    """Kafka's IntegerDecoder was said not to exist."""
+    api = "org.apache.kafka.tools.api."
+    decode = by_classes(f"{api}LongDecoder", f"{api}IntegerDecoder")
+    assert decode(Record(0, 0, bytes(7) + b"\5", b"\1\0\0\0\7", [])) == ("5", "16777216")
+    with pytest.raises(JavaError) as refused:
+        decode(Record(0, 0, None, b"\1", []))
+    assert refused.value.trace == "java.nio.BufferUnderflowException\n"
+    with pytest.raises(JavaError) as lost:
+        by_classes("mine", f"{api}StringDecoder")
+    assert "ClassNotFoundException: mine" in lost.value.trace
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1e8, "1.0E8"), (0.0001, "1.0E-4"), (5.0, "5.0"), (math.nan, '"NaN"')])
+def test_a_quota_in_the_metadata_log_is_shown_as_java_shows_it(value: float, shown: str) -> None:
+    entity = [ClientQuotaRecord.EntityData(entity_type="user", entity_name='x"value":1')]
+    quota = ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=value, remove=False)
+    text = metadata(Record(0, 0, None, pack_metadata(quota, 0), []))[1]
+    assert text is not None
+    assert f'"key":"producer_byte_rate","value":{shown},' in text
+    assert '\\"value\\":1' in text
 
 
 def test_values_are_read_as_their_deserializers_read_them() -> None:
