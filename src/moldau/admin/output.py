@@ -105,13 +105,18 @@ def _cell(value: object) -> str:
 def note(text: str) -> None:
     """Progress and advice: for people, so not among what a script reads."""
     take_bar_away()
-    print(text, file=sys.stderr, flush=True)
+    print(lines_printable(text), file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
     """A line of an answer that is told as it comes about, while a bar may be drawn."""
     take_bar_away()
-    print(text, flush=True)
+    print(lines_printable(text), flush=True)
+
+
+def lines_printable(text: str) -> str:
+    """A text with what would move a terminal's cursor escaped, but for the ends of its lines."""
+    return "".join(one if one in "\n\t" else _printable(one) for one in text)
 
 
 _drawn = False  # whether a bar stands in the terminal's last line: there is one terminal, whoever writes to it

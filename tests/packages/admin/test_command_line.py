@@ -483,6 +483,7 @@ def test_names_of_others_neither_move_the_cursor_nor_make_lines(name: str) -> No
         assert len(text.split("\n")) == 2
         assert text.replace("\n", "").isprintable()
     assert output.cell(["one", "\x1b"]) == "one,\\x1b"
+    assert output.lines_printable("group \x1b[31mred\nand more") == "group \\x1b[31mred\nand more"
     assert output.cell("žluťoučký 😀") == "žluťoučký 😀"
 
 
