@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from moldau.admin.asking import MISMATCH, Talk, refused, silent_brokers
+from moldau.admin.asking import CONTROLLER_S, MISMATCH, WHY_NONE, Talk, refused, silent_brokers
 from moldau.admin.completing import groups as complete_groups
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from moldau.client.group_lags import Lag
     from moldau.client.groups import Listed
 
+COORDINATOR_S = 10.0
+"""How long a group's coordinator is waited for before something is changed: another broker may take its place."""
 INACTIVE = ("Empty", "Dead")
 STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
 """States in which nobody reads, so that offsets can be set from outside."""
@@ -81,7 +83,7 @@ def list_(
                     "type": one.type.lower(),
                     "protocol": one.protocol_type,
                     "coordinator": one.coordinator,
-                    **({"lag": _total(_lags(talk, described(talk, one.group_id)))} if lag else {}),
+                    **({"lag": _total(_lags(talk, described(talk, one.group_id, CONTROLLER_S)))} if lag else {}),
                 }
                 for one in found
             ]
@@ -103,7 +105,7 @@ def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: fl
 
     def look() -> None:
         with Talk(bootstrap) as talk:
-            found = [existing(talk, id) for id in ids]
+            found = [existing(talk, id, CONTROLLER_S) for id in ids]
             positions = [[] if of_members else _lags(talk, one) for one in found]
         if output in ("json", "yaml"):
             whole = [
@@ -216,9 +218,9 @@ def listed(talk: Talk) -> tuple[list[Listed], bool]:
     return talk.ask(groups.list_groups, but=silent), not silent
 
 
-def existing(talk: Talk, id: str) -> ConsumerGroup:
+def existing(talk: Talk, id: str, patience_s: float = COORDINATOR_S) -> ConsumerGroup:
     """The group; ends the command when there is none, naming those that are called nearly so."""
-    found = described(talk, id)
+    found = described(talk, id, patience_s)
     if found.state == "Dead":
         from moldau.admin.advice import no_such
 
@@ -226,12 +228,25 @@ def existing(talk: Talk, id: str) -> ConsumerGroup:
     return found
 
 
-def described(talk: Talk, id: str) -> ConsumerGroup:
-    """The group as it is; in state Dead when there is none."""
+def described(talk: Talk, id: str, patience_s: float = COORDINATOR_S) -> ConsumerGroup:
+    """The group as it is; in state Dead when there is none. Ends the command when its coordinator does not answer."""
+    from moldau.client.client import Refused
     from moldau.client.consumer_groups import describe_consumer_groups
+    from moldau.client.groups import coordinator
     from moldau.model import Code
 
-    found = talk.ask(describe_consumer_groups, [id])[id]
+    timeout_ms = min(int(1000 * patience_s), talk.cluster.client.options.api_timeout_ms)
+    try:
+        found = talk.ask(describe_consumer_groups, [id], timeout_ms=timeout_ms)[id]
+    except (Refused, OSError) as error:
+        if isinstance(error, Refused) and not error.code.retriable:
+            raise
+        broker = talk.cluster.client.coordinator(coordinator(id))
+        if broker is None:
+            fail(f"group {id}: no broker answers for it now: {error.__cause__ or error}; {WHY_NONE}")
+        where = f"broker {broker.node_id} at {broker.host}:{broker.port}"
+        fail(f"group {id}: its coordinator, {where}, does not answer: {error.__cause__ or error}; {WHY_NONE}")
+        raise AssertionError from None
     if found.outcome.code is Code.GROUP_ID_NOT_FOUND:
         return found._replace(state="Dead")
     if not found.outcome.ok:

@@ -20,7 +20,7 @@ from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes, told_reasons
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
-from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time, opened
+from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time, lines_of
 from moldau.model import TopicPartition
 
 LOGS = click.option(
@@ -103,12 +103,32 @@ def merge_command(
     for path in itertools.chain.from_iterable(found):
         if first_time(path) == EARLIEST and Path(path).stat().st_size:
             note(f"{path}: no line near its beginning has a time; is it a state-change log? Such lines come first")
-    for entries in merge([Source(files, keep) for files in found]):
+    damaged = _Damaged()
+    for entries in merge([Source(files, keep, damaged=damaged) for files in found]):
         if output == "text":
             sys.stdout.buffer.write(b"\n".join(entries) + b"\n")
         else:
             _write_json(entries)
     sys.stdout.buffer.flush()
+    damaged.end()
+
+
+class _Damaged:
+    """Tells of each file that cannot be unpacked to its end, once, and ends the command with 1 when all is printed."""
+
+    def __init__(self) -> None:
+        self._told: set[object] = set()
+
+    def __call__(self, error: OSError) -> None:
+        if error.filename not in self._told:
+            self._told.add(error.filename)
+            sys.stdout.flush()
+            note(f"moldau: {error.filename}: {error.strerror}")
+
+    def end(self) -> None:
+        """After all that could be read."""
+        if self._told:
+            raise SystemExit(1)
 
 
 def _write_json(entries: list[bytes]) -> None:
@@ -130,15 +150,17 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
 
     ISR: one mark for each replica, in the order of the assignment: leading, in sync, or not in sync.
     """
-    found = _history(partition, paths)
+    damaged = _Damaged()
+    found = _history(partition, paths, damaged)
     replicas = _replicas(found)
     rows = [_row(change, replicas) for change in found]
     if output != "json":
         note(f"{partition}: replicas {','.join(map(str, replicas)) or 'unknown'}")
     show(rows, output, ["time", "epoch", "leader", "isr", "in_sync", "controller", "why"])
-    for skew in skews(_events(paths, None)):
+    for skew in skews(_events(paths, None, damaged)):
         if skew.high_ms < 0 or (skew.low_ms or 0) > 0:
             note(f"the clock of node {skew.broker} is {skew.verdict}, against that of controller {skew.controller}")
+    damaged.end()
 
 
 def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, object]:
@@ -170,7 +192,13 @@ def _fitting(marks: str) -> str:
 @OUTPUT
 def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], output: str) -> None:
     """Tell who led PARTITION at a time, since when, and why; and what became of it next."""
-    found = _history(partition, paths)
+    damaged = _Damaged()
+    found = _history(partition, paths, damaged)
+    _tell_why(partition, found, at, output)
+    damaged.end()
+
+
+def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, output: str) -> None:
     until = "9999" if at is None else at.decode()
     before = [change for change in found if change.time <= until]
     if not before:
@@ -196,6 +224,7 @@ def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], out
 @OUTPUT
 def skew(paths: tuple[str, ...], output: str) -> None:
     """Tell how far the clocks of brokers are from those of controllers, as far as their logs tell."""
+    damaged = _Damaged()
     rows = [
         {
             "node": one.broker,
@@ -205,9 +234,10 @@ def skew(paths: tuple[str, ...], output: str) -> None:
             "pairs": one.pairs,
             "verdict": one.verdict,
         }
-        for one in skews(_events(paths, None))
+        for one in skews(_events(paths, None, damaged))
     ]
     show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
+    damaged.end()
 
 
 # ---- reading
@@ -221,21 +251,20 @@ def _logs(paths: tuple[str, ...]) -> list[list[str]]:
         raise AssertionError from None
 
 
-def _events(paths: tuple[str, ...], topic: str | None) -> Iterator[Event]:
-    sources = [Source(files, wanted(topic)) for files in _logs(paths)]
+def _events(paths: tuple[str, ...], topic: str | None, damaged: _Damaged) -> Iterator[Event]:
+    sources = [Source(files, wanted(topic), damaged=damaged) for files in _logs(paths)]
     for entry in itertools.chain.from_iterable(merge(sources)):
         event = parse(entry)
         if event is not None:
             yield event
 
 
-def _history(partition: TopicPartition, paths: tuple[str, ...]) -> list[Change]:
-    reasons = {}
+def _history(partition: TopicPartition, paths: tuple[str, ...], damaged: _Damaged) -> list[Change]:
+    reasons: dict[tuple[int, int | None, tuple[int, ...]], str] = {}
     for files in _logs(paths):
         for twin in sorted({file for path in files for file in Path(path).parent.glob("state-change.jsonl*")}):
-            with opened(str(twin)) as lines:
-                reasons.update(told_reasons(lines, partition))
-    found = changes(_events(paths, partition.topic), partition, reasons)
+            reasons.update(told_reasons(lines_of(str(twin), damaged), partition))
+    found = changes(_events(paths, partition.topic, damaged), partition, reasons)
     if not found:
         fail(f"no log tells of {partition}")
     return found

@@ -94,8 +94,8 @@ def reason(error: BaseException) -> str:
 
 def fail(message: str, code: int = 1) -> NoReturn:
     """Say why on stderr and end with ``code``."""
-    from moldau.admin.output import take_bar_away  # here: a node that runs has none
+    from moldau.admin.output import lines_printable, take_bar_away  # here: a node that runs has none
 
     take_bar_away()
-    print(f"moldau: {message}", file=sys.stderr)
+    print(f"moldau: {lines_printable(message)}", file=sys.stderr)
     raise SystemExit(code)

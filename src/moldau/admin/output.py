@@ -55,7 +55,7 @@ def show_one(thing: Row, output: str) -> bool:
 def tabs(rows: Iterable[Row], names: Sequence[str]) -> str:
     """A line for each row, with tabs between cells, below a line of names."""
     lines = [[_head(name) for name in names], *([cell(row.get(name)) for name in names] for row in rows)]
-    return "\n".join("\t".join(re.sub(r"[\t\r\n]", " ", one) for one in line) for line in lines)
+    return "\n".join(map("\t".join, lines))
 
 
 def table(rows: Iterable[Row], names: Sequence[str]) -> str:
@@ -81,7 +81,16 @@ def table(rows: Iterable[Row], names: Sequence[str]) -> str:
 
 
 def cell(value: object) -> str:
-    """A value in a table."""
+    """A value in a table, in one line; what would move a terminal's cursor is escaped."""
+    text = _cell(value)
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(one: str) -> str:
+    return one if one.isprintable() else one.encode("unicode_escape").decode()
+
+
+def _cell(value: object) -> str:
     if value is None or value == "":
         return "-"
     if isinstance(value, (list, tuple)):
@@ -96,13 +105,18 @@ def cell(value: object) -> str:
 def note(text: str) -> None:
     """Progress and advice: for people, so not among what a script reads."""
     take_bar_away()
-    print(text, file=sys.stderr, flush=True)
+    print(lines_printable(text), file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
     """A line of an answer that is told as it comes about, while a bar may be drawn."""
     take_bar_away()
-    print(text, flush=True)
+    print(lines_printable(text), flush=True)
+
+
+def lines_printable(text: str) -> str:
+    """A text with what would move a terminal's cursor escaped, but for the ends of its lines."""
+    return "".join(one if one in "\n\t" else _printable(one) for one in text)
 
 
 _drawn = False  # whether a bar stands in the terminal's last line: there is one terminal, whoever writes to it
@@ -189,7 +203,21 @@ def _scalar(value: object) -> str:
 
 
 def _word(text: str) -> str:
-    return text if _BARE.match(text) and text.lower() not in _WORDS_OF_YAML and text[-1] != ":" else json.dumps(text)
+    if _BARE.match(text) and text.lower() not in _WORDS_OF_YAML and text[-1] != ":":
+        return text
+    return _ESCAPED.sub(_of_yaml, json.dumps(text))
+
+
+_ESCAPED = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)|\\u....|\\.|\x7f")
+
+
+def _of_yaml(found: re.Match[str]) -> str:
+    """An escape of JSON as YAML has it, where two that stand for one character are two characters."""
+    if found[0] == "\x7f":  # JSON leaves it as it is
+        return "\\x7f"
+    if found[1] is None:
+        return found[0]
+    return f"\\U{0x10000 + (int(found[1], 16) - 0xD800 << 10) + int(found[2], 16) - 0xDC00:08x}"
 
 
 def _head(name: str) -> str:

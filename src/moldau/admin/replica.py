@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from moldau.admin.replica_check.wire import Silent
     from moldau.client.view import Topic
 
-_COLUMNS = ("partition", "broker", "verdict", "offset", "detail")
+_COLUMNS = ("partition", "broker", "verdict", "offset", "compared_to", "detail")
+
+LIMITED_SHOWN = 5
+"""Of so many partitions it is said by name that they were not compared to their end."""
 
 
 @click.group()
@@ -70,7 +73,8 @@ def verify(
 
     Verdicts: OK; LAGGING, it ends before the high watermark; MISSING, its broker does not have it; UNREACHABLE;
     DIVERGED, at which offset. Of compacted topics, whose replicas differ by right, only checksums are looked at (from
-    brokers), or what none of them has compacted (from folders).
+    brokers), or what none of them has compacted (from folders). COMPARED-TO is the offset before which was compared:
+    from folders without the high watermark's checkpoint, where the shortest log ends.
     """
     if bool(paths) != folders:
         fail("--folders needs the log directories of the brokers, and they need --folders", 2)
@@ -103,7 +107,15 @@ def _tell(
     size, took_s = cost
     well = sum(finding.verdict is Verdict.OK for _, finding in found)
     partitions = len({partition for partition, _ in found})
-    note(f"{well} of {len(found)} replicas of {partitions} partitions are well; {size / 1e6:,.1f} MB in {took_s:.1f} s")
+    note(
+        f"{well} of {len(found)} replicas of {partitions} partitions are well as far as they were compared;"
+        f" {size / 1e6:,.1f} MB in {took_s:.1f} s"
+    )
+    limited = {partition: one for partition, one in found if one.verdict is Verdict.OK and one.detail}
+    for partition, one in sorted(limited.items())[:LIMITED_SHOWN]:
+        note(f"{partition}: compared up to offset {one.compared_to}: {one.detail}")
+    if len(limited) > LIMITED_SHOWN:
+        note(f"and so {len(limited) - LIMITED_SHOWN} more partitions; --all shows them")
 
 
 def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
@@ -112,6 +124,7 @@ def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:
         "broker": finding.replica,
         "verdict": finding.verdict.value,
         "offset": finding.offset,
+        "compared_to": finding.compared_to,
         "detail": finding.detail,
     }
 

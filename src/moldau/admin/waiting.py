@@ -50,6 +50,11 @@ class Looks:
         self._sleep(min(self._pause_s, left))
         self._pause_s = min(self._pause_s * GROWTH, self._longest_s)
 
+    @property
+    def left_s(self) -> float | None:
+        """How much time is left, 0 at least; None when there is no end."""
+        return None if self._deadline is None else max(self._deadline - self._clock(), 0.0)
+
     def soon(self) -> None:
         """Something has changed, and more may: the next pause is a short one again."""
         self._pause_s = self._first_s

@@ -79,6 +79,8 @@ Other retriable codes may be about one thing of many in a request, of which the 
 """
 
 
+_NONE_YET = MOVED | {Code.REQUEST_TIMED_OUT}
+"""A broker that asked the controller for us has heard nothing: one may be elected a moment later."""
 PATIENT_MS = 10_000
 """How long who only looks, or has not begun yet, waits for whoever alone can answer: an election may be under way."""
 TRY_LEAST_MS = 3_000
@@ -397,7 +399,9 @@ class Client:
         try_ms = try_ms_of(within_ms, self.lines.options)  # KRaft brokers name any broker, which may be a silent one
         request = ListPartitionReassignmentsRequest(topics=[], timeout_ms=try_ms)
         try:
-            response = await self.ask(request, CONTROLLER, timeout_ms=within_ms, request_timeout_ms=try_ms)
+            response = await self.ask(
+                request, CONTROLLER, again=_NONE_YET, timeout_ms=within_ms, request_timeout_ms=try_ms
+            )
             missing = response.error_code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
         except UnsupportedApi:  # before Apache Kafka 2.4
             return

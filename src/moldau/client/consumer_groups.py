@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from moldau.client.client import Client
+from moldau.client.client import Client, try_ms_of
 from moldau.client.groups import coordinator
 from moldau.client.lines import UnsupportedApi
 from moldau.client.membership import PROTOCOL_TYPE, read_assignment
@@ -57,21 +57,27 @@ class ConsumerGroup(NamedTuple):
     target_epoch: int | None = None
 
 
-async def describe_consumer_groups(client: Client, group_ids: Iterable[str]) -> dict[str, ConsumerGroup]:
-    """Each group, in the order of the ids."""
+async def describe_consumer_groups(
+    client: Client, group_ids: Iterable[str], *, timeout_ms: int | None = None
+) -> dict[str, ConsumerGroup]:
+    """Each group, in the order of the ids; ``timeout_ms`` is how long its coordinator is waited for."""
     found = {}
     for group_id in group_ids:
-        group = await _described_anew(client, group_id)
-        found[group_id] = group if group is not None else await _described_classic(client, group_id)
+        group = await _described_anew(client, group_id, timeout_ms)
+        found[group_id] = group if group is not None else await _described_classic(client, group_id, timeout_ms)
     return found
 
 
-async def _described_anew(client: Client, group_id: str) -> ConsumerGroup | None:
+async def _described_anew(client: Client, group_id: str, timeout_ms: int | None) -> ConsumerGroup | None:
     """None when the coordinator says that it is no group of the new protocol, or does not know that protocol."""
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     try:
         response = await client.ask(
-            request, coordinator(group_id), codes=_group_codes, request_timeout_ms=client.try_ms
+            request,
+            coordinator(group_id),
+            codes=_group_codes,
+            timeout_ms=timeout_ms,
+            request_timeout_ms=_try_ms(client, timeout_ms),
         )
     except UnsupportedApi:
         return None
@@ -110,9 +116,15 @@ def _partitions(topics: Collection[ConsumerGroupDescribeResponse.TopicPartitions
     return [TopicPartition(topic.topic_name, index) for topic in topics for index in topic.partitions]
 
 
-async def _described_classic(client: Client, group_id: str) -> ConsumerGroup:
+async def _described_classic(client: Client, group_id: str, timeout_ms: int | None) -> ConsumerGroup:
     request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
-    response = await client.ask(request, coordinator(group_id), codes=_group_codes, request_timeout_ms=client.try_ms)
+    response = await client.ask(
+        request,
+        coordinator(group_id),
+        codes=_group_codes,
+        timeout_ms=timeout_ms,
+        request_timeout_ms=_try_ms(client, timeout_ms),
+    )
     group = response.groups[0]
     of_consumers = group.protocol_type in (PROTOCOL_TYPE, "")
     members = tuple(
@@ -134,6 +146,11 @@ async def _described_classic(client: Client, group_id: str) -> ConsumerGroup:
         group.protocol_data,
         members,
     )
+
+
+def _try_ms(client: Client, timeout_ms: int | None) -> int:
+    """How long one try may take."""
+    return client.try_ms if timeout_ms is None else try_ms_of(timeout_ms, client.lines.options)
 
 
 def _group_codes(response: DescribeGroupsResponse | ConsumerGroupDescribeResponse) -> list[int]:

@@ -19,6 +19,7 @@ from moldau.client.reading import FETCH, Fetched, FetchOptions, Offset
 from moldau.client.sockets import SocketLines, drive
 from moldau.client.view import Broker, Topic
 from moldau.model import Code, TopicPartition
+from moldau.model.value import replace
 from moldau.wire.codec import Buffer
 
 T = TypeVar("T")
@@ -34,8 +35,8 @@ class Cluster:
         connection: ConnectionOptions | None = None,
         options: ClientOptions | None = None,
     ) -> None:
-        lines = SocketLines(connection if connection is not None else ConnectionOptions())
-        self.client = Client(lines, bootstrap, options)
+        self._lines = SocketLines(connection if connection is not None else ConnectionOptions())
+        self.client = Client(self._lines, bootstrap, options)
 
     def __enter__(self) -> Cluster:
         return self
@@ -46,6 +47,16 @@ class Cluster:
     def close(self) -> None:
         """Close all connections."""
         self.client.close()
+
+    def limit(self, whole_ms: int) -> bool:
+        """Have no call, and no request over a connection that is made from now on, take longer; whether any could."""
+        client, connection = self.client, self._lines.options
+        client.options = replace(client.options, api_timeout_ms=min(client.options.api_timeout_ms, whole_ms))
+        if connection.request_timeout_ms <= whole_ms:
+            return False
+        connecting_ms = min(connection.connect_timeout_ms, whole_ms)
+        self._lines.options = replace(connection, request_timeout_ms=whole_ms, connect_timeout_ms=connecting_ms)
+        return True
 
     def run(self, work: Coroutine[object, None, T]) -> T:
         """Any coroutine of this package that was made with ``self.client`` (admin calls, ...), run to its end."""

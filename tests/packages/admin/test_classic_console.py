@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any  # doubles stand for a session and a consumer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.admin.classic.console_producer import _Sender
+from moldau.admin.classic.dump_decoders import by_classes, metadata
+from moldau.admin.classic.groups import java_split
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal
+from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal, java_double
 from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
+from moldau.admin.classic.record_reader import Reader
+from moldau.client.client import Unreachable
+from moldau.client.consumer import ConsumerOptions
+from moldau.client.feeding import FeedOptions
+from moldau.client.sockets import drive
+from moldau.model import Code, TopicPartition
+from moldau.wire.batch import Record
+from moldau.wire.records.framing import pack_metadata
+from moldau.wire.records.metadata import ClientQuotaRecord
 
 JAVA = "org.apache.kafka.common.serialization."
 
@@ -28,6 +43,58 @@ JAVA = "org.apache.kafka.common.serialization."
 )  # fmt: skip
 def test_a_decimal_number_is_shown_as_java_shows_it(number: float, shown: str) -> None:
     assert java_decimal(number) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("5d", 5.0),
+        ("5f", 5.0),
+        ("0x1p3", 8.0),
+        ("0x.8P1d", 1.0),
+        (" 1e3\t", 1000.0),
+        ("-Infinity", -math.inf),
+        (".5", 0.5),
+    ],
+)
+def test_a_decimal_number_is_read_as_java_reads_it(text: str, number: float) -> None:
+    """kafka-configs.sh refused a quota of 5d, which Java takes, and took 1_000, which it does not."""
+    assert java_double(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "1_000", "inf", "nan", "infinity", "٣", "0x1", "1e", "d", "5dd", "."])
+def test_what_java_takes_for_no_decimal_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no number"):
+        java_double(text)
+
+
+@pytest.mark.parametrize(("text", "words"), [("Empty,", ["Empty"]), (",", []), (",a", ["", "a"]), ("a, ", ["a", " "])])
+def test_words_between_commas_are_those_of_java(text: str, words: list[str]) -> None:
+    """`--state Empty,` was refused, where Kafka's tool lists the empty groups."""
+    assert java_split(text) == words
+
+
+def test_decoders_of_numbers_show_them_and_what_is_too_short_is_refused() -> None:
+    """Kafka's IntegerDecoder was said not to exist."""
+    api = "org.apache.kafka.tools.api."
+    decode = by_classes(f"{api}LongDecoder", f"{api}IntegerDecoder")
+    assert decode(Record(0, 0, bytes(7) + b"\5", b"\1\0\0\0\7", [])) == ("5", "16777216")
+    with pytest.raises(JavaError) as refused:
+        decode(Record(0, 0, None, b"\1", []))
+    assert refused.value.trace == "java.nio.BufferUnderflowException\n"
+    with pytest.raises(JavaError) as lost:
+        by_classes("mine", f"{api}StringDecoder")
+    assert "ClassNotFoundException: mine" in lost.value.trace
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1e8, "1.0E8"), (0.0001, "1.0E-4"), (5.0, "5.0"), (math.nan, '"NaN"')])
+def test_a_quota_in_the_metadata_log_is_shown_as_java_shows_it(value: float, shown: str) -> None:
+    entity = [ClientQuotaRecord.EntityData(entity_type="user", entity_name='x"value":1')]
+    quota = ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=value, remove=False)
+    text = metadata(Record(0, 0, None, pack_metadata(quota, 0), []))[1]
+    assert text is not None
+    assert f'"key":"producer_byte_rate","value":{shown},' in text
+    assert '\\"value\\":1' in text
 
 
 def test_values_are_read_as_their_deserializers_read_them() -> None:
@@ -74,3 +141,79 @@ def test_lines_are_those_that_were_written(texts: list[str]) -> None:
 def test_the_ends_of_lines_are_those_of_all_systems() -> None:
     with stdin(b"a\r\nb\rc\n\nd"):
         assert list(lines_of_stdin(60)) == ["a", "b", "c", "", "d"]
+
+
+class Sent:
+    """A session of which nothing is asked."""
+
+    class cluster:
+        client = None
+
+
+def sender(**properties: str) -> Any:
+    unused: Any = Sent
+    return _Sender(unused, "one", FeedOptions(), {name.replace("_", "."): one for name, one in properties.items()})
+
+
+def test_a_record_of_a_transaction_is_refused_as_kafkas_tool_refuses_it() -> None:
+    """It was written without a transaction, and the tool ended well."""
+    with pytest.raises(JavaError, match="Cannot add partition one-0 to transaction before completing a call to init"):
+        sender(transactional_id="foo").add(Line(None, b"x"), sync=False)
+
+
+def test_a_record_that_is_larger_than_a_request_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    small, what = (
+        sender(max_request_size="10"),
+        "The message is 86 bytes when serialized which is larger than 10, which",
+    )
+    with pytest.raises(JavaError, match="ExecutionException") as refused:
+        small.add(Line(None, b"x"), sync=True)
+    assert what in refused.value.trace
+    small.add(Line(None, b"x"), sync=False)
+    assert what in capsys.readouterr().err
+    assert small.age_s == 0, "nothing is to be sent"
+    sender(max_request_size="96").add(Line(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+    with pytest.raises(JavaError):
+        sender(max_request_size="93").add(Line(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+
+
+class Group:
+    """A consumer whose first rebalance ends in so many seconds of its clock, with a record to come."""
+
+    options = ConsumerOptions()
+
+    def __init__(self, rebalance_s: float, clock: list[float]) -> None:
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.rebalance_s, self.clock = rebalance_s, clock
+
+    async def poll(self, wait_ms: float, *, join_ms: int | None) -> list[SimpleNamespace]:
+        if self.assignment:
+            return [SimpleNamespace(fetched=SimpleNamespace(code=Code.NONE))]
+        assert join_ms is not None
+        before = self.clock[0]
+        self.clock[0] += min(join_ms / 1000, self.rebalance_s - before)
+        if self.clock[0] < self.rebalance_s:
+            raise Unreachable("no rebalance in time")
+        self.assignment = frozenset({TopicPartition("t", 0)})
+        return []
+
+
+@pytest.mark.parametrize(("rebalance_s", "comes"), [(2.0, True), (3.0, True), (5.5, False)])
+def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
+    monkeypatch: pytest.MonkeyPatch, rebalance_s: float, comes: bool
+) -> None:
+    """With --timeout-ms 2500 a group printed nothing and ended well: its first rebalance takes 3 s."""
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr("moldau.admin.classic.record_reader.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("moldau.admin.classic.record_reader.time.sleep", sleep)
+    reader: Any = Reader.__new__(Reader)
+    reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
+    reader.wish, reader.cluster = SimpleNamespace(timeout_ms=2500, partition=None), SimpleNamespace(run=drive)
+    reader._look_again = lambda: None
+    monkeypatch.setattr(Reader, "_records", lambda _, chunks: iter(chunks))
+    found = reader.receive()
+    assert (found is not None) == comes

@@ -58,3 +58,17 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_a_duration_beyond_all_instants_is_refused_as_java_does(text: str, why: str) -> None:
     with pytest.raises(JavaError, match=why):
         java_ago_ms(1_700_000_000_000_000_000, text)
+
+
+@pytest.mark.parametrize(
+    ("number", "at"),
+    [
+        ("99999999999999999999", 18), ("9223372036854775808", 18), ("-9223372036854775809", 19),
+        ("+9223372036854775808", 19), ("10000000000000000000", 19),
+    ],
+)  # fmt: skip
+def test_a_number_too_long_for_java_is_refused_in_its_words(number: str, at: int) -> None:
+    """The first is as Kafka 4.3.1 was seen to say it; the others by the source of Java's Long.parseLong."""
+    with pytest.raises(JavaError) as refused:
+        java_ago_ms(0, f"P{number}D")
+    assert f'Caused by: java.lang.NumberFormatException: Error at index {at} in: "{number}"' in refused.value.trace

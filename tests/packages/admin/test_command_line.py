@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -472,7 +473,18 @@ def test_a_table_sets_numbers_to_the_right_and_leaves_nothing_out() -> None:
 
 
 def test_tabs_are_only_between_cells() -> None:
-    assert output.tabs([{"a": "x\ty", "b": 1}], ["a", "b"]) == "A\tB\nx y\t1"
+    assert output.tabs([{"a": "x\ty", "b": 1}], ["a", "b"]) == "A\tB\nx\\ty\t1"
+
+
+@pytest.mark.parametrize("name", ["\x1b[31mred", "a\nb", "\x9b31m", "\u202eevil", "\x7f"])
+def test_names_of_others_neither_move_the_cursor_nor_make_lines(name: str) -> None:
+    """A group called ESC [31m painted the terminal, and one with a newline made two lines of the table."""
+    for text in (output.table([{"a": name}], ["a"]), output.tabs([{"a": name}], ["a"])):
+        assert len(text.split("\n")) == 2
+        assert text.replace("\n", "").isprintable()
+    assert output.cell(["one", "\x1b"]) == "one,\\x1b"
+    assert output.lines_printable("group \x1b[31mred\nand more") == "group \\x1b[31mred\nand more"
+    assert output.cell("žluťoučký 😀") == "žluťoučký 😀"
 
 
 def test_a_pipe_gets_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,58 +508,14 @@ JSON = st.recursive(
 @example({"A:0": "B:1"})
 @example({"Infinity": "NaN"})
 def test_yaml_says_what_json_says(value: object) -> None:
-    """Read back by the little of YAML that is written: no parser of YAML is among what the project needs."""
-    assert read_yaml(output.yaml(value)) == value
+    assert yaml.safe_load(output.yaml(value)) == value
 
 
-def read_yaml(text: str) -> object:
-    lines = [(len(line) - len(line.lstrip(" ")), line.lstrip(" ")) for line in text.split("\n")]
-    value, rest = _block(lines)
-    assert not rest
-    return value
-
-
-Lines = list[tuple[int, str]]
-
-
-def _block(lines: Lines) -> tuple[object, Lines]:
-    depth, first = lines[0]
-    if first.startswith("- "):
-        found: list[object] = []
-        while lines and lines[0][0] == depth and lines[0][1].startswith("- "):
-            value, lines = _block([(depth + 2, lines[0][1][2:]), *lines[1:]])
-            found.append(value)
-        return found, lines
-    if _key(first) is None:
-        return _scalar(first), lines[1:]
-    pairs: dict[str, object] = {}
-    while lines and lines[0][0] == depth and (split := _key(lines[0][1])) is not None:
-        key, rest = split
-        if rest:
-            value, lines = _scalar(rest), lines[1:]
-        else:
-            value, lines = _block(lines[1:])
-        pairs[key] = value
-    return pairs, lines
-
-
-def _key(text: str) -> tuple[str, str] | None:
-    if text.startswith('"'):
-        key, end = json.JSONDecoder().raw_decode(text)
-    else:
-        colon = re.search(r":(?= |$)", text)  # as YAML has it: in a:0 it is of the word
-        end = -1 if colon is None else colon.start()
-        key = text[:end]
-    if end < 0 or text[end : end + 1] != ":" or text[:1] in "[{":
-        return None
-    return key, text[end + 1 :].strip(" ")
-
-
-def _scalar(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+@given(st.lists(st.text()))
+@example(["😀", "\\ud83d\\ude00", "\x7f", "\x85\u2028\ufeff"])
+def test_yaml_is_read_by_others_as_it_was_meant(texts: list[str]) -> None:
+    """A character beyond the first 65536 was written as two, and read as two that are none."""
+    assert yaml.safe_load(output.yaml([{"text": text} for text in texts])) == [{"text": text} for text in texts]
 
 
 HEADERS = st.lists(st.tuples(st.text(), st.none() | st.binary()))

@@ -177,3 +177,44 @@ def test_folders_that_are_none_are_named_in_one_line(tmp_path: Path, nodes: list
         assert done.stderr.count("\n") == 1
     shutil.rmtree(nodes[0] / "orders-0")
     assert verify("--topic", "nothing", *nodes).exit_code == 1
+
+
+@pytest.mark.parametrize("mark", [None, 10])
+def test_what_was_not_compared_is_not_called_well(nodes: list[Path], mark: int | None) -> None:
+    """Without the checkpoint, nothing was compared and all was well; with an old one, nearly nothing."""
+    path = sorted((nodes[1] / "orders-0").glob("*.log"))[1]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    for one in nodes:
+        (one / HIGH_WATERMARKS).unlink() if mark is None else (one / HIGH_WATERMARKS).write_bytes(
+            format_offsets({T: mark})
+        )
+    done = verify("--all", *nodes)
+    compared = {row["broker"]: row["compared_to"] for row in json.loads(done.stdout)}
+    if mark is None:
+        assert (done.exit_code, rows(done)[1][1]) == (4, "DIVERGED")
+        assert set(compared.values()) == {BATCHES * 3}
+        assert f"orders-0: compared up to offset {BATCHES * 3}: no checkpoint names the high watermark" in done.stderr
+    else:
+        assert set(compared.values()) == {10}
+        assert f"orders-0: compared up to offset 10: all logs go on to {BATCHES * 3}" in done.stderr
+
+
+def test_a_replica_without_records_is_not_well_where_nobody_knows_the_high_watermark(nodes: list[Path]) -> None:
+    for one in nodes:
+        (one / HIGH_WATERMARKS).unlink()
+    for file in (nodes[2] / "orders-0").glob("*.log"):
+        file.unlink()
+    done = verify(*nodes)
+    assert (done.exit_code, rows(done)) == (1, [(3, "LAGGING", 0)])
+
+
+def test_without_checkpoint_logs_are_compared_up_to_where_the_shortest_ends(nodes: list[Path]) -> None:
+    for one in nodes:
+        (one / HIGH_WATERMARKS).unlink()
+    last = sorted((nodes[2] / "orders-0").glob("*.log"))[-1]
+    last.unlink()
+    done = verify("--all", *nodes)
+    assert (done.exit_code, [row["compared_to"] for row in json.loads(done.stdout)]) == (0, [int(last.stem)] * 3)
+    assert f"(the longest log ends at {BATCHES * 3})" in done.stderr

@@ -12,7 +12,8 @@ from moldau.client.view import Partition, View
 from moldau.clusterdata.replica_check.comparing import Verdict
 from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import Code, TopicPartition
-from moldau.wire.batch import build
+from moldau.wire.batch import HEADER_SIZE, build, headers
+from moldau.wire.crc import crc32c
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 Answer = Callable[[int, FetchRequest], FetchResponse]
@@ -100,3 +101,43 @@ def test_an_error_in_place_of_records_is_told_as_what_it_is(code: Code, verdict:
         return response
 
     assert verdicts(Brokers(answer), 0, {}) == [Verdict.OK, verdict]
+
+
+def kept(records: list[tuple[int, bytes]]) -> bytes:
+    """A batch of the offsets 0 to 3 of which a compaction left these records."""
+    whole = bytearray(build([(0, b"%d" % offset, value, ()) for offset, value in records]))
+    header = next(headers(whole))[1]
+    body, at = bytearray(), HEADER_SIZE
+    for offset, _ in records:  # each record is: length, attributes, time, offset, ...; all of them are a byte long here
+        size = whole[at] // 2 + 1
+        record = whole[at : at + size]
+        record[3] = 2 * offset
+        body += record
+        at += size
+    made = whole[:HEADER_SIZE] + body
+    made[23:27] = (3).to_bytes(4, "big")
+    made[17:21] = crc32c(bytes(made[21:])).to_bytes(4, "big")
+    assert len(made) == header.size
+    return bytes(made)
+
+
+@pytest.mark.parametrize(
+    ("third", "wanted"), [(b"c", [Verdict.OK, Verdict.OK]), (b"x", [Verdict.OK, Verdict.DIVERGED])]
+)
+def test_replicas_that_were_compacted_at_different_points_are_compared_by_record(
+    third: bytes, wanted: list[Verdict]
+) -> None:
+    """A topic whose policy was changed from compact to delete was called DIVERGED for ever after."""
+    held = {
+        1: kept([(0, b"a"), (2, b"c"), (3, b"d")]),
+        2: kept([(2, third), (3, b"d")]),
+    }
+
+    def answer(broker: int, request: FetchRequest) -> FetchResponse:
+        response = empty()
+        part = response.responses[0].partitions[0]
+        part.high_watermark = 4
+        part.records = held[broker]
+        return response
+
+    assert verdicts(Brokers(answer), 0, {}) == wanted

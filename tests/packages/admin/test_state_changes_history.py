@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from moldau.admin.log import log
@@ -21,12 +23,16 @@ def line(second: float, text: str, level: str = "INFO") -> str:
     return f"[2026-11-22 10:00:{int(second):02d},{round(second % 1 * 1000):03d}] {level} {text} {LOGGER}\n"
 
 
-def decided(second: float, leader: int, epoch: int, isr: str, before: str = "Online", number: int = 0) -> str:
+def decided(
+    second: float, leader: int, epoch: int, isr: str, before: str = "Online", number: int = 0, change: int | None = None
+) -> str:
+    """``change`` is the partition epoch; without one it is the leader epoch."""
+    change = epoch if change is None else change
     return line(
         second,
         f"[Controller id=1 epoch=5] Changed partition orders-{number} from {before}Partition to OnlinePartition with"
         f" state LeaderAndIsr(leader={leader}, leaderEpoch={epoch}, isr=List({isr}), leaderRecoveryState=RECOVERED,"
-        f" partitionEpoch={epoch})",
+        f" partitionEpoch={change})",
     )
 
 
@@ -119,6 +125,70 @@ def test_without_a_controllers_lines_brokers_tell(tmp_path: Path) -> None:
 def test_an_election_of_a_replica_that_was_not_in_sync_is_named(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text(decided(1, 2, 1, "2") + decided(2, 3, 2, "3"))
     assert timeline(tmp_path, "orders-0")[-1]["why"] == "unclean election: broker 3 was not in sync"
+
+
+BACK = (
+    decided(0, 1, 0, "1, 2, 3", "New", change=0)
+    + decided(1, 1, 0, "1, 2", change=1)
+    + decided(2, 1, 0, "1, 2, 3", change=2)
+    + decided(3, 3, 1, "3", change=3)
+)
+"""A follower lags, comes back and leads."""
+
+
+@pytest.mark.parametrize("partition_epochs", [True, False])
+def test_an_isr_that_comes_back_within_a_leader_epoch_is_a_row_of_its_own(
+    tmp_path: Path, partition_epochs: bool
+) -> None:
+    """The third row was thrown into the first, and the clean election after it was called unclean."""
+    text = BACK if partition_epochs else re.sub(r", partitionEpoch=\d", "", BACK)
+    (tmp_path / "state-change.log").write_text(text)
+    rows = timeline(tmp_path, "orders-0")
+    assert [(row["epoch"], row["in_sync"], row["why"]) for row in rows] == [
+        (0, [1, 2, 3], "created"),
+        (0, [1, 2], "broker 3 fell out of sync"),
+        (0, [1, 2, 3], "broker 3 is in sync again"),
+        (1, [3], "broker 1 left"),
+    ]
+
+
+def test_each_decision_of_one_state_has_its_own_reason(tmp_path: Path) -> None:
+    """A topic's creation was told as "reassignment began", which had the same leader, epoch and ISR."""
+    (tmp_path / "state-change.log").write_text(
+        decided(0, 2, 0, "2, 3", "New", change=0)
+        + follows(0.1, 3, 0, 2)
+        + decided(9, 2, 0, "2, 3", change=1)
+        + decided(20, 1, 1, "3, 1", change=2)
+        + decided(30, 1, 1, "3, 1", change=3)
+    )
+    whys = ["created", "reassignment began", "reassignment completed", "reassignment began"]
+    facts = [
+        {
+            "topic": "orders",
+            "partition": 0,
+            "leaderEpoch": epoch,
+            "partitionEpoch": change,
+            "isr": isr,
+            "why": whys[change],
+        }
+        for change, (epoch, isr) in enumerate([(0, [2, 3]), (0, [2, 3]), (1, [3, 1]), (1, [3, 1])])
+    ]
+    (tmp_path / "state-change.jsonl").write_text("\n".join(map(json.dumps, facts)))
+    rows = timeline(tmp_path, "orders-0")
+    assert [row["why"] for row in rows] == whys
+    assert rows[1]["time"] == "2026-11-22 10:00:09,000"
+
+
+def test_an_unclean_election_is_claimed_only_where_no_decision_before_it_is_missing(tmp_path: Path) -> None:
+    """One controller's log that was rotated away was enough for a false alarm of lost data."""
+    log_file = tmp_path / "state-change.log"
+    log_file.write_text(decided(1, 1, 3, "1, 3", change=7) + decided(9, 2, 4, "1, 2", change=10))
+    missing = "not known: decisions between partition epoch 7 and 10 are not in these logs"
+    assert timeline(tmp_path, "orders-0")[-1]["why"] == missing
+    log_file.write_text(decided(1, 1, 3, "1, 3", change=7) + decided(9, 2, 4, "2", change=8))
+    assert timeline(tmp_path, "orders-0")[-1]["why"] == "unclean election: broker 2 was not in sync"
+    log_file.write_text(re.sub(r", partitionEpoch=\d", "", log_file.read_text()))
+    assert str(timeline(tmp_path, "orders-0")[-1]["why"]).startswith("not known: perhaps an unclean election, broker 2")
 
 
 def test_reasons_that_moldau_wrote_go_before_guesses(tmp_path: Path) -> None:

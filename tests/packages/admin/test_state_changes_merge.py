@@ -208,11 +208,21 @@ def test_a_packed_file_that_is_damaged_is_named_in_one_line(tmp_path: Path, dama
         packed[len(packed) // 2] ^= 0xFF
     path = tmp_path / "state-change.log.1.gz"
     path.write_bytes(packed if damage == "flipped" else packed[:-2_000])
+    good = [line(n, f"good {n}") for n in range(9)]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "state-change.log").write_text("".join(good))
     command = [sys.executable, "-m", "moldau", "log", "merge", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert done.stderr.startswith(f"moldau: {path}: it cannot be unpacked: ")
     assert done.stderr.count("\n") == 1
+    lines = done.stdout.splitlines(keepends=True)
+    assert [one for one in lines if "good" in one] == good, "one damaged file hid all others"
+    read = [one for one in lines if "good" not in one]
+    assert 2_000 < len(read) < 5_000
+    assert read[:2_000] == [line(n, f"line {n * n}") for n in range(2_000)], "what stands before the damage"
+    timeline = CliRunner().invoke(log, ["timeline", "orders-0", "--logs", str(tmp_path)])
+    assert timeline.stderr.count("it cannot be unpacked") == 1
 
 
 def test_what_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from math import inf
 from moldau.admin.classic.configs_entities import Entities
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
+from moldau.admin.classic.java_values import java_double
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.session import Session, checked
 from moldau.client import quotas
@@ -44,7 +45,7 @@ def alter(session: Session, entities: Entities, added: dict[str, str], deleted: 
     changes: dict[str, float | None] = {}
     for key, text in added.items():
         try:
-            changes[key] = float(text)
+            changes[key] = java_double(text)
         except ValueError:
             raise illegal_argument(f"Cannot parse quota configuration value for {key}: {text}") from None
     changes.update(dict.fromkeys(deleted))

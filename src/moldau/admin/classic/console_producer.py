@@ -13,7 +13,14 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
 from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
 from moldau.admin.classic.options import Given, OptionError, UsageError
-from moldau.admin.classic.producer_config import acks_of, codec_of, demand_consistent, number_of
+from moldau.admin.classic.producer_config import (
+    REQUEST_BYTES,
+    acks_of,
+    codec_of,
+    demand_consistent,
+    demand_size,
+    number_of,
+)
 from moldau.admin.classic.run import ending_softly, help_or_version
 from moldau.admin.classic.session import Session, are_addresses, executed, read_config
 from moldau.client.client import Refused
@@ -24,8 +31,8 @@ LOGGER = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
 READER = "org.apache.kafka.tools.LineMessageReader"
 USED = frozenset({
     "acks", "batch.size", "bootstrap.servers", "client.id", "compression.type", "default.api.timeout.ms",
-    "delivery.timeout.ms", "key.serializer", "linger.ms", "max.block.ms", "request.timeout.ms", "security.protocol",
-    "socket.connection.setup.timeout.ms", "value.serializer",
+    "delivery.timeout.ms", "key.serializer", "linger.ms", "max.block.ms", "max.request.size", "request.timeout.ms",
+    "security.protocol", "socket.connection.setup.timeout.ms", "transactional.id", "value.serializer",
 })  # fmt: skip
 _RENAMED = (
     ("command-config", "producer.config"),
@@ -134,7 +141,7 @@ def _produce(given: Given, reader: LineReader, properties: dict[str, str]) -> No
         try:
             for line in lines_of_stdin(min(linger_s, 1.0)):
                 if line is not None:
-                    sender.add(reader.read(line))
+                    sender.add(reader.read(line), sync=sync)
                 if sync:
                     sender.flush_or_fail()
                 elif line is None or sender.full or sender.age_s >= linger_s:
@@ -152,6 +159,8 @@ class _Sender:
         self.feed = Feed(session.cluster.client, topic, options)
         self._batch_bytes = number_of(properties, "batch.size", 16_384)
         self._block_ms = number_of(properties, "max.block.ms", 60_000)
+        self._request_bytes = number_of(properties, "max.request.size", REQUEST_BYTES)
+        self._transactional = "transactional.id" in properties
         self._waiting: list[Line] = []
         self._bytes = 0
         self._since = 0.0
@@ -166,8 +175,19 @@ class _Sender:
         """How long the oldest record has waited."""
         return time.monotonic() - self._since if self._waiting else 0.0
 
-    def add(self, line: Line) -> None:
-        """Take a record."""
+    def add(self, line: Line, *, sync: bool) -> None:
+        """Take a record. JavaError where Kafka's tool ends: for any in a transaction, which it does not begin, and with
+        ``sync`` for one that is too large, which is logged and left out else."""
+        if self._transactional:
+            what = f"Cannot add partition {self.topic}-0 to transaction before completing a call to initTransactions"
+            raise JavaError("java.lang.IllegalStateException", what)
+        try:
+            demand_size(line.key, line.value, line.headers, self._request_bytes)
+        except JavaError as error:
+            if sync:
+                raise executed(error) from None
+            self._log([line], error)
+            return
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting.append(line)
@@ -179,10 +199,13 @@ class _Sender:
         try:
             self._send()
         except JavaError as error:
-            what = f"with key: {_size(waiting[0].key)}, value: {_size(waiting[0].value)}"
-            if len(waiting) > 1:
-                what += f" and {len(waiting) - 1} more"
-            log("ERROR", f"Error when sending message to topic {self.topic} {what} with error: {error}", LOGGER)
+            self._log(waiting, error)
+
+    def _log(self, lines: Sequence[Line], error: JavaError) -> None:
+        what = f"with key: {_size(lines[0].key)}, value: {_size(lines[0].value)}"
+        if len(lines) > 1:
+            what += f" and {len(lines) - 1} more"
+        log("ERROR", f"Error when sending message to topic {self.topic} {what} with error: {error}", LOGGER)
 
     def flush_or_fail(self) -> None:
         """Send what has gathered; what goes wrong is raised."""

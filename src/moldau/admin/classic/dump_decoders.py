@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
+from math import isfinite
 
 from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java_values import java_decimal
 from moldau.clusterdata.metadata import CONTROL, kind_of
 from moldau.wire.batch import ControlType, Record, control_type
 from moldau.wire.codec import Malformed, uvarint
@@ -27,8 +30,47 @@ def strings(record: Record) -> tuple[str | None, str | None]:
     return _string(record.key), _string(record.value)
 
 
+def by_classes(key: str, value: str) -> Decoder:
+    """Key and value as these decoders of Kafka's show them; JavaError for another class."""
+    of_key, of_value = _class(key), _class(value)
+    return lambda record: (
+        None if record.key is None else of_key(record.key),
+        None if record.value is None else of_value(record.value),
+    )
+
+
+def _class(name: str) -> Callable[[bytes], str | None]:
+    if name == f"{_DECODERS}DefaultDecoder":
+        raise JavaError("java.lang.RuntimeException", f"{name} shows addresses of Java's, which Moldau does not have")
+    if name not in CLASSES:
+        raise JavaError(
+            "java.lang.RuntimeException",
+            "Failed to load decoder class",
+            JavaError("java.lang.ClassNotFoundException", name),
+        )
+    return CLASSES[name]
+
+
+def _whole(code: str) -> Callable[[bytes], str]:
+    def read(data: bytes) -> str:
+        try:
+            return str(struct.unpack_from(f">{code}", data)[0])
+        except struct.error:
+            raise JavaError("java.nio.BufferUnderflowException", None) from None
+
+    return read
+
+
 def _string(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "replace")
+
+
+_DECODERS = "org.apache.kafka.tools.api."
+CLASSES: dict[str, Callable[[bytes], str | None]] = {
+    f"{_DECODERS}StringDecoder": _string,
+    f"{_DECODERS}IntegerDecoder": _whole("i"),
+    f"{_DECODERS}LongDecoder": _whole("q"),
+}
 
 
 def metadata(record: Record) -> tuple[str | None, str | None]:
@@ -41,9 +83,20 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
         _, at = uvarint(memoryview(value), 0)
         _, at = uvarint(memoryview(value), at)
         version, _ = uvarint(memoryview(value), at)
-        return None, text({"type": kind_of(found), "version": version, "data": plain(found, version)})
+        data = plain(found, version)
+        shown = text({"type": kind_of(found), "version": version, "data": data})
+        number = data.get("value")
+        return None, _with_java_number(shown, number) if isinstance(number, float) else shown
     except (Malformed, IndexError) as error:
         return None, f"Error at {record.offset}, skipping. {error}"
+
+
+def _with_java_number(shown: str, number: float) -> str:
+    """The text of a record with its only decimal number, ``value``, as Java writes it."""
+    java = java_decimal(number)
+    return re.sub(
+        r'(?<!\\)"value":[^,}]+', f'"value":{java if isfinite(number) else f"{chr(34)}{java}{chr(34)}"}', shown
+    )
 
 
 def _no_frame(value: bytes) -> str | None:

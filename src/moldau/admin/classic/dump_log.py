@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from moldau.admin.classic.dump_decoders import Decoder, control_record, metadata, offsets, strings
+from moldau.admin.classic.dump_decoders import Decoder, by_classes, control_record, metadata, offsets, strings
 from moldau.admin.classic.dump_index import (
     Findings,
     LogFile,
@@ -152,7 +152,9 @@ class Dump:
     def log(self, file: Path) -> None:
         """Print a segment or a snapshot of the metadata log."""
         most = self._given.integer("max-bytes") or 0
-        _demand_decoders(self._given)
+        decoder = by_classes(self._given.text("key-decoder-class"), self._given.text("value-decoder-class"))
+        if self._decoder is strings:
+            self._decoder = decoder
         if file.name.endswith(".log"):
             print(f"Log starting offset: {base_of(file)}")
         elif file.name == "bootstrap.checkpoint":
@@ -191,14 +193,6 @@ class Dump:
                 if value is not None:
                     line += f"{before}payload: {value}"
             print(line)
-
-
-def _demand_decoders(given: Given) -> None:
-    """JavaError for classes of decoders that are not known."""
-    for name in ("value-decoder-class", "key-decoder-class"):
-        if (wanted := given.text(name)) != STRING_DECODER:
-            lost = JavaError("java.lang.ClassNotFoundException", wanted)
-            raise JavaError("java.lang.RuntimeException", "Failed to load decoder class", lost)
 
 
 def _part(name: str, begin: int, end: int) -> int:

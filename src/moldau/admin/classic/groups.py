@@ -104,12 +104,20 @@ def _chosen(given: Given, name: str, valid: Sequence[str], noun: str) -> list[st
     if not text:
         return []
     known = {one.lower(): one for one in valid}
-    words = [word.strip().lower() for word in text.split(",")]
+    words = [word.strip().lower() for word in java_split(text)]
     if any(word not in known for word in words):
         given.refuse(
             f"Invalid {noun} list '{text}'. Valid {'types' if name == 'type' else 'states'} are: {', '.join(valid)}"
         )
     return sorted({known[word] for word in words})
+
+
+def java_split(text: str) -> list[str]:
+    """What is between commas, as Java's String.split has it: nothing empty at the end."""
+    words = text.split(",")
+    while words and not words[-1]:
+        words.pop()
+    return words
 
 
 # -- delete

@@ -80,6 +80,8 @@ def duration_ns(text: str) -> int:
     found = 0
     for group, (unit, seconds) in zip((2, 4, 5, 6), _UNITS, strict=True):
         part = int(match[group] or 0)
+        if not LONG_MIN <= part <= LONG_MAX:
+            raise _no_duration(f": {unit}", JavaError("java.lang.NumberFormatException", _too_long(match[group])))
         if not LONG_MIN <= part * seconds <= LONG_MAX:
             raise _no_duration(f": {unit}", JavaError("java.lang.ArithmeticException", "long overflow"))
         found += part * seconds
@@ -88,6 +90,16 @@ def duration_ns(text: str) -> int:
     fraction = int(((match[7] or "") + "0" * 9)[:9])
     whole = found * _NS + (-fraction if (match[6] or "").startswith("-") else fraction)
     return -whole if match[1] == "-" else whole
+
+
+def _too_long(digits: str) -> str:
+    """Where Java's Long.parseLong gives up a number that is too large."""
+    least = LONG_MIN if digits.startswith("-") else -LONG_MAX
+    found, at = 0, int(digits[0] in "+-")
+    while found >= -(-least // 10) and found * 10 >= least + int(digits[at]):
+        found = found * 10 - int(digits[at])
+        at += 1
+    return f'Error at index {at} in: "{digits}"'
 
 
 def _no_duration(why: str, cause: JavaError | None = None) -> JavaError:

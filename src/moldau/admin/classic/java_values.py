@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable
-from math import isinf, isnan
+from math import inf, isinf, isnan
 from uuid import UUID
 
 _PACKAGE = "org.apache.kafka.common.serialization."
 _READABLE = range(32, 127)
+
+
+_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_BLANKS = "".join(map(chr, range(33)))
+
+
+def java_double(text: str) -> float:
+    """A number as Java's Double.parseDouble reads it; ValueError where it does not."""
+    text = text.strip(_BLANKS)
+    if (hexadecimal := _HEX_DOUBLE.fullmatch(text)) is not None:
+        try:
+            return float.fromhex(hexadecimal[1])
+        except OverflowError:
+            return -inf if text.startswith("-") else inf
+    if _DOUBLE.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no number of Java's")
+    return float(text if text.endswith(("N", "y")) else text.rstrip("fFdD"))
 
 
 def java_decimal(number: float) -> str:

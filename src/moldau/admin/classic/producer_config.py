@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from moldau.admin.classic.client_keys import KAFKA_ERROR as KAFKA_ERROR
 from moldau.admin.classic.client_keys import PRODUCER, demand_classes, demand_values
 from moldau.admin.classic.java import CONFIG_ERROR, JavaError
+from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.wire.compression import Codec
 
 CODECS = {codec.name.lower(): codec for codec in Codec}
@@ -14,6 +15,7 @@ ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 LINGER_MS, BATCH_BYTES, BUFFER_BYTES, REQUEST_BYTES = 5, 16_384, 32 << 20, 1 << 20
 """The defaults of Kafka 4.3.1's producer."""
 IN_FLIGHT_MAX = 5
+_BATCH_OVERHEAD, _RECORD_OVERHEAD = 61, 21
 NO_PRODUCER = "Failed to construct kafka producer"
 
 
@@ -58,6 +60,25 @@ def demand_consistent(properties: Mapping[str, str]) -> None:
     if "delivery.timeout.ms" in properties and number_of(properties, "delivery.timeout.ms", 0) < least_ms:
         why = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
         raise no_producer(JavaError(CONFIG_ERROR, why))
+
+
+def demand_size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], most: int) -> None:
+    """JavaError for a record that may be larger in a batch of its own than ``max.request.size``."""
+    size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + _varint_size(len(headers)) + _size(key) + _size(value)
+    size += sum(_size(name.encode()) + _size(data) for name, data in headers)
+    if size > most:
+        why = f"The message is {size} bytes when serialized which is larger than {most}"
+        what = f"{why}, which is the value of the max.request.size configuration."
+        raise JavaError(f"{PACKAGE}RecordTooLargeException", what)
+
+
+def _size(data: bytes | None) -> int:
+    """How many bytes a key or a value takes in a record: its length, and that in a number of varying size."""
+    return 1 if data is None else _varint_size(len(data)) + len(data)
+
+
+def _varint_size(number: int) -> int:
+    return max(1, -(-(number << 1).bit_length() // 7))
 
 
 def no_producer(why: JavaError) -> JavaError:

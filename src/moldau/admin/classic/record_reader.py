@@ -78,11 +78,13 @@ class Reader:
 
     def receive(self) -> Iterator[Seen] | None:
         """The next records; None when none came in time, or none will come any more."""
-        began = time.monotonic()
+        began, again = time.monotonic(), False
         while True:
+            joining = not self.consumer.assignment and not again
             left_ms = self._left_ms(began)
+            join_ms = left_ms + self.wish.timeout_ms if joining else left_ms
             try:
-                chunks = self._poll(min(left_ms, ONCE_MS), None if self.wish.timeout_ms == FOREVER else left_ms)
+                chunks = self._poll(min(left_ms, ONCE_MS), None if self.wish.timeout_ms == FOREVER else join_ms)
             except (Unreachable, OSError):
                 chunks = []
                 time.sleep(min(max(self._left_ms(began), 0), 100) / 1000)  # nobody tells that a broker is there again
@@ -99,6 +101,8 @@ class Reader:
                     return None
             if chunks:
                 return self._records(chunks)
+            if self._left_ms(began) <= 0 and joining:  # Kafka's polls again unless more time has passed, to the ms
+                began, again = began + self.wish.timeout_ms / 1000, True
             if self._left_ms(began) <= 0:
                 log("ERROR", "Error processing message, terminating consumer process: TimeoutException", LOGGER)
                 return None

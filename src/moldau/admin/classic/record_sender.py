@@ -24,6 +24,7 @@ from moldau.admin.classic.producer_config import (
     acks_of,
     codec_of,
     demand_consistent,
+    demand_size,
     number_of,
 )
 from moldau.admin.classic.session import Session, empty_servers
@@ -43,7 +44,6 @@ USED = frozenset({
 })  # fmt: skip
 """The keys that decide something here; security.protocol must be PLAINTEXT."""
 YIELD_AFTER = 64
-_BATCH_OVERHEAD, _RECORD_OVERHEAD = 61, 21
 
 
 class Place(NamedTuple):
@@ -114,7 +114,7 @@ class Sender:
             if self._invalid:
                 raise JavaError(f"{PACKAGE}InvalidTopicException", self.topic)
             await await_topic(self._producer.client, self.topic, self._block_ms)
-            self._check_size(key, value)
+            demand_size(key, value, (), self.options.request_bytes)
         except JavaError as error:
             self._invalid |= error.kind == f"{PACKAGE}InvalidTopicException"
             told(None, error)
@@ -136,26 +136,11 @@ class Sender:
         self._producer.abandon()
         self._producer.client.close()
 
-    def _check_size(self, key: bytes | None, value: bytes) -> None:
-        size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + 1 + _size(key) + _size(value)
-        most = self.options.request_bytes
-        if size > most:
-            why = f"The message is {size} bytes when serialized which is larger than {most}"
-            what = f"{why}, which is the value of the max.request.size configuration."
-            raise JavaError(f"{PACKAGE}RecordTooLargeException", what)
-
 
 def _outcome(delivery: Delivery, written: Written) -> tuple[Place | None, JavaError | None]:
     if written.code is Code.NONE:
         return Place(delivery.partition, delivery.own(written).base_offset), None
     return None, kafka_error(written.code, written.message)
-
-
-def _size(data: bytes | None) -> int:
-    """How many bytes a key or a value takes in a record: its length, and that in a number of varying size."""
-    if data is None:
-        return 1
-    return max(1, -(-(len(data) << 1).bit_length() // 7)) + len(data)
 
 
 class Throttle:

@@ -257,6 +257,11 @@ def _applied(path: Path, talk: Talk, of: tuple[str, ...]) -> Journal:
     if journal is None or journal.plan != plan:
         fail(f"{path} was never applied: {journals.journal_of(path).name} does not tell of it")
     if journal.state not in of:
+        if journal.state in VERBS and not journals.is_held(path):
+            fail(
+                f"the plan is {journal.state}, and nobody carries it out: "
+                f"`moldau reassign {VERBS[journal.state]} --plan {path}` does"
+            )
         fail(f"the plan is {journal.state}: `moldau reassign status --plan {path}` tells how far it is")
     return journal
 

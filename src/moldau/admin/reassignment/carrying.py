@@ -33,6 +33,8 @@ FIRST_S, LONGEST_S = 0.1, 0.5
 """Pauses between looks at the cluster, or before it is asked again: no request waits for the end of a move."""
 LOOKS_OTHERWISE = 10
 """The controller knows of a move's end a moment before the broker that is asked what the replicas are."""
+LEAST_MS = 1_000
+"""A request may take as long, however little time is left."""
 PATIENCE_S = 180.0
 """How long a cluster may give no answer, as while it elects a controller."""
 TRANSIENT = frozenset(
@@ -229,9 +231,12 @@ class Carrier:
             raise TakenOver("gone" if found is None else found.state)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask until there is an answer; a cluster without controller gives none for a while."""
+        """Ask until there is an answer; a cluster without controller gives none for a while. OutOfTime when it gives
+        none until time is up."""
         missed: Refused | OSError | None = None
-        for _ in Looks(PATIENCE_S, first_s=FIRST_S, longest_s=LONGEST_S):
+        left_s = self._looks.left_s
+        for _ in Looks(PATIENCE_S if left_s is None else min(PATIENCE_S, left_s), first_s=FIRST_S, longest_s=LONGEST_S):
+            self._hurry(again=missed is not None)
             try:
                 return ask()
             except (Refused, OSError) as error:
@@ -241,8 +246,18 @@ class Carrier:
                 if missed is None:
                     note(f"no answer: {error}; asking again ...")
                 missed = error
+        if self._looks.left_s == 0:
+            raise OutOfTime from missed
         assert missed is not None, "there is one look at least"
         raise missed
+
+    def _hurry(self, *, again: bool) -> None:
+        """Have no request take longer than there is time; ``again``: those that are open may wait for a dead broker."""
+        if self._looks.left_s is None:
+            return
+        cluster = self._talk.cluster
+        if cluster.limit(max(int(1000 * self._looks.left_s), LEAST_MS)) and again:
+            cluster.client.close()
 
     def _tell(self, states: dict[TopicPartition, str], moving: Moving) -> None:
         """How far it is, whenever that changes; who is missing, if a move waits for a broker."""

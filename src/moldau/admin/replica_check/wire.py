@@ -13,10 +13,12 @@ from moldau.client.client import Node
 from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition
-from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare
+from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare, compare_records
 from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import Code, TopicPartition
-from moldau.wire.batch import check, headers
+from moldau.wire.batch import BatchHeader, check, headers, records
+from moldau.wire.codec import Buffer
+from moldau.wire.compression import BatchError
 from moldau.wire.messages.k01_fetch import FetchResponse
 
 PATIENCE_S = 5.0
@@ -58,6 +60,10 @@ class Remote:
         self._broker = broker
         self._pace = pace
         self.failed: Finding | None = None
+        self.reached = 0
+        """The offset up to which it was read."""
+        self.compacted = False
+        """Whether offsets are missing in what was read, as after a compaction."""
 
     def look(
         self, offset: int, options: FetchOptions = FETCH, throttled_s: float = THROTTLED_S
@@ -95,6 +101,26 @@ class Remote:
 
     def batches(self, start: int, until: int) -> Iterator[Batch]:
         """Its batches from an offset on; the end of what it has, or can give, is the end."""
+        for data, position, header in self._read(start, until):
+            sound = not check(data, position, header)
+            yield Batch(header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound)
+
+    def records(self, start: int, until: int) -> Iterator[tuple[int, object]]:
+        """Its records from an offset on; the end of what it has, or can give, is the end, and so is damage."""
+        for data, position, header in self._read(start, until):
+            try:
+                if check(data, position, header):
+                    raise BatchError("its checksum is wrong")
+                found = list(records(data, position))
+            except BatchError as error:
+                self.failed = Finding(self._broker, Verdict.DIVERGED, header.base_offset, str(error))
+                return
+            for one in found:
+                if one.offset >= start:
+                    yield one.offset, (header.leader_epoch, *one)
+
+    def _read(self, start: int, until: int) -> Iterator[tuple[Buffer, int, BatchHeader]]:
+        """Bytes, and in them the place and the header of each batch from an offset on."""
         offset, deadline = start, time.monotonic() + PATIENCE_S
         while offset < until:
             try:
@@ -102,15 +128,16 @@ class Remote:
             except Failed as failed:
                 self.failed = failed.finding
                 return
-            records = b"" if part.records is None else part.records
-            self._pace.read(len(records))
+            data = b"" if part.records is None else part.records
+            self._pace.read(len(data))
             before = offset
-            for position, header in headers(records):
+            for position, header in headers(data):
                 if header.last_offset < offset:
                     continue
-                sound = not check(records, position, header)
-                yield Batch(header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound)
-                offset = header.next_offset
+                if header.base_offset > offset or header.count != header.last_offset - header.base_offset + 1:
+                    self.compacted = True
+                yield data, position, header
+                offset = self.reached = header.next_offset
             if offset > before:
                 deadline = time.monotonic() + PATIENCE_S
             elif part.error_code:
@@ -133,7 +160,9 @@ def verify(
 ) -> list[Finding]:
     """Compare the replicas of a partition up to its leader's high watermark.
 
-    Compacted logs differ in their batches by right: of such only checksums are looked at, each replica for itself.
+    Compacted logs differ in their batches by right: of such only checksums are looked at, each replica for itself. A
+    topic may have been compacted before its policy was changed: where batches differ and offsets are missing, records
+    are compared instead.
     """
     remotes = {id: Remote(cluster, partition, id, pace, silent) for id in known.replicas}
     failed: dict[int, Finding] = {}
@@ -153,6 +182,20 @@ def verify(
     groups: Sequence[Sequence[int]] = [[id] for id in alive] if compacted else [alive]
     for group in groups:
         walks = {id: remotes[id].batches(start, until) for id in group}
-        for finding in compare(walks, until, known.leader):
+        found = compare(walks, until, known.leader)
+        differ = any(one.verdict is Verdict.DIVERGED for one in found)
+        if differ and any(remotes[id].compacted for id in group):
+            again = {id: Remote(cluster, partition, id, pace, silent) for id in group}
+            found = compare_records({id: again[id].records(start, until) for id in group}, until, known.leader)
+            found = [_reaching(one, again[one.replica].reached, until) for one in found]
+            remotes |= again
+        for finding in found:
             failed[finding.replica] = remotes[finding.replica].failed or finding
     return [failed[id] for id in known.replicas]
+
+
+def _reaching(finding: Finding, reached: int, until: int) -> Finding:
+    """The finding, or that the replica ends before what was to be compared."""
+    if finding.verdict is Verdict.OK and reached < until:
+        return finding._replace(verdict=Verdict.LAGGING, offset=reached, detail=f"{until - reached} offsets behind")
+    return finding

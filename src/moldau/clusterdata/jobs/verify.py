@@ -23,7 +23,8 @@ COLUMNS = (
     Column("broker", "int", "The broker of the replica."),
     Column("verdict", "string", "OK, LAGGING, MISSING or DIVERGED; UNREACHABLE when its files cannot be read."),
     Column("offset", "bigint", "Where it diverged, or ends."),
-    Column("detail", "string", "What differs."),
+    Column("detail", "string", "What differs, or was not compared."),
+    Column("compared_to", "bigint", "The offset before which was compared: the high watermark, where it is known."),
     Column("bytes", "bigint", "How many bytes were read to compare the partition's replicas."),
 )
 
@@ -77,4 +78,4 @@ def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
         found = [Finding(one.broker, Verdict.UNREACHABLE, None, text) for one in task.replicas]
     found += [Finding(broker, Verdict.MISSING, None, "assigned, and not in its directories") for broker in task.missing]
     for one in found:
-        yield *task.partition, one.replica, one.verdict.value, one.offset, one.detail, pace.total
+        yield *task.partition, one.replica, one.verdict.value, one.offset, one.detail, one.compared_to, pace.total

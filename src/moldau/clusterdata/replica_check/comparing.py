@@ -34,12 +34,14 @@ class Batch(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The verdict on one replica; ``offset`` is where it diverged, or ends."""
+    """The verdict on one replica; ``offset`` is where it diverged, or ends. ``compared_to`` is the offset before which
+    the replicas were compared; None where none was."""
 
     replica: int
     verdict: Verdict
     offset: int | None = None
     detail: str = ""
+    compared_to: int | None = None
 
 
 def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | None = None) -> list[Finding]:
@@ -75,7 +77,28 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
             else:
                 reached[id] = batch.last_offset + 1
                 heads[id] = next(replicas[id], None)
-    return [found.get(id, Finding(id, Verdict.OK)) for id in replicas]
+    return [found.get(id, Finding(id, Verdict.OK))._replace(compared_to=until) for id in replicas]
+
+
+def compare_records(replicas: Mapping[int, Iterator[tuple[int, object]]], until: int, first: int) -> list[Finding]:
+    """A finding on each replica of a log that was compacted, each at another point: of every record, (offset, what it
+    is), those that have it must have the same; ``first`` is right where it has it."""
+    found: dict[int, Finding] = {}
+    heads = {id: next(records, None) for id, records in replicas.items()}
+    while offsets := [head[0] for head in heads.values() if head is not None and head[0] < until]:
+        at = min(offsets)
+        here = {id: head[1] for id, head in heads.items() if head is not None and head[0] == at}
+        right = here.get(first, next(iter(here.values())))
+        for id, record in here.items():
+            if record == right:
+                heads[id] = next(replicas[id], None)
+            else:
+                found[id] = Finding(id, Verdict.DIVERGED, at, "another record")
+                del heads[id]
+    return [found.get(id, Finding(id, Verdict.OK, None, BY_RECORD))._replace(compared_to=until) for id in replicas]
+
+
+BY_RECORD = "compacted: records that several replicas have are the same"
 
 
 def _short(id: int, batch: Batch | None, right: Batch, reached: int, behind: str) -> Finding:

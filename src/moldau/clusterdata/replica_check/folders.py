@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from moldau.clusterdata.replica_check.comparing import Batch, Finding, compare
+from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
@@ -101,13 +101,56 @@ def replicas_in(found: Sequence[Directory]) -> dict[TopicPartition, list[Replica
 
 
 def verify(replicas: Sequence[Replica], pace: Pace) -> list[Finding]:
-    """Compare the replicas of a partition up to the highest of their high watermarks."""
+    """Compare the replicas of a partition up to the highest of their high watermarks.
+
+    Where no checkpoint names one, up to the smallest end of their logs, which is said of each. What lies between the
+    high watermark and that end is not compared, and that is said, too: the checkpoint may be an old one.
+    """
     segments = {replica.broker: _segments(replica.path) for replica in replicas}
     start = max((files[0][0] for files in segments.values() if files), default=0)
     start = max(start, *(_first_offset(files, start) for files in segments.values()), *(r.cleaned_to for r in replicas))
-    known = [replica.high_watermark for replica in replicas if replica.high_watermark is not None]
+    known = max((one.high_watermark for one in replicas if one.high_watermark is not None), default=None)
+    ends = {id: _end(files) for id, files in segments.items()}
+    least, most = min(ends.values()), max(ends.values())
     walks = {id: _walk(files, start, pace) for id, files in segments.items()}
-    return compare(walks, max(known, default=0))
+    found = compare(walks, least if known is None else known)
+    if known is None:
+        return [_unsure(one, ends[one.replica], (least, most), nothing=least <= start < most) for one in found]
+    if least > known:
+        return [_told(one, f"all logs go on to {least}, beyond the high watermark in the checkpoint") for one in found]
+    return found
+
+
+def _unsure(finding: Finding, end: int, ends: tuple[int, int], *, nothing: bool) -> Finding:
+    """The finding where nobody knows the high watermark; ``nothing`` could be compared although there are records."""
+    least, most = ends
+    if nothing and end == least and finding.verdict is Verdict.OK:
+        text = f"it ends there and another at {most}, and the high watermark is not known: nothing was compared"
+        return finding._replace(verdict=Verdict.LAGGING, offset=end, detail=text)
+    return _told(finding, UNKNOWN_END if least == most else f"{UNKNOWN_END} (the longest log ends at {most})")
+
+
+def _told(finding: Finding, detail: str) -> Finding:
+    return finding if finding.detail else finding._replace(detail=detail)
+
+
+UNKNOWN_END = "no checkpoint names the high watermark: compared up to where the shortest log ends"
+
+
+def _end(files: Sequence[tuple[int, str]]) -> int:
+    """The offset after the last whole batch of a log, by the lengths of batches alone."""
+    if not files:
+        return 0
+    end, path = files[-1]
+    with open(path, "rb", buffering=0) as file:
+        size, at = os.fstat(file.fileno()).st_size, 0
+        while at + HEADER_SIZE <= size:
+            header = read_header(os.pread(file.fileno(), HEADER_SIZE, at), 0)
+            at += LENGTH_OVERHEAD + header.length
+            if header.length < HEADER_SIZE - LENGTH_OVERHEAD or at > size:
+                break
+            end = max(end, header.next_offset)
+    return end
 
 
 def _segments(path: str) -> list[tuple[int, str]]:

@@ -32,6 +32,7 @@ class Event(NamedTuple):
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
+    partition_epoch: int | None = None
 
 
 _HEAD = re.compile(
@@ -52,6 +53,7 @@ _MARKED = re.compile(r"Mark replicas ([\w.,-]+) on broker")
 _STATE = re.compile(r" from (\w+?(?:Partition|Replica\w*)) to (\w+)")
 _LEADER = re.compile(r"\b(?:leader=|Leader:|Current leader is |with leader |elected leader )(-?\d+)", re.IGNORECASE)
 _LEADER_EPOCH = re.compile(r"\b(?:leaderEpoch[=:]|starts at leader epoch )(-?\d+)", re.IGNORECASE)
+_PARTITION_EPOCH = re.compile(r"\b(?:partitionEpoch[=:]|partition epoch |zkVersion[=:])(\d+)", re.IGNORECASE)
 _ISR = re.compile(
     r"\bisr(?:=(?:List|Set|Vector|ArrayBuffer)?[(\[]| \[|:)([\d, ]*?)(?:[)\]]|,Leader(?:Epoch|RecoveryState))",
     re.IGNORECASE,
@@ -117,6 +119,7 @@ def parse(entry: bytes) -> Event | None:
         leader_epoch=_found(_LEADER_EPOCH, told),
         isr=_in_sync(told),
         replicas=_ids(_REPLICAS, told),
+        partition_epoch=_found(_PARTITION_EPOCH, told),
     )
 
 

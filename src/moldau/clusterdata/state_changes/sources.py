@@ -13,6 +13,7 @@ import re
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from operator import itemgetter
 from typing import IO
@@ -29,12 +30,25 @@ _BEGIN = re.compile(rb"(?m)^(?:[^\n\[]{0,80}\| )?\[?(" + _TIME + rb")")
 _KEY = itemgetter(slice(0, 23))
 
 Keep = Callable[[bytes], object]
+Damaged = Callable[[OSError], object]
+UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What reading a packed file raises that is damaged."""
 
 
 class Source:
-    """One log: ``paths`` are its files, the oldest first. ``keep`` says of an entry whether it is wanted."""
+    """One log: ``paths`` are its files, the oldest first. ``keep`` says of an entry whether it is wanted. ``damaged``
+    is told of packed files that cannot be unpacked to their end, which are read up to there; without it they are an
+    OSError."""
 
-    def __init__(self, paths: Sequence[str], keep: Keep | None = None, *, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        keep: Keep | None = None,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        damaged: Damaged | None = None,
+    ) -> None:
+        self._damaged = damaged
         self.entries: list[bytes] = []
         """Entries that were read and not yet taken, without the newline at their end."""
         self.keys: list[bytes] = []
@@ -74,17 +88,45 @@ class Source:
         """The bytes of all files in blocks of whole entries, without the newline at the end of each block."""
         rest = b""
         for path in paths:
-            with opened(path) as file:
-                while data := some_bytes(file, path, block_bytes):
-                    rest += data
-                    end = _whole(rest)
-                    if end:
-                        yield rest[: end - 1]
-                        rest = rest[end:]
+            for data in pieces(path, block_bytes, self._damaged):
+                rest += data
+                end = _whole(rest)
+                if end:
+                    yield rest[: end - 1]
+                    rest = rest[end:]
             if rest and not rest.endswith(b"\n"):
                 rest += b"\n"
         if rest:
             yield rest[:-1]
+
+
+def pieces(path: str, most: int, damaged: Damaged | None = None) -> Iterator[bytes]:
+    """A file in pieces of so many bytes; of a packed one that is damaged what can be unpacked."""
+    at = 0
+    try:
+        with opened(path) as file:
+            while data := some_bytes(file, path, most):
+                at += len(data)
+                yield data
+    except OSError as error:
+        if damaged is None or error.errno != errno.EIO:
+            raise
+        with opened(path) as file:
+            file.seek(at)
+            with suppress(*UNPACKING):
+                while data := file.read1(most):  # type: ignore[attr-defined]  # a buffered file and a packed one have it
+                    at += len(data)
+                    yield data
+        damaged(OSError(errno.EIO, f"{error.strerror}; it is read up to byte {at} of what was packed", path))
+
+
+def lines_of(path: str, damaged: Damaged) -> Iterator[bytes]:
+    """The lines of a file, as far as it can be unpacked."""
+    with opened(path) as file:
+        try:
+            yield from file
+        except UNPACKING as error:
+            damaged(OSError(errno.EIO, f"it cannot be unpacked: {error}", path))
 
 
 def some_bytes(file: IO[bytes], path: str, most: int) -> bytes:
@@ -92,7 +134,7 @@ def some_bytes(file: IO[bytes], path: str, most: int) -> bytes:
     end."""
     try:
         return file.read(most)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except UNPACKING as error:
         raise OSError(errno.EIO, f"it cannot be unpacked: {error}", path) from None
 
 
@@ -173,6 +215,5 @@ class _Packed(gzip.GzipFile):
 
 def first_time(path: str) -> bytes:
     """The first time that a file names, near its beginning; the earliest of all when it names none."""
-    with opened(path) as file:
-        found = _BEGIN.search(some_bytes(file, path, 1 << 16))
+    found = _BEGIN.search(next(pieces(path, 1 << 16, lambda _: None), b""))
     return found[1] if found else EARLIEST
