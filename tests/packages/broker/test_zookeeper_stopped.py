@@ -10,6 +10,7 @@ import pytest
 from moldau.broker.node import Node
 from moldau.broker.zookeeper import batch
 from moldau.model import Code, TopicPartition
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_plane import topic
@@ -106,5 +107,50 @@ def test_a_replica_in_a_directory_that_failed_is_answered_with_a_storage_error(t
             node.replicas.unreachable[key] = T0
             epoch = batch.DURING_DELETE if delete else 0
             assert await told(node, stop(nodes, epoch, delete=delete)) == [("t", 0, Code.KAFKA_STORAGE_ERROR)]
+
+    run(scenario)
+
+
+def test_a_replica_whose_directory_fails_while_it_is_deleted_is_answered_with_a_storage_error(tmp_path: Path) -> None:
+    """The topic was removed, and its log came back with the directory (C8, seed 50002 of whole clusters)."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            node = a_follower(nodes)
+            log = node.replicas.logs.logs[T0]
+            asked = told(node, stop(nodes, batch.DURING_DELETE, delete=True))
+            given_up = node.replicas.folders.given_up
+
+            async def failing(partitions: Any) -> None:
+                await given_up(partitions)
+                log.dir.offline = "Input/output error"
+
+            node.replicas.folders.given_up = failing  # type: ignore[method-assign]
+            assert await asked == [("t", 0, Code.KAFKA_STORAGE_ERROR)]
+            log.dir.offline = None
+
+    run(scenario)
+
+
+def test_who_is_told_its_roles_again_is_not_told_of_what_it_is_deleting(tmp_path: Path) -> None:
+    """It made these logs anew, behind the StopReplica that it had not answered yet (C8, seed 50002)."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            node, active = a_follower(nodes), nodes.controller
+            channels: Any = active.plane.channels  # type: ignore[union-attr]
+            key = active.metadata.image.topic("t").partitions[0].key  # type: ignore[union-attr]
+            said: list[Any] = []
+            channel = channels._open[node.config.node_id]
+            channel.say = lambda messages, offset: said.extend(messages)
+            channels.delete([key[0]])
+            said.clear()
+            channels.roles_again(node.config.node_id)
+            (roles,) = said
+            assert isinstance(roles, LeaderAndIsrRequest)
+            assert "t" not in [one.topic_name for one in roles.topic_states]
+            del channel.say
 
     run(scenario)

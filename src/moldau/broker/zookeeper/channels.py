@@ -299,7 +299,9 @@ class Channels:
         channel, sender = self._open.get(broker_id), self._sender
         if channel is not None and sender is not None:
             image = self._node.metadata.image
-            gone = set(self.states.on_broker(broker_id, ReplicaState.DELETION_SUCCESSFUL))
+            # Also what the broker was told to delete and has not answered yet: it would make these logs anew (C8).
+            states = (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL)
+            gone = {key for state in states for key in self.states.on_broker(broker_id, state)}
             roles: list[Message] = [batch.roles(image, channel.broker, sender, gone)]
             self._log(sender, {broker_id: roles})
             channel.say(roles, image.offset)
