@@ -88,7 +88,7 @@ class RequestMemory:
         """Whether anything waits, so that ``admits`` has to be asked."""
         self._watch: Handle | None = None
         self._clogged: Handle | None = None
-        self._held: set[Holder] = set()
+        self._held: dict[Holder, None] = {}
         """Who held bytes of responses at the last look at a clogged node, and ever since."""
 
     # ---- requests
@@ -197,7 +197,7 @@ class RequestMemory:
             self._responses[holder] = size
         elif before:
             del self._responses[holder]
-            self._held.discard(holder)
+            self._held.pop(holder, None)
         self.response_bytes += size - before
         self._set_busy()
         if size < before:
@@ -296,7 +296,7 @@ class RequestMemory:
             if clogged and left >= RESPONSE_BYTES_MAX:
                 left -= self._responses[holder]
                 holder.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")
-        self._held = set(self._responses) if clogged else set()
+        self._held = dict.fromkeys(self._responses) if clogged else {}
         self._look_later()
 
     def close(self) -> None:
