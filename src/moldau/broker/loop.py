@@ -19,8 +19,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 Rest = TypeVarTuple("Rest")
 
-WORKS_A_TURN = 8
-"""So many works in slices go on in one turn of the loop."""
+WORKS_A_TURN, WORKS_AT_ONCE = 8, 16
+"""So many works in slices go on in one turn of the loop, and so many are begun: each holds what it has made so far."""
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
 
@@ -46,9 +46,11 @@ class Turns:
     """Lets so many works go on in one turn of the loop, one after the other: thousands that each do a little in a turn
     would hold up everybody else for as long as if they did all of it."""
 
-    __slots__ = ("_is_due", "_waiting")
+    __slots__ = ("_is_due", "_waiting", "begun")
 
     def __init__(self) -> None:
+        self.begun = asyncio.Semaphore(WORKS_AT_ONCE)
+        """Held by each work that is not through."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_due = False
 
@@ -79,13 +81,14 @@ async def run_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
     turns = _TURNS.get(tasks)
     if turns is None:
         turns = _TURNS[tasks] = Turns()
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        await turns.next(tasks)
+    async with turns.begun:
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            await turns.next(tasks)
 
 
 class Pace:

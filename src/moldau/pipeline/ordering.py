@@ -6,6 +6,7 @@ key for the truth, and the marks, which count rows (``moldau.spark.sink``). Read
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from moldau.pipeline import columns as names
@@ -33,31 +34,46 @@ def as_in_the_log(rows: DataFrame) -> DataFrame:
 
 def steady(rows: DataFrame) -> DataFrame:
     """What the steps made of records that are cached, in an order that depends on nothing but the rows; as it is where
-    the steps keep the order of the records, or say one themselves (``ORDER BY``)."""
+    the steps keep the order of the records. Where they say one themselves (``ORDER BY``) one task writes it: Spark cuts
+    a sort into tasks by a sample, which is another one in another run."""
     from pyspark.sql import functions as fn
 
     plan = getattr(rows, "_jdf", None)  # a client of Spark Connect has no plan
-    if plan is not None and not is_shuffled(plan.queryExecution().optimizedPlan().toString()):
+    order = Order.ANY if plan is None else order_of(plan.queryExecution().optimizedPlan().toString())
+    if order is Order.KEPT:
         return rows
+    if order is Order.SORTED:
+        return rows.coalesce(1)
     hashed = fn.xxhash64(*(as_json(fn.col(quoted(name))) for name in rows.columns))  # maps have no hash
     if set(_PLACE) <= set(rows.columns):
         return rows.repartition(TASKS, *_PLACE[:2]).sortWithinPartitions(*_PLACE, hashed)
     return rows.repartition(TASKS, hashed).sortWithinPartitions(hashed)
 
 
-def is_shuffled(plan: str) -> bool:
-    """Whether an optimized plan, as Spark prints it, leaves rows in an order that neither its source nor a sort says.
-    How a cached source was made does not count."""
-    cached = None
+class Order(Enum):
+    """What says in which order the rows of a plan come."""
+
+    KEPT = "its source"
+    SORTED = "a sort"
+    ANY = "nothing"
+
+
+def order_of(plan: str) -> Order:
+    """Of an optimized plan, as Spark prints it. How the records, which are cached, were made does not count; what a
+    step cached itself does, and is not looked into."""
+    cached, limited = None, False
     for line in plan.splitlines():
         node = line.lstrip(" :+-")
         depth = len(line) - len(node)
         if cached is not None and depth > cached:
+            if "InMemory" in node:  # the records, within what a step cached
+                return Order.ANY
             continue
         cached = depth if node.startswith("InMemoryRelation") else None
         name = node.partition(" ")[0]
         if name == "Sort" and node.endswith(", true"):
-            return False
+            return Order.SORTED
         if name in _SHUFFLES or name.startswith(_SHUFFLES_TOO):
-            return True
-    return False
+            return Order.ANY
+        limited |= name in ("GlobalLimit", "Offset")
+    return Order.ANY if limited else Order.KEPT

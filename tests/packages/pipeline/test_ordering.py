@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.pipeline.ordering import is_shuffled
+from moldau.pipeline.ordering import Order, order_of
 
 CACHED = """\
 {above}
@@ -27,11 +27,21 @@ def plan(*above: str) -> str:
         ("Project [k#4L, _offset#1L]", "Filter (isnotnull(k#4L) AND (k#4L = 1))"),
         ("MapInArrow decode(value#3), [k#4L], false",),
         ("Generate explode(tags#9), false, [tag#10]",),
-        ("Sort [k#4L ASC NULLS FIRST], true", "Aggregate [k#4L], [k#4L, count(1) AS n#173L]"),
     ],
 )
-def test_steps_that_keep_the_order_or_say_one_are_left_alone(above: tuple[str, ...]) -> None:
-    assert not is_shuffled(plan(*above))
+def test_steps_that_keep_the_order_are_left_alone(above: tuple[str, ...]) -> None:
+    assert order_of(plan(*above)) is Order.KEPT
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        ("Sort [k#4L ASC NULLS FIRST], true", "Aggregate [k#4L], [k#4L, count(1) AS n#173L]"),
+        ("GlobalLimit 10", "LocalLimit 10", "Sort [k#4L ASC NULLS FIRST], true", "Project [k#4L]"),
+    ],
+)
+def test_an_order_that_a_step_says_is_known(above: tuple[str, ...]) -> None:
+    assert order_of(plan(*above)) is Order.SORTED
 
 
 @pytest.mark.parametrize(
@@ -44,10 +54,24 @@ def test_steps_that_keep_the_order_or_say_one_are_left_alone(above: tuple[str, .
         ("FlatMapGroupsInPandas [k#4L], applied(k#4L), [n#5L]",),
         ("Aggregate [k#4L], [k#4L]", "Sort [k#4L ASC NULLS FIRST], true"),
         ("Sort [k#4L ASC NULLS FIRST], false", "Aggregate [k#4L], [k#4L]"),
+        ("GlobalLimit 10", "LocalLimit 10", "Project [k#4L]"),
     ],
 )
 def test_steps_that_shuffle_are_known(above: tuple[str, ...]) -> None:
-    assert is_shuffled(plan(*above))
+    assert order_of(plan(*above)) is Order.ANY
+
+
+def test_what_a_step_cached_itself_is_not_taken_for_the_records() -> None:
+    text = """\
+Project [k#4L]
++- InMemoryRelation [k#4L, n#9L], StorageLevel(disk, memory, deserialized, 1 replicas)
+      +- *(2) HashAggregate(keys=[k#4L], functions=[count(1)], output=[k#4L, n#9L])
+         +- Exchange hashpartitioning(k#4L, 200), ENSURE_REQUIREMENTS, [plan_id=56]
+            +- InMemoryTableScan [k#4L]
+                  +- InMemoryRelation [_offset#1L, k#4L], StorageLevel(disk, memory, deserialized, 1 replicas)
+                        +- *(1) Range (0, 100, step=1, splits=2)
+"""
+    assert order_of(text) is Order.ANY
 
 
 def test_a_second_branch_beside_a_cached_one_is_looked_at() -> None:
@@ -58,5 +82,5 @@ Union false, false
 +- Aggregate [k#4L], [k#4L]
    +- LocalRelation [k#4L]
 """
-    assert is_shuffled(text)
-    assert not is_shuffled(text.replace("Aggregate", "Project"))
+    assert order_of(text) is Order.ANY
+    assert order_of(text.replace("Aggregate", "Project")) is Order.KEPT

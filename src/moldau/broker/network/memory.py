@@ -31,9 +31,10 @@ LONG_AT_ONCE = 16
 holds the items of its response meanwhile, whose bytes are counted when they are encoded."""
 EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
 """How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
-ASKING = frozenset({2, 3, 9, 15, 16, 23, 29, 32, 35, 46, 48, 50, 55, 60, 61, 65, 66, 69, 75})
+ASKING = frozenset({2, 3, 9, 15, 16, 23, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 """What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
-one under way, as in Apache Kafka of any. Others wait for what clients do, or for a quorum, and have small responses."""
+one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
+small responses."""
 WOKEN_AT_ONCE = 16
 """So many that waited look again in one turn of the loop."""
 CLOGGED_MS = 300
@@ -183,7 +184,9 @@ class RequestMemory:
     def made(self, api_key: int, expected: int, size: int) -> None:
         """That response has so many bytes; 0 when it came to nothing."""
         self.expected -= expected
-        self._sizes[api_key] = max(size, expected - (expected >> 3), EXPECTED_LEAST)
+        if size:
+            known = self._sizes.get(api_key, size)
+            self._sizes[api_key] = max(size, known - (known >> 6), EXPECTED_LEAST)
         self._set_busy()
         self._give_room()
 
@@ -218,7 +221,7 @@ class RequestMemory:
                 return False
         full = there >= (RESPONSE_BYTES_MAX if self._responses.get(holder) else RESPONSE_BYTES_MOST)
         most = self._requests_max
-        if is_large or api_key in self._long:
+        if is_large or (api_key in self._long and api_key in ASKING):  # a fetch of one partition waits for no others
             most = min(most, LONG_AT_ONCE)
         if full or mine > RESPONSE_SHARE_BYTES:
             self._for_room[holder] = None
@@ -272,10 +275,12 @@ class RequestMemory:
 
     def _wake_some(self) -> None:
         """Have some of those who waited look again, and the others after them: each may take what there is."""
-        for _ in range(min(len(self._woken), WOKEN_AT_ONCE)):
-            self._woken.popleft().memory_freed()
-        if self._woken:
-            self._tasks.call_soon(self._wake_some)
+        try:
+            for _ in range(min(len(self._woken), WOKEN_AT_ONCE)):
+                self._woken.popleft().memory_freed()
+        finally:
+            if self._woken:
+                self._tasks.call_soon(self._wake_some)
 
     def _look(self) -> None:
         """Close who holds bytes that did not move since the last look, if there are still too many."""
@@ -287,12 +292,12 @@ class RequestMemory:
         self._look_later()
 
     def _look_at_clog(self) -> None:
-        """When nobody can go on, close who has held bytes of responses since the last look, the most first, until half
-        of what there may be is free: a client that takes a little now and then would hold up everybody as well as one
-        that takes nothing."""
+        """When nobody can go on, close who has held bytes of responses since the last look, until half of what there
+        may be is free: who takes nothing before who takes a little, and the most first. A client that takes a little
+        now and then would hold up everybody as well as one that takes nothing."""
         self._clogged = None
         clogged, left = self._is_clogged, self.response_bytes
-        for holder in sorted(self._held, key=lambda one: -self._responses[one]):
+        for holder in sorted(self._held, key=lambda one: (one.has_moved(), -self._responses[one])):
             if clogged and left >= RESPONSE_BYTES_MAX:
                 left -= self._responses[holder]
                 holder.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")

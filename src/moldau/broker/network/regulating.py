@@ -77,7 +77,8 @@ class Regulated(asyncio.BufferedProtocol):
     @property
     def waits(self) -> bool:
         """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
-        return bool(self._slots) or self._held or self._throttle is not None or self._work is not None
+        no_room = self._refused_room or self._receiving.starved
+        return bool(self._slots) or self._held or no_room or self._throttle is not None or self._work is not None
 
     def expire(self, idle_ms: int) -> None:
         """Nothing was said for that long. What the client has not taken by now it does not want."""

@@ -128,7 +128,19 @@ def changes(events: Iterable[Event], of: TopicPartition, reasons: Reasons | None
     return list(_told(steps.ordered(), replicas, reasons or {}))
 
 
-def _told(steps: Iterable[_Step], replicas: tuple[int, ...], reasons: Reasons) -> Iterator[Change]:
+_OfEpoch = Mapping[int, list[tuple[int | None, tuple[int, ...], str]]]
+"""Leader epoch -> partition epoch, ISR and reason of each decision in it."""
+
+
+def _by_epoch(reasons: Reasons) -> _OfEpoch:
+    found: dict[int, list[tuple[int | None, tuple[int, ...], str]]] = {}
+    for (leader_epoch, epoch, isr), why in reasons.items():
+        found.setdefault(leader_epoch, []).append((epoch, isr, why))
+    return found
+
+
+def _told(steps: Iterable[_Step], replicas: tuple[int, ...], told: Reasons) -> Iterator[Change]:
+    reasons = _by_epoch(told)
     before: Event | None = None
     for step in steps:
         now = step.event._replace(partition_epoch=step.partition_epoch)
@@ -149,15 +161,14 @@ def _told(steps: Iterable[_Step], replicas: tuple[int, ...], reasons: Reasons) -
         before = now
 
 
-def _reason(now: Event, reasons: Reasons) -> str | None:
+def _reason(now: Event, reasons: _OfEpoch) -> str | None:
     """The reason of this decision; None where it is not told, or where several decisions could be meant."""
     assert now.leader_epoch is not None
     isr = now.isr or ()
     found = {
         (epoch, why)
-        for (leader_epoch, epoch, in_sync), why in reasons.items()
-        if leader_epoch == now.leader_epoch
-        and (in_sync == isr or (now.isr is None and epoch is not None))
+        for epoch, in_sync, why in reasons.get(now.leader_epoch, ())
+        if (in_sync == isr or (now.isr is None and epoch is not None))
         and (epoch == now.partition_epoch or None in (epoch, now.partition_epoch))
     }
     exact = [why for epoch, why in found if epoch is not None and epoch == now.partition_epoch]
