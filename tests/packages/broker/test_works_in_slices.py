@@ -1,0 +1,67 @@
+"""Works in slices: some are begun at once, some go on in a turn of the loop, and all of them end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+
+from moldau.broker.loop import WORKS_A_TURN, WORKS_AT_ONCE, run_in_slices
+from moldau.runtime.world import RealTasks
+
+
+def test_of_many_works_few_hold_what_they_have_made_and_the_loop_turns_between_them() -> None:
+    """A thousand questions that were let in at once each held their answers' items until the last one was through."""
+
+    async def work() -> None:
+        loop = asyncio.get_running_loop()
+        tasks = RealTasks(loop, lambda name, error: None)
+        begun = ended = most = in_turn = most_in_turn = 0
+
+        def turned() -> None:
+            nonlocal in_turn
+            in_turn = 0
+            if ended < 100:
+                loop.call_soon(turned)
+
+        def one() -> Generator[None, None, int]:
+            nonlocal begun, ended, most, in_turn, most_in_turn
+            begun += 1
+            for _ in range(5):
+                most = max(most, begun - ended)
+                yield
+                in_turn += 1
+                most_in_turn = max(most_in_turn, in_turn)
+            ended += 1
+            return ended
+
+        loop.call_soon(turned)
+        found = await asyncio.gather(*(run_in_slices(tasks, one()) for _ in range(100)))
+        assert sorted(found) == list(range(1, 101))
+        assert most <= WORKS_AT_ONCE
+        assert most_in_turn <= 2 * WORKS_A_TURN, "our own count is of turns, too, and may be one late"
+
+    asyncio.run(work())
+
+
+def test_a_work_that_is_given_up_leaves_its_place_to_others() -> None:
+    async def work() -> None:
+        tasks = RealTasks(asyncio.get_running_loop(), lambda name, error: None)
+
+        def endless() -> Generator[None, None, None]:
+            while True:
+                yield
+
+        def short() -> Generator[None, None, str]:
+            yield
+            return "done"
+
+        held = [asyncio.ensure_future(run_in_slices(tasks, endless())) for _ in range(2 * WORKS_AT_ONCE)]
+        waiting = asyncio.ensure_future(run_in_slices(tasks, short()))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        for one in held:
+            one.cancel()
+        assert await waiting == "done"
+
+    asyncio.run(work())
