@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from moldau.client.group_lags import Lag
     from moldau.client.groups import Listed
 
-COORDINATOR_S = 10.0
-"""How long a group's coordinator is waited for before something is changed: another broker may take its place."""
+COORDINATOR_S = 20.0
+"""How long a group's coordinator is waited for: another broker takes the place of one that is paused or dead, in the
+time that it takes to be missed."""
 INACTIVE = ("Empty", "Dead")
 STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Dead")
 """States in which nobody reads, so that offsets can be set from outside."""
@@ -105,7 +106,7 @@ def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: fl
 
     def look() -> None:
         with Talk(bootstrap) as talk:
-            found = [existing(talk, id, CONTROLLER_S) for id in ids]
+            found = [existing(talk, id) for id in ids]
             positions = [[] if of_members else _lags(talk, one) for one in found]
         if output in ("json", "yaml"):
             whole = [
@@ -218,9 +219,9 @@ def listed(talk: Talk) -> tuple[list[Listed], bool]:
     return talk.ask(groups.list_groups, but=silent), not silent
 
 
-def existing(talk: Talk, id: str, patience_s: float = COORDINATOR_S) -> ConsumerGroup:
+def existing(talk: Talk, id: str) -> ConsumerGroup:
     """The group; ends the command when there is none, naming those that are called nearly so."""
-    found = described(talk, id, patience_s)
+    found = described(talk, id)
     if found.state == "Dead":
         from moldau.admin.advice import no_such
 
