@@ -176,6 +176,10 @@ def scan(path: str, *, checksums: bool = True, window_bytes: int = WINDOW_BYTES)
         at, expected = 0, -1
         while at < size:
             found = _batch(window, at, size, expected, checksums)
+            if found is not None and found.reason is _WRONG:  # a wrong length may end where another batch ends
+                end = at + found.size
+                after = _next_sound(window, at + 1, end)
+                found = None if after < end else _batch(window, at, size, expected, checksums)
             if found is None:
                 after = _next_sound(window, at + 1, size)
                 reason = CUT_SHORT if after == size and _cut_short(window, at, size) else NO_BATCH
@@ -244,8 +248,8 @@ def _likely(header: BatchHeader, at: int, size: int) -> bool:
 
 
 def _next_sound(window: _Window, at: int, size: int) -> int:
-    """Where the next batch with a right checksum begins; the end of the file when there is none."""
-    while window.have(at, HEADER_SIZE):
+    """Where the next batch with a right checksum begins that ends at ``size`` or before; ``size`` if there is none."""
+    while at < size and window.have(at, HEADER_SIZE):
         index = window.index(at)
         magic = window.data.find(MAGIC, index + _MAGIC_AT)
         if magic < 0:

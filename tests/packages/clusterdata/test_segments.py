@@ -84,6 +84,18 @@ def test_a_damaged_log_loses_no_byte_and_no_other_batch(log: list[bytes], data: 
     assert list(arrow_batches(BATCH_COLUMNS, ([r[name] for name in NAMES] for r in rows)))
 
 
+def test_a_length_that_ends_where_the_next_batch_ends_hides_no_sound_one(tmp_path: Path) -> None:
+    log = [batch_of(0, [b"a"]), batch_of(1, [b"b"]), batch_of(2, [b"c"])]
+    data = bytearray(b"".join(log))
+    data[8:12] = (len(log[0]) + len(log[1]) - 12).to_bytes(4, "big")
+    path = replica(tmp_path, 1, "orders-0", log)
+    path.write_bytes(data)
+    (segment,) = segments(str(tmp_path))
+    assert [(row["position"], row["base_offset"]) for row in rows_of(segment)] == [
+        (0, None), (len(log[0]), 1), (len(log[0]) + len(log[1]), 2),
+    ]  # fmt: skip
+
+
 def test_what_is_damaged_is_said(tmp_path: Path) -> None:
     log = [batch_of(0, [b"a"]), batch_of(1, [b"b"]), batch_of(2, [b"c"])]
     path = replica(tmp_path, 1, "orders-0", log)
