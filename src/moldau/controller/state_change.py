@@ -9,7 +9,6 @@ replicas are ``replica_states``'s. What a broker writes of its own replicas is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -42,10 +41,6 @@ class StateChange(NamedTuple):
     def line(self, time: str, level: str = "INFO") -> str:
         """The log line; ``time`` as Kafka writes it, ``2024-01-31 12:00:00,123``."""
         return f"[{time}] {level} {self.text} ({LOGGER})"
-
-    def json(self, time: str) -> str:
-        """The same event as a JSON line."""
-        return json.dumps({"time": time, **self.facts}, separators=(",", ":"))
 
 
 def state_changes(delta: Delta, image: Image, author: Author, *, classic: bool = False) -> Iterator[StateChange]:

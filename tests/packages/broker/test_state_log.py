@@ -17,6 +17,7 @@ from moldau.broker.metadata import state_change_log as state_change_log
 from moldau.broker.metadata.state_change_log import AT_ONCE, TEXT, TRACE, TWIN, StateChangeLog
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.clusterdata.state_changes.eras import parse
+from moldau.clusterdata.state_changes.lines import FIELDS, fields_of
 from moldau.controller.asks import BrokerRefused, DeleteTopics
 from moldau.controller.state_change import StateChange
 from moldau.image import Delta, Image
@@ -99,6 +100,21 @@ def test_a_small_batch_is_written_at_once_in_one_write(heard: dict[str, Lines]) 
     StateChangeLog(node(turns)).decided(desk.image, desk.delta)
     assert not turns
     assert [len(write) for write in heard["text"].writes] == [4]
+
+
+def test_the_table_of_state_changes_reads_what_a_node_writes_as_json(heard: dict[str, Lines]) -> None:
+    """Each such line was called damaged: one wrote time_ms, and the other looked for time."""
+    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
+    desk.create("foo", (0, 1), (1, 0))
+    StateChangeLog(node([])).decided(desk.image, desk.delta)
+    assert heard["twin"].lines
+    for line in heard["twin"].lines:
+        reason, found = fields_of(line)
+        row = dict(zip(FIELDS, found, strict=True))
+        assert reason is None
+        assert [row[name] for name in ("node", "role", "why")] == [3, "Controller", "created"]
+        assert row["event"] == json.loads(line)["event"]
+        assert str(row["time"]).endswith(",005")
 
 
 def test_a_step_that_must_not_be_stops_the_node_in_whatever_turn_it_is_found(

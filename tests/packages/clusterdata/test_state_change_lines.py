@@ -51,9 +51,9 @@ LINES = [
     "java.io.IOException: disk",
     "\tat kafka.Thing.run(Thing.scala:1)",
     "",
-    '{"time":"2024-01-31 10:00:00,123","event":"partition","topic":"t","partition":0,"to":"OnlinePartition","leader":1,'
+    '{"time_ms":1706695200123,"node":3,"event":"partition","topic":"t","partition":0,"to":"OnlinePartition","leader":1,'
     '"leaderEpoch":2,"isr":[1],"replicas":[1,2],"why":"created","controller":3,"controllerEpoch":4}',
-    '{"time":"2024-01-31 10:00:00,1',
+    '{"time_ms":17066952001',
 ]
 
 
@@ -84,6 +84,12 @@ def test_the_recorded_logs_of_each_era_are_read_alike_line_by_line_and_at_once(p
 
 def test_each_sentence_that_is_read_at_once_has_a_line_here() -> None:
     assert all(any(one.pattern.match(line) for line in LINES) for one in SENTENCES.values())
+
+
+@pytest.mark.parametrize("ms", [10**30, "now", None, -(10**30)])
+def test_a_json_line_of_no_time_is_no_entry(ms: object) -> None:
+    (row,) = compared(json.dumps({"time_ms": ms, "node": 1}).encode())
+    assert row["reason"] == "JSON that does not parse"
 
 
 def test_what_is_no_entry_is_kept_and_says_why() -> None:
@@ -133,7 +139,7 @@ def test_folders_patterns_and_packed_files_are_found(tmp_path: Path) -> None:
     (tmp_path / "node-1").mkdir()
     log, twin = tmp_path / "node-1" / "state-change.log.1.gz", tmp_path / "node-1" / "state-change.jsonl"
     log.write_bytes(gzip.compress(LINES[0].encode()))
-    twin.write_text(json.dumps({"time": "2024-01-31 10:00:00,123"}) + "\n")
+    twin.write_text(json.dumps({"time_ms": 1_706_695_200_123}) + "\n")
     assert files_of(str(tmp_path)) == sorted([str(log), str(twin)])
     assert files_of(f"{tmp_path}/*/state-change.log*") == [str(log)]
     assert ranges(str(log), 1) == [Range(str(log), 0, None)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from glob import glob
 
@@ -140,10 +141,21 @@ def values(event: Event) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def _time_of(fact: dict[str, object]) -> str | None:
+    """When a JSON line was written, as the log beside it has it: on the clock of the place where this runs."""
+    ms = fact.get("time_ms")
+    if type(ms) is not int:
+        return None
+    try:
+        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(ms // 1000))},{ms % 1000:03d}"
+    except (ValueError, OSError, OverflowError):  # no year has it
+        return None
+
+
 def _of_json(line: str) -> tuple[str | None, tuple[object, ...]]:
     try:
         fact = json.loads(line)
-        if not isinstance(fact, dict) or not isinstance(fact.get("time"), str):
+        if not isinstance(fact, dict) or (at := _time_of(fact)) is None:
             return CUT_JSON, _NOTHING
     except (ValueError, RecursionError):
         return CUT_JSON, _NOTHING
@@ -160,14 +172,13 @@ def _of_json(line: str) -> tuple[str | None, tuple[object, ...]]:
         value = fact.get(name)
         return value if isinstance(value, list) and all(type(id) is int and _fits(id) for id in value) else None
 
-    event, role, node = word("event"), None, None
-    if event == "replica":  # a broker's line does not name the broker, but a leader is the one who leads
+    event, role, node = word("event"), None, number("node")
+    if event == "replica":
         event, role = word("role"), "Broker"
-        node = number("leader") if event == "leader" else None
     elif number("controller") is not None:
         role, node = "Controller", number("controller")
     return None, (
-        word("time"), None, role, node, number("controller"), number("controllerEpoch"), None, None, event,
+        at, None, role, node, number("controller"), number("controllerEpoch"), None, None, event,
         word("topic"), number("partition"), None, word("to"), number("leader"), number("leaderEpoch"), ids("isr"),
         ids("replicas"), word("why"),
     )  # fmt: skip
