@@ -6,6 +6,7 @@ It can be killed and started again in the same folder and at the same port. Read
 from __future__ import annotations
 
 import subprocess
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 import pyspark
@@ -15,7 +16,7 @@ HADOOP = ("hadoop-client-api", "hadoop-client-runtime", "jcl-over-slf4j", "slf4j
 START_S = 120
 
 
-class HadoopServer:
+class HadoopServer(ABC):
     """A running server. ``source`` is its class, which is told port and folder; ``jars`` the folder of its jars."""
 
     jars: str
@@ -27,13 +28,13 @@ class HadoopServer:
         self.start()
 
     @property
+    @abstractmethod
     def uri(self) -> str:
         """Where it is reached."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self) -> bool:
         """Whether it serves."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Start the process, and wait until it serves."""

@@ -8,6 +8,7 @@ Sources: KIP-848, KIP-1099 (member types), KIP-1043 (messages of refusals).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
 from moldau.client.client import Client, try_ms_of
 from moldau.client.groups import coordinator
@@ -18,6 +19,9 @@ from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from moldau.wire.schema import Request
+
+DescribedT = TypeVar("DescribedT", DescribeGroupsResponse, ConsumerGroupDescribeResponse)
 
 _ASK_CLASSIC = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 _MEMBER_OF_CONSUMER_PROTOCOL, _MEMBER_OF_CLASSIC_PROTOCOL = 1, 0
@@ -72,13 +76,7 @@ async def _described_anew(client: Client, group_id: str, timeout_ms: int | None)
     """None when the coordinator says that it is no group of the new protocol, or does not know that protocol."""
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     try:
-        response = await client.ask(
-            request,
-            coordinator(group_id),
-            codes=_group_codes,
-            timeout_ms=timeout_ms,
-            request_timeout_ms=_try_ms(client, timeout_ms),
-        )
+        response = await _asked(client, request, group_id, timeout_ms)
     except UnsupportedApi:
         return None
     group: ConsumerGroupDescribeResponse.DescribedGroup = response.groups[0]
@@ -118,13 +116,7 @@ def _partitions(topics: Collection[ConsumerGroupDescribeResponse.TopicPartitions
 
 async def _described_classic(client: Client, group_id: str, timeout_ms: int | None) -> ConsumerGroup:
     request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=False)
-    response = await client.ask(
-        request,
-        coordinator(group_id),
-        codes=_group_codes,
-        timeout_ms=timeout_ms,
-        request_timeout_ms=_try_ms(client, timeout_ms),
-    )
+    response = await _asked(client, request, group_id, timeout_ms)
     group = response.groups[0]
     of_consumers = group.protocol_type in (PROTOCOL_TYPE, "")
     members = tuple(
@@ -148,9 +140,12 @@ async def _described_classic(client: Client, group_id: str, timeout_ms: int | No
     )
 
 
-def _try_ms(client: Client, timeout_ms: int | None) -> int:
-    """How long one try may take."""
-    return client.try_ms if timeout_ms is None else try_ms_of(timeout_ms, client.lines.options)
+async def _asked(client: Client, request: Request[DescribedT], group_id: str, timeout_ms: int | None) -> DescribedT:
+    """The answer of the group's coordinator, which is waited for so long."""
+    one_try_ms = client.try_ms if timeout_ms is None else try_ms_of(timeout_ms, client.lines.options)
+    return await client.ask(
+        request, coordinator(group_id), codes=_group_codes, timeout_ms=timeout_ms, request_timeout_ms=one_try_ms
+    )
 
 
 def _group_codes(response: DescribeGroupsResponse | ConsumerGroupDescribeResponse) -> list[int]:
