@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
+from functools import partial
 from typing import Protocol, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,8 @@ U = TypeVar("U")
 Rest = TypeVarTuple("Rest")
 
 WORKS_A_TURN, WORKS_AT_ONCE = 8, 16
-"""So many works in slices go on in one turn of the loop, and so many are begun: each holds what it has made so far."""
+"""So many clients' questions go on in one turn of the loop, and so many are begun: each holds what it has made so far.
+"""
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
 
@@ -76,19 +78,28 @@ class Turns:
 _TURNS: WeakKeyDictionary[Tasks, Turns] = WeakKeyDictionary()  # of each node: many live in one process of a simulation
 
 
-async def run_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
-    """What ``work`` returns; the loop turns where it pauses, and other such works have their turns."""
+async def run_in_slices(
+    tasks: Tasks, work: Generator[None, None, T], pause: Callable[[], Awaitable[None]] | None = None
+) -> T:
+    """What ``work`` returns; where it pauses the loop turns, or what ``pause`` gives is waited for."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        await (yield_to_loop(tasks) if pause is None else pause())
+
+
+async def answer_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
+    """As ``run_in_slices``, for what a client asks about what is there: of these there may be thousands, and each has
+    its turns behind the others. What the node does for itself, and what changes something, stands behind none of them.
+    """
     turns = _TURNS.get(tasks)
     if turns is None:
         turns = _TURNS[tasks] = Turns()
     async with turns.begun:
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                found: T = end.value
-                return found
-            await turns.next(tasks)
+        return await run_in_slices(tasks, work, partial(turns.next, tasks))
 
 
 class Pace:
@@ -118,19 +129,19 @@ class Pace:
         return now_ms - self._began_ms >= TURN_MS
 
 
-def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T | Awaitable[T]:
-    """What ``work`` returns, when it never pauses; else an awaitable of it."""
+def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T], *, asks: bool = False) -> T | Awaitable[T]:
+    """What ``work`` returns, when it never pauses; else an awaitable of it. ``asks``: as in ``answer_in_slices``."""
     try:
         next(work)
     except StopIteration as end:
         found: T = end.value
         return found
-    return _in_later_slices(tasks, work)
+    return _in_later_slices(tasks, work, asks)
 
 
-async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
+async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T], asks: bool) -> T:
     await yield_to_loop(tasks)
-    return await run_in_slices(tasks, work)
+    return await (answer_in_slices if asks else run_in_slices)(tasks, work)
 
 
 def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:

@@ -1,11 +1,11 @@
-"""Works in slices: some are begun at once, some go on in a turn of the loop, and all of them end."""
+"""Answers in slices: some are begun at once, some go on in a turn of the loop, all end, and nothing else waits."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
 
-from moldau.broker.loop import WORKS_A_TURN, WORKS_AT_ONCE, run_in_slices
+from moldau.broker.loop import WORKS_A_TURN, WORKS_AT_ONCE, answer_in_slices, run_in_slices
 from moldau.runtime.world import RealTasks
 
 
@@ -35,7 +35,7 @@ def test_of_many_works_few_hold_what_they_have_made_and_the_loop_turns_between_t
             return ended
 
         loop.call_soon(turned)
-        found = await asyncio.gather(*(run_in_slices(tasks, one()) for _ in range(100)))
+        found = await asyncio.gather(*(answer_in_slices(tasks, one()) for _ in range(100)))
         assert sorted(found) == list(range(1, 101))
         assert most <= WORKS_AT_ONCE
         assert most_in_turn <= 2 * WORKS_A_TURN, "our own count is of turns, too, and may be one late"
@@ -55,11 +55,12 @@ def test_a_work_that_is_given_up_leaves_its_place_to_others() -> None:
             yield
             return "done"
 
-        held = [asyncio.ensure_future(run_in_slices(tasks, endless())) for _ in range(2 * WORKS_AT_ONCE)]
-        waiting = asyncio.ensure_future(run_in_slices(tasks, short()))
+        held = [asyncio.ensure_future(answer_in_slices(tasks, endless())) for _ in range(2 * WORKS_AT_ONCE)]
+        waiting = asyncio.ensure_future(answer_in_slices(tasks, short()))
         for _ in range(50):
             await asyncio.sleep(0)
         assert not waiting.done()
+        assert await run_in_slices(tasks, short()) == "done", "what a node does for itself stands behind no question"
         for one in held:
             one.cancel()
         assert await waiting == "done"

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Container, Generator, Iterator
 from moldau.broker.api.forwarding import passed_on
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.broker.controller.topic_creation import create_automatically
-from moldau.broker.loop import Pace, finished, run_in_slices, yield_to_loop
+from moldau.broker.loop import Pace, answer_in_slices, finished, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.metadata.encoded_topics import EncodedTopics, Kind
 from moldau.broker.network.context import Context
@@ -48,7 +48,7 @@ def handle(
     if missing:
         return _create_first(node, request, context, missing)
     if _is_long(node, request, context.api_version):
-        return run_in_slices(node.world.tasks, _steps(node, request, context, {}))
+        return answer_in_slices(node.world.tasks, _steps(node, request, context, {}))
     return _answer(node, request, context, {})
 
 
@@ -73,7 +73,7 @@ async def _long(
     context: Context,
 ) -> MetadataResponse:
     """Answer when it is known, some topics in each turn of the loop, which of them are to be created."""
-    missing = await run_in_slices(node.world.tasks, _to_create(node, request, context))
+    missing = await answer_in_slices(node.world.tasks, _to_create(node, request, context))
     return await _create_first(node, request, context, missing)
 
 
@@ -110,7 +110,7 @@ async def _create_first(
         client = passed_on(node, context.client_id, CreateTopicsRequest.versions[1])
         refused = await create_automatically(node, names, client)
     if _is_long(node, request, context.api_version):
-        return await run_in_slices(node.world.tasks, _steps(node, request, context, refused))
+        return await answer_in_slices(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)
 
 

@@ -41,7 +41,7 @@ def handle(
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Ask each group for its offsets."""
     work = _one_group if context.api_version < 8 else _groups
-    return at_once_or_in_slices(node.world.tasks, work(node, request, context.api_version))
+    return at_once_or_in_slices(node.world.tasks, work(node, request, context.api_version), asks=True)
 
 
 def _groups(

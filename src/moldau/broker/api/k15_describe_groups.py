@@ -26,7 +26,7 @@ Group = DescribeGroupsResponse.DescribedGroup
 
 def handle(node: BrokerServices, request: DescribeGroupsRequest, context: Context) -> Answering:
     """One ask a group, some in each turn of the loop."""
-    return at_once_or_in_slices(node.world.tasks, _describe(node, request, context.api_version))
+    return at_once_or_in_slices(node.world.tasks, _describe(node, request, context.api_version), asks=True)
 
 
 def _describe(

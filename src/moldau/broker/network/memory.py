@@ -31,7 +31,7 @@ LONG_AT_ONCE = 16
 holds the items of its response meanwhile, whose bytes are counted when they are encoded."""
 EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
 """How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
-ASKING = frozenset({2, 3, 9, 15, 16, 23, 29, 32, 35, 60, 61, 65, 66, 69, 75})
+ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 """What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
 one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
 small responses."""
