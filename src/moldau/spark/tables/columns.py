@@ -25,4 +25,7 @@ def new_columns(table: str, there: Mapping[str, object], ours: Mapping[str, obje
 def check_partitions(table: str, there: Sequence[str], ours: Sequence[str]) -> None:
     """TableError unless the rows are to be partitioned as the table is."""
     if list(there) != list(ours):
-        raise TableError(f"table {table} is partitioned by {list(there)}, not by {list(ours)}")
+        mend = f"say partition_by {list(there)}" if there else "leave partition_by out"
+        raise TableError(
+            f"table {table} is partitioned by {list(there)}, not by {list(ours)}: {mend}, or write to another table"
+        )
