@@ -2,7 +2,8 @@
 
 One node. The quiet client produces 100 B to a topic of its own, acks=1, every 5 ms, and times each request: first while
 the node is idle, then beside the greedy one. A row holds both p50 and p99 and the most resident memory of the node.
-Cold pipelined fetches and idle connections are ``bench/clients.py``, compaction is ``bench/compaction.py``.
+In the case of a recovery there are three nodes, and another one than the quiet client's recovers. Cold pipelined
+fetches and idle connections are ``bench/clients.py``, compaction is ``bench/compaction.py``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +23,9 @@ from itertools import count
 from pathlib import Path
 
 from bench.clients import Client, frame, share
-from moldau.cluster import Cluster
+from moldau.client import admin, sync
+from moldau.cluster import Cluster, nodes
+from moldau.model import TopicPartition
 from moldau.wire.batch import build
 from moldau.wire.crc import crc32c
 from moldau.wire.messages.k00_produce import ProduceRequest
@@ -38,6 +42,7 @@ QUIET = "quiet"
 MANY = 9_990
 """As many partitions as one request may create with their topic."""
 SEGMENT_BYTES, SEGMENTS, BATCH_BYTES = 1 << 30, 1024, 64 << 20
+RECOVERED_BYTES, LOGS, RECORD_BYTES = 3_000_000_000, 12, 1_000
 
 
 class Quiet(threading.Thread):
@@ -73,12 +78,20 @@ class Bench:
         self.seconds = seconds
         self.row = ""
 
+        self.watched = 0
+        """Which of the nodes' memory is told."""
+
     @property
     def address(self) -> str:
-        return self.cluster.bootstrap_servers
+        return self.cluster.bootstrap_servers.partition(",")[0]
 
     def resident_mb(self) -> float:
-        pages = int(Path(f"/proc/{self.cluster.spec.nodes[0].pid}/statm").read_text().split()[1])
+        """Resident memory of the watched node; 0 while it does not run."""
+        pid = self.cluster.spec.nodes[self.watched].pid
+        try:
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     @contextmanager
@@ -124,8 +137,13 @@ class Bench:
                 one.join()
         return f"{next(asked)} answers"
 
-    def create(self, name: str, partitions: int) -> None:
+    def create(self, name: str, partitions: int, node: int | None = None) -> None:
+        """One replica each, all of them on ``node`` if it is told."""
         wanted = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        if node is not None:
+            placed = CreateTopicsRequest.CreatableReplicaAssignment
+            wanted.num_partitions = wanted.replication_factor = -1
+            wanted.assignments = [placed(partition_index=n, broker_ids=[node]) for n in range(partitions)]
         (made,) = Client(self.address).ask(CreateTopicsRequest(topics=[wanted], timeout_ms=60_000), 7).topics
         if made.error_code:
             sys.exit(f"{name} cannot be created: {made.error_code}")
@@ -255,11 +273,56 @@ def retention(bench: Bench) -> str:
     return f"{left} segments left"
 
 
+def recovery(bench: Bench) -> str:
+    """Nobody asks: another node of the cluster starts after kill -9 with gigabytes to recover."""
+    node = bench.cluster.spec.nodes[-1]
+    bench.create("large", LOGS, node.id)
+    batch = build([(int(time.time() * 1000), None, b"v" * RECORD_BYTES, ()) for _ in range(900_000 // RECORD_BYTES)])
+    parts = [TopicPartition("large", number) for number in range(LOGS)]
+    with sync.Cluster(bench.cluster.bootstrap_servers) as client:
+        for number in range(RECOVERED_BYTES // len(batch)):
+            client.produce(parts[number % LOGS], batch)
+    bench.cluster.kill(node.id)
+    page = f"127.0.0.1:{nodes.free_ports(1)[0]}"
+    with (Path(node.folder) / "server.properties").open("a") as settings:
+        settings.write(f"http.listener={page}\n")
+    bench.watched = len(bench.cluster.spec.nodes) - 1
+    said = []
+    with bench.beside(), sync.Cluster(bench.cluster.bootstrap_servers) as client:
+        began, began_ms = time.monotonic(), time.time() * 1000
+
+        def alive() -> bool:
+            try:
+                return bool(urllib.request.urlopen(f"http://{page}/livez", timeout=1).status == 200)
+            except OSError:
+                return False
+
+        def seated() -> bool:
+            _, quorum = client.run(admin.describe_quorum(client.client))
+            voters = quorum.current_voters if quorum else []
+            return any(one.replica_id == node.id and one.last_fetch_timestamp > began_ms for one in voters)
+
+        bench.cluster.restart(node.id, wait=False)
+        for what, condition in (("alive", alive), ("a seat in the quorum", seated)):
+            bench.cluster.wait_until(condition, what)
+            said.append(f"{what} after {time.monotonic() - began:.2f} s")
+        for part in parts:
+            client.produce(part, build([(0, None, b"", ())]))
+        said.append(f"{RECOVERED_BYTES / 1e9:.0f} GB recovered and written to after {time.monotonic() - began:.2f} s")
+    return ", ".join(said)
+
+
 CASES: dict[str, Callable[[Bench], str]] = {
     "offsets": offsets, "wide": wide, "unknown": unknown, "bombs": bombs, "sparse": sparse, "creation": creation,
-    "retention": retention,
+    "retention": retention, "recovery": recovery,
 }  # fmt: skip
+NODES = {"recovery": 3}
 SETTINGS = {"offsets.topic.num.partitions": "1", "log.retention.check.interval.ms": "12000"}
+
+
+def started(case: str, folder: str) -> Cluster:
+    """A cluster for a case, to be entered."""
+    return Cluster(brokers=NODES.get(case, 1), data=folder, config=SETTINGS)
 
 
 def main() -> int:
@@ -269,9 +332,9 @@ def main() -> int:
     wish = ask.parse_args()
     print("| case | p50 idle | beside | p99 idle | beside | p99 x idle | longest | MB before | most | |")
     for case in wish.only or CASES:
-        with tempfile.TemporaryDirectory() as folder, Cluster(brokers=1, data=folder, config=SETTINGS) as cluster:
+        with tempfile.TemporaryDirectory() as folder, started(case, folder) as cluster:
             bench = Bench(cluster, wish.seconds)
-            bench.create(QUIET, 1)
+            bench.create(QUIET, 1, cluster.spec.nodes[0].id)
             said = CASES[case](bench)
             print(f"| {case} | {bench.row} | {said} |", flush=True)
     return 0
