@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import java_tool, wait_until
 from mixed import KAFKA, MOLDAU, MixedPeer, values_of
 
-from moldau.admin.adopt_checks import STATE
+from moldau.admin.adopt_checks import INSTEAD, STATE
 from moldau.admin.cli import cli
 
 PEER = {f"transaction.state.log.{key}": 1 for key in ("num.partitions", "replication.factor", "min.isr")}
@@ -53,6 +53,13 @@ def test_a_kafka_cluster_is_checked_and_goes_to_moldau_and_back_on_its_folders(t
             member.close()
         assert code == 4
         assert found["groups newcomers"] == found["bills"] == "warning"
+
+
+def test_each_kind_of_group_is_told_what_takes_its_place() -> None:
+    """Share groups were told of group.protocol=classic, which their members do not have."""
+    assert "group.protocol" in INSTEAD["group.version"]
+    assert "group.protocol" in INSTEAD["streams.version"]
+    assert "group.protocol" not in INSTEAD["share.version"]
 
 
 def test_transactions_are_looked_at_when_a_broker_of_moldau_is_there_already(tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ def _asked(
 
 # ---- levels and plane
 
+INSTEAD = {
+    "group.version": "consumers say group.protocol=classic",
+    "streams.version": "applications of Kafka Streams say group.protocol=classic",
+    "share.version": "nothing takes the place of a share group: keep __consumer_offsets on Kafka's brokers for them",
+}
+"""Feature of a newer kind of group -> what its members do on brokers that serve classic groups only."""
+
 
 def _features(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
     known = {one.name: one for one in SUPPORTED}
@@ -91,9 +98,9 @@ def _features(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
         elif level < ours.low:
             mend = f"run Apache Kafka 4 on all nodes, and raise {name} to {ours.low} or more"
             yield Finding(ERROR, name, f"level {level} is in force, Moldau knows levels from {ours.low} on", mend)
-        elif name in ("group.version", "share.version", "streams.version"):
+        elif name in INSTEAD:
             what = f"level {level} is in force; Moldau keeps it, and its brokers serve classic groups only"
-            yield Finding(NOTE, name, what, "clients say group.protocol=classic; see the groups below")
+            yield Finding(NOTE, name, what, f"{INSTEAD[name]}; groups that there are now are named below")
 
 
 def _plane(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
@@ -235,7 +242,7 @@ def _groups(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
         what = f"{len(names)} groups of type {kind}, which end where a broker of Moldau coordinates them"
         mend = (
             "give their members group.protocol=classic"
-            if kind == "consumer"
+            if kind in ("consumer", "streams")
             else "keep __consumer_offsets on Kafka's brokers"
         )
         yield Finding(WARNING, f"groups {some(names)}", what, mend)

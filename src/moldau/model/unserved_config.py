@@ -8,6 +8,7 @@ and named. Asked by ``moldau.broker.config.node_config``; the list of what has n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from moldau.model.broker_config import BROKER_KEYS
@@ -26,12 +27,16 @@ _REFUSED: dict[str, str] = {
 """Key -> why a file that turns it on is refused."""
 
 
+_RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})(?![0-9])")
+
+
 def check_served(given: Mapping[str, str]) -> None:
     """ConfigError for a setting that would be unsafe to leave out, with the reason and what to do."""
     for name, why in _REFUSED.items():
         text = given.get(name, "").strip()
         if text and text.lower() != "false":
             raise ConfigError(f"Invalid value {text} for configuration {name}: {why}; remove the setting to start")
+    _check_protocol_version(given)
     providers = [one.strip() for one in given.get("config.providers", "").split(",") if one.strip()]
     for name, text in given.items():
         for provider in providers:
@@ -40,6 +45,20 @@ def check_served(given: Mapping[str, str]) -> None:
                     f"Invalid value {text} for configuration {name}: config.providers are not run, and the text would"
                     " be taken as it stands; write the value itself"
                 )
+
+
+def _check_protocol_version(given: Mapping[str, str]) -> None:
+    """ConfigError for a cluster on ZooKeeper whose topics have no ids (KIP-516): a replica of one would be kept under
+    an id of this broker's own, by which no leader knows it, and put aside when the topic is given its id."""
+    name = "inter.broker.protocol.version"
+    text = given.get(name, "").strip()
+    match = _RELEASE.match(text)
+    on_zookeeper = given.get("zookeeper.connect", "").strip() and not given.get("process.roles", "").strip()
+    if match and on_zookeeper and (int(match[1]), int(match[2])) < (2, 8):
+        raise ConfigError(
+            f"Invalid value {text} for configuration {name}: below 2.8 topics have no ids, which this broker needs;"
+            " raise it on all brokers of the cluster first"
+        )
 
 
 def without_effect(given: Iterable[str]) -> list[str]:

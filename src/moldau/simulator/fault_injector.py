@@ -260,7 +260,7 @@ class FaultInjector(ABC):
     async def _clock(self) -> bool:
         host = self.rng.choice(list(self.cluster.hosts.values()))
         jump_ms = self.rng.choice((-HOUR_MS, -5_000, 5_000, HOUR_MS))
-        host.clock.skew_ms += jump_ms
+        host.clock.jump(jump_ms)
         self.cluster.record_event(f"the wall clock of {host.hostname} jumps by {jump_ms // 1000} s")
         return True
 

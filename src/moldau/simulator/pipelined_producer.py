@@ -40,12 +40,12 @@ NEWEST = 12
 
 
 class SequencedBatch:
-    """Records of one partition: the numbers of their sends, and the last attempt to write them."""
+    """Records of one partition: the numbers of their sends, the newest timestamp, the last attempt to write them."""
 
-    __slots__ = ("attempt", "data", "numbers", "sequence")
+    __slots__ = ("attempt", "data", "newest_ms", "numbers", "sequence")
 
-    def __init__(self, numbers: list[int], sequence: int, data: bytes) -> None:
-        self.numbers, self.sequence, self.data = numbers, sequence, data
+    def __init__(self, numbers: list[int], sequence: int, data: bytes, newest_ms: int) -> None:
+        self.numbers, self.sequence, self.data, self.newest_ms = numbers, sequence, data, newest_ms
         self.attempt: Attempt | None = None
 
 
@@ -63,10 +63,10 @@ class PartitionQueue:
 
 
 class ProducerConnection:
-    """A connection, and the requests that are under way on it in their order."""
+    """A connection to a leader, and the requests that are under way on it in their order."""
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
+    def __init__(self, line: Line, leader: int) -> None:
+        self.line, self.leader = line, leader
         self.is_heard = False
         self.requests: deque[tuple[dict[TopicPartition, SequencedBatch], Any]] = deque()
 
@@ -85,7 +85,7 @@ class PipelinedProducer(TopicWriter):
         self._connections: dict[int, ProducerConnection] = {}
         self._connecting: set[int] = set()
         self._identity = (-1, -1)
-        self._is_learning = self._is_over = False
+        self._is_learning = self._is_refused = self._is_over = False
 
     async def write(self) -> None:
         """Send in bursts until ``going`` is False, then wait for every answer; now and then do so under another id."""
@@ -93,7 +93,7 @@ class PipelinedProducer(TopicWriter):
         while self.going and not self._is_over:
             await self._begin()
             until_s = self.cluster.loop.time() + session_s * (0.5 + self.rng.random())
-            while self.going and not self._is_over and self.cluster.loop.time() < until_s:
+            while self.going and not self._is_refused and self.cluster.loop.time() < until_s:
                 for _ in range(self.rng.randint(1, 10)):
                     self._add(self.rng.choice(self._queues))
                 self._send()
@@ -103,7 +103,7 @@ class PipelinedProducer(TopicWriter):
 
     async def _begin(self) -> None:
         """Have a producer id that no log knows, and know the topic."""
-        self._identity = (-1, -1)
+        self._identity, self._is_refused = (-1, -1), False
         while self._identity[0] < 0 or self.topic.name not in self.client.view.topics:
             try:
                 await self.client.know([self.topic.name], grace=True)
@@ -170,20 +170,21 @@ class PipelinedProducer(TopicWriter):
         else:
             numbers = [queue.waiting.popleft() for _ in range(min(self._records_max, len(queue.waiting)))]
             builder = Builder()
+            newest_ms = self.world.clock.wall_ms()
             for number in numbers:
-                builder.append(self.world.clock.wall_ms(), None, self.sends[number].value.encode())
+                builder.append(newest_ms, None, self.sends[number].value.encode())
             id, epoch = self._identity
             data = builder.finish(producer_id=id, producer_epoch=epoch, base_sequence=queue.next_sequence)
-            batch = SequencedBatch(numbers, queue.next_sequence, data)
+            batch = SequencedBatch(numbers, queue.next_sequence, data, newest_ms)
             queue.next_sequence += len(numbers)
             self.pipelined += bool(queue.unanswered)
             queue.unanswered.append(batch)
-        batch.attempt = Attempt(connection.line, self.now_ns)
+        batch.attempt = Attempt(connection.line, self.now_ns, leader=connection.leader)
         return batch
 
     async def _connect(self, leader: int, queues: list[PartitionQueue]) -> None:
         try:
-            self._connections[leader] = ProducerConnection(await self.client.line(leader, "produce"))
+            self._connections[leader] = ProducerConnection(await self.client.line(leader, "produce"), leader)
         except EXPECTED_ERRORS:
             for queue in queues:
                 self._hold(queue)
@@ -220,26 +221,38 @@ class PipelinedProducer(TopicWriter):
             return
         assert batch.attempt is not None, "it was sent"
         batch.attempt = batch.attempt.refused(written.code, self.now_ns)
-        self._judge(queue, at, written.code)
-        if self._is_over:
+        if not self._may_go_back(queue, at, written.code):
+            self._end_session()
             return
         queue.back.append(batch)
         queue.back.sort(key=lambda one: one.sequence)
         self._hold(queue)
 
-    def _judge(self, queue: PartitionQueue, at: int, code: Code) -> None:
-        """Note a refusal for which such a client goes on under another epoch, and be over: what it has under way to
-        other partitions it would write again."""
+    def _may_go_back(self, queue: PartitionQueue, at: int, code: Code) -> bool:
+        """Whether such a client sends a refused batch again as it is. For a refusal that it must not be given it goes
+        on under another epoch, and this one is over: what it has under way to other partitions it would write again."""
         batch = queue.unanswered[at]
+        assert batch.attempt is not None, "it was sent"
         ahead = queue.unanswered[at - 1].attempt if at else None
-        wrong = wrong_order(ahead, batch.attempt) if code in OUT_OF_ORDER else wrong_refusal(code)
-        if not wrong:
-            return
-        if queue.target not in self.cluster.unclean:
+        wrong = (
+            wrong_order(ahead, batch.attempt) if code in OUT_OF_ORDER else wrong_refusal(code, self._ahead_ms(batch))
+        )
+        if wrong and queue.target not in self.cluster.unclean:
             self.cluster.violated(
                 f"S16: {queue.target}, sequence {batch.sequence} of {self.name}, {code.name}: {wrong}"
             )
-        self._is_over = True
+        self._is_over |= bool(wrong)
+        return not wrong and (code in OUT_OF_ORDER or code.retriable)
+
+    def _ahead_ms(self, batch: SequencedBatch) -> int:
+        """How far a refused batch was ahead of its leader's clock, at most, while it was under way."""
+        assert batch.attempt is not None, "it was sent"
+        clock = self.cluster.hosts[batch.attempt.leader].clock
+        return batch.newest_ms - clock.earliest_wall_ms(batch.attempt.sent_ns / 1e9)
+
+    def _end_session(self) -> None:
+        """Send nothing more under this producer id, and give up what has no answer."""
+        self._is_refused = True
         for one in self._queues:
             self._give_up(number for unanswered in one.unanswered for number in unanswered.numbers)
             self._give_up(one.waiting)

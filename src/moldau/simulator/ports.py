@@ -22,12 +22,26 @@ EPOCH_MS = 1_790_000_000_000
 
 
 class SimClock:
-    """Virtual time as one machine has it: ``rate`` faster or slower, its wall ahead or behind by ``skew_ms``."""
+    """Virtual time as one machine has it: ``rate`` faster or slower, its wall off by a skew that may jump."""
 
     def __init__(self, loop: SimLoop, skew_ms: int = 0, rate: float = 1.0) -> None:
         self._loop = loop
-        self.skew_ms = skew_ms
+        self._skews = [(0.0, skew_ms)]
+        """Since when, in virtual seconds, and how many ms, the newest last."""
         self.rate = rate
+
+    def jump(self, by_ms: int) -> None:
+        """Set the wall ahead, or back if negative."""
+        self._skews.append((self._loop.time(), self._skews[-1][1] + by_ms))
+
+    def earliest_wall_ms(self, since_s: float) -> int:
+        """Return the earliest time that the wall has shown since then (virtual seconds)."""
+        earliest = self.wall_ms()
+        for began_s, skew_ms in reversed(self._skews):
+            earliest = min(earliest, self._wall_ms(max(began_s, since_s), skew_ms))
+            if began_s < since_s:
+                break
+        return earliest
 
     def monotonic_ms(self) -> int:
         return int(self._loop.time() * self.rate * 1000) + 1_000
@@ -36,7 +50,10 @@ class SimClock:
         return self.monotonic_ms() * 1_000_000
 
     def wall_ms(self) -> int:
-        return EPOCH_MS + self.skew_ms + int(self._loop.time() * self.rate * 1000)
+        return self._wall_ms(self._loop.time(), self._skews[-1][1])
+
+    def _wall_ms(self, now_s: float, skew_ms: int) -> int:
+        return EPOCH_MS + skew_ms + int(now_s * self.rate * 1000)
 
 
 class SimRandom:

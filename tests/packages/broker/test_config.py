@@ -205,6 +205,25 @@ def test_what_would_be_unsafe_to_leave_out_is_refused_with_the_reason(key: str, 
         config(**{key: off})
 
 
+def on_zookeeper(protocol_version: str) -> NodeConfig:
+    return config(
+        process_roles=None, node_id=None, broker_id="1", controller_listener_names=None, controller_quorum_voters=None,
+        zookeeper_connect="localhost:2181", inter_broker_protocol_version=protocol_version,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["2.7", "2.7-IV2", "2.0-IV1", "1.1", "0.11.0-IV2", "0.8.2.0"])
+def test_a_cluster_on_zookeeper_whose_topics_have_no_ids_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"Invalid value {text} .*inter.broker.protocol.version: below 2.8 .*raise"):
+        on_zookeeper(text)
+    config(inter_broker_protocol_version=text)  # the quorum's plane knows nothing of it
+
+
+@pytest.mark.parametrize("text", ["2.8", "2.8-IV1", "3.0", "3.9-IV0", "newest", ""])
+def test_a_cluster_on_zookeeper_whose_topics_have_ids_is_not(text: str) -> None:
+    on_zookeeper(text)
+
+
 @given(text=st.text(max_size=40), digits=st.integers(1, 6000))
 def test_addresses_are_read_or_refused_whatever_they_are(text: str, digits: int) -> None:
     long = "9" * digits

@@ -206,6 +206,26 @@ def test_the_first_versions_speak_of_topics_without_ids() -> None:
     assert codes[0][:1] == ("old",)
 
 
+def test_a_leader_beside_another_in_one_epoch_is_refused() -> None:
+    """Apache Kafka's brokers take nothing of an epoch that they have; ours take what came of the same leader since."""
+    image = image_with(*topic(leader=1, leader_epoch=6, partition_epoch=7))
+    found, codes = translation.leader_and_isr(image, 1, role(leader=2, leader_epoch=6, partition_epoch=8))
+    assert (found, codes[0][3]) == ([], Code.STALE_CONTROLLER_EPOCH)
+    found, codes = translation.leader_and_isr(image, 1, role(leader=1, leader_epoch=6, partition_epoch=8, isr=[1]))
+    (taken,) = found
+    assert isinstance(taken, records.PartitionRecord)
+    assert (list(taken.isr), codes[0][3]) == ([1], Code.NONE)
+
+
+@pytest.mark.parametrize(("known", "named"), [(-1, 2), (2, -1)])
+def test_an_epoch_without_a_leader_may_be_given_one_or_lose_it(known: int, named: int) -> None:
+    image = image_with(*topic(leader=known, leader_epoch=6, partition_epoch=7))
+    found, codes = translation.leader_and_isr(image, 1, role(leader=named, leader_epoch=6, partition_epoch=8))
+    (taken,) = found
+    assert isinstance(taken, records.PartitionRecord)
+    assert (taken.leader, codes[0][3]) == (named, Code.NONE)
+
+
 def test_metadata_alone_gives_a_broker_no_part_in_a_partition() -> None:
     """A role comes by LeaderAndIsr only: what a broker holds is not led on hearsay."""
     truth = image_with(*topic())

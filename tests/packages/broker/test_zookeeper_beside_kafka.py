@@ -55,6 +55,38 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
     run(scenario)
 
 
+def test_topics_without_ids_are_refused_by_name_and_nothing_is_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under inter.broker.protocol.version below 2.8 a broker of ours made up an id, by which Kafka's leaders do not
+    know the topic: its replicas stayed empty, and out of the ISR."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            assert node.plane is not None
+            receiving, image = node.plane.receiving, nodes.controller.metadata.image
+            told = {"controller_id": nodes.controller.config.node_id, "controller_epoch": 1}
+            live = batch.live_brokers(image)
+            partition: dict[str, Any] = {
+                "topic_name": "old", "leader": node.config.node_id, "leader_epoch": 0,
+                "replicas": [node.config.node_id], "isr": [node.config.node_id],
+            }  # fmt: skip
+            shown = UpdateMetadataRequest.UpdateMetadataPartitionState(**partition, zk_version=0)
+            role = LeaderAndIsrRequest.LeaderAndIsrPartitionState(**partition, partition_epoch=0)
+            told["broker_epoch"] = node.lifecycle.epoch  # type: ignore[union-attr]
+            metadata = UpdateMetadataRequest(**told, live_brokers=live, ungrouped_partition_states=[shown])
+            roles = LeaderAndIsrRequest(**told, ungrouped_partition_states=[role])
+            assert await receiving.update_metadata(metadata) is Code.UNSUPPORTED_VERSION
+            assert await receiving.leader_and_isr(roles) == (Code.UNSUPPORTED_VERSION, [])
+            assert node.metadata.image.topic("old") is None
+            assert not node.replicas.logs.logs
+        assert "names topic old without a topic id" in caplog.text
+        assert "inter.broker.protocol.version 2.8" in caplog.text
+
+    run(scenario)
+
+
 def test_what_no_controller_says_is_not_believed(tmp_path: Path) -> None:
     """Any client may name the present controller's epoch: one UpdateMetadata without brokers took them all away, until
     the controller spoke again."""

@@ -56,7 +56,7 @@ def test_a_replica_that_is_stopped_neither_leads_nor_follows_and_keeps_its_log(t
             node = a_follower(nodes)
             replicas, key = node.replicas, node.metadata.image.topic("t").partitions[0].key  # type: ignore[union-attr]
             assert key in replicas.by_key
-            assert on_disk(nodes, node)
+            await until(lambda: on_disk(nodes, node), "its folder is made, beside the loop")
             assert await told(node, stop(nodes, 0, delete=False)) == [("t", 0, Code.NONE)]
             assert await told(node, stop(nodes, 0, delete=False)) == [("t", 0, Code.NONE)], "it may be repeated"
             assert replicas.find("t", 0) is Code.NOT_LEADER_OR_FOLLOWER

@@ -11,7 +11,7 @@ from moldau.client.lines import Line
 from moldau.client.writing import Written
 from moldau.history.rows import INFO, OK
 from moldau.model import Code
-from moldau.simulator.laws.sequences import Attempt, wrong_order, wrong_refusal
+from moldau.simulator.laws.sequences import AFTER_MAX_MS, Attempt, wrong_order, wrong_refusal
 from moldau.simulator.pipelined_producer import (
     IN_FLIGHT_MAX,
     PartitionQueue,
@@ -58,8 +58,14 @@ def test_behind_another_batch_it_may_be_out_of_order(ahead: Attempt) -> None:
 
 
 def test_a_refusal_asks_for_another_try() -> None:
-    assert not wrong_refusal(Code.NOT_ENOUGH_REPLICAS)
-    assert wrong_refusal(Code.INVALID_RECORD)
+    assert not wrong_refusal(Code.NOT_ENOUGH_REPLICAS, 0)
+    assert wrong_refusal(Code.INVALID_RECORD, AFTER_MAX_MS + 1)
+
+
+def test_records_from_too_far_in_the_leaders_future_are_refused_for_good_and_no_others() -> None:
+    assert AFTER_MAX_MS == 3_600_000
+    assert not wrong_refusal(Code.INVALID_TIMESTAMP, AFTER_MAX_MS + 1)
+    assert wrong_refusal(Code.INVALID_TIMESTAMP, AFTER_MAX_MS)
 
 
 class TestOfAPartition:
@@ -74,7 +80,7 @@ class TestOfAPartition:
     def begun(self, *, is_java: bool) -> tuple[PipelinedProducer, PartitionQueue, list[SequencedBatch]]:
         producer = next(one for one in self.run.writers["safe"] if isinstance(one, PipelinedProducer))
         producer.is_java, producer._records_max, producer._is_learning = is_java, 1, True
-        queue, connection = producer._queues[0], ProducerConnection(attempt(HERE, 0).line)
+        queue, connection = producer._queues[0], ProducerConnection(attempt(HERE, 0).line, 1)
         for _ in range(3):
             producer._add(queue)
         return producer, queue, [producer._next(queue, connection) for _ in range(3)]
@@ -84,7 +90,7 @@ class TestOfAPartition:
         for batch in (second, first, third):
             producer._take(queue, batch, Written(Code.NOT_LEADER_OR_FOLLOWER))
         assert [batch.sequence for batch in queue.back] == [0, 1, 2]
-        assert producer._next(queue, ProducerConnection(attempt(HERE, 0).line)) is first
+        assert producer._next(queue, ProducerConnection(attempt(HERE, 0).line, 1)) is first
         assert not producer.cluster.broken
 
     def test_one_that_was_sent_before_leaves_again_only_as_the_oldest(self) -> None:
@@ -103,7 +109,7 @@ class TestOfAPartition:
 
     def test_no_more_than_a_leader_remembers_are_without_an_answer(self) -> None:
         producer, queue, _ = self.begun(is_java=True)
-        connection = ProducerConnection(attempt(HERE, 0).line)
+        connection = ProducerConnection(attempt(HERE, 0).line, 1)
         for _ in range(IN_FLIGHT_MAX):
             producer._add(queue)
         while producer._may_leave(queue):
@@ -115,6 +121,23 @@ class TestOfAPartition:
         producer._take(queue, first, Written(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
         assert [law.partition(":")[0] for law in producer.cluster.broken] == ["S16"]
         assert {send.outcome for send in producer.sends} == {INFO}
+
+    def test_a_leader_whose_clock_is_behind_may_refuse_its_records_and_it_goes_on_under_another_id(self) -> None:
+        producer, queue, (first, *_) = self.begun(is_java=True)
+        clock = producer.cluster.hosts[1].clock
+        clock.jump(-AFTER_MAX_MS - 1_000)
+        clock.jump(AFTER_MAX_MS + 1_000)
+        assert clock.earliest_wall_ms(0) == clock.wall_ms() - AFTER_MAX_MS - 1_000, "it was behind for a moment"
+        producer._take(queue, first, Written(Code.INVALID_TIMESTAMP))
+        assert not producer.cluster.broken
+        assert (producer._is_refused, producer._is_over, queue.unanswered) == (True, False, [])
+        assert {send.outcome for send in producer.sends} == {INFO}
+
+    def test_a_leader_whose_clock_is_right_may_not(self) -> None:
+        producer, queue, (first, *_) = self.begun(is_java=True)
+        producer._take(queue, first, Written(Code.INVALID_TIMESTAMP))
+        assert [law.partition(":")[0] for law in producer.cluster.broken] == ["S16"]
+        assert producer._is_over
 
     def test_after_an_unclean_election_it_breaks_no_law(self) -> None:
         producer, queue, (first, *_) = self.begun(is_java=True)

@@ -95,7 +95,8 @@ class Receiving:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
-            if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
+            refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
+            if refusal is not None:
                 return refusal, []
             node = self._node
             image, me = node.metadata.image, node.config.node_id
@@ -115,7 +116,8 @@ class Receiving:
         """The code of the answer."""
         async with self._order:
             said = Said(self._node, request, correlation_id)
-            if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
+            refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
+            if refusal is not None:
                 return refusal
             node = self._node
             epochs = await self._epochs(await self._whose_epochs(request))
@@ -278,6 +280,20 @@ class Receiving:
         if request.broker_epoch >= 0 and not request.is_k_raft_controller:
             self._epochs_named = max(self._epochs_named, request.controller_epoch)
         return None
+
+    def _without_id(self, request: LeaderAndIsrRequest | UpdateMetadataRequest) -> Code | None:
+        """The code for a request that names topics and not their ids. An id of this broker's own would be written into
+        the replica's folder: no leader of Kafka's knows it, and the one that the topic is given later is another."""
+        name = translation.topic_without_id(request)
+        if name is None:
+            return None
+        log.error(
+            "controller %d names topic %s without a topic id: this broker takes no part until all brokers have"
+            " inter.broker.protocol.version 2.8 or later",
+            request.controller_id,
+            name,
+        )
+        return Code.UNSUPPORTED_VERSION
 
     def saw(self, controller_epoch: int) -> None:
         """A controller of that epoch exists: older ones are deposed, this node among them."""

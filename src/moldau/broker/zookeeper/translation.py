@@ -14,7 +14,7 @@ from typing import Any
 
 from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
 from moldau.image import Endpoint, Image, Partition
-from moldau.image.partition import Key
+from moldau.image.partition import NO_LEADER, Key
 from moldau.image.registration import Broker, broker_record
 from moldau.model import NO_UUID, Code
 from moldau.model.ids import is_topic_name
@@ -59,7 +59,7 @@ class Draft:
     def topic(self, name: str, id: bytes) -> bytes:
         """Make a topic known; another that had its name is gone. Its id, made from the name when it has none."""
         known = self.id_of(name)
-        if id == NO_UUID:  # a controller from before KIP-516
+        if id == NO_UUID:  # before KIP-516; ``receiving.py`` lets nobody through who says it
             id = known or hashlib.sha256(name.encode()).digest()[:16]
         if known != id:
             if known is not None:
@@ -84,8 +84,8 @@ def leader_and_isr(
     image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key] = ()
 ) -> tuple[list[Message], list[tuple[str, bytes, int, Code]]]:
     """Records, and per partition (topic name, topic id, number, code): STALE_CONTROLLER_EPOCH for an old leader epoch,
-    UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas. ``stopped``: replicas that begin anew with
-    whatever part is given to them, also the one that they had.
+    and for another leader in the same; UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
+    ``stopped``: replicas that begin anew with whatever part is given to them, also the one that they had.
     """
     draft = Draft(image)
     codes: list[tuple[str, bytes, int, Code]] = []
@@ -100,7 +100,7 @@ def leader_and_isr(
             code = Code.INCONSISTENT_TOPIC_ID
         elif me not in state.replicas:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
-        elif before is not None and state.leader_epoch < before.leader_epoch:
+        elif before is not None and (state.leader_epoch < before.leader_epoch or _leads_beside(before, state)):
             code = Code.STALE_CONTROLLER_EPOCH
         elif before is None or state.partition_epoch >= before.partition_epoch:
             after = partition_record(
@@ -124,9 +124,20 @@ def roles_in(
             yield topic.topic_name, bytes(topic.topic_id), state
 
 
+def topic_without_id(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> str | None:
+    """Return the name of a topic that a request names without its id, None if there is none."""
+    named = roles_in(request) if isinstance(request, LeaderAndIsrRequest) else shown_in(request)
+    return next((name for name, id, _ in named if id == NO_UUID), None)
+
+
 def _is_a_partition(state: Any) -> bool:
     """Whether a state is one that a partition can have. Any client may send it, and no image holds anything else."""
     return state.partition_index >= 0 and state.leader_epoch >= 0 and bool(state.replicas)
+
+
+def _leads_beside(before: Partition, state: Any) -> bool:
+    """Whether a state names another leader than the one that is known under the same epoch: there is one in each."""
+    return state.leader_epoch == before.leader_epoch and len({before.leader, state.leader} - {NO_LEADER}) > 1
 
 
 def partition_record(

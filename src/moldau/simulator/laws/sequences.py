@@ -11,17 +11,21 @@ from __future__ import annotations
 from moldau.client.lines import Line
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.model.topic_config import TOPIC_KEYS
 
 OUT_OF_ORDER = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID})
+AFTER_MAX_MS = TOPIC_KEYS["message.timestamp.after.max.ms"].default
+"""How far ahead of its leader's clock a record may be: no topic of a simulated run sets it."""
 
 
 class Attempt(NamedTuple):
-    """One batch sent once: on which connection, when, and with what it was refused, if it was."""
+    """One batch sent once: on which connection, when, to whom, and with what it was refused, if it was."""
 
     line: Line
     sent_ns: int
     code: Code = Code.NONE
     refused_ns: int = -1
+    leader: int = -1
 
     def refused(self, code: Code, now_ns: int) -> Attempt:
         """Return the attempt with its end."""
@@ -44,6 +48,13 @@ def wrong_order(ahead: Attempt | None, batch: Attempt | None) -> str:
     return f"the one ahead, under way on the same connection, was told {ahead.code.name}"
 
 
-def wrong_refusal(code: Code) -> str:
-    """S16: what is wrong with a refusal of another kind: none but those that ask for another try is expected here."""
-    return "" if code.retriable else "it is refused for good"
+def wrong_refusal(code: Code, ahead_ms: int) -> str:
+    """S16: what is wrong with a refusal of another kind, an empty string if nothing is.
+
+    None but those that ask for another try is expected, and that a record comes from a future that the leader does not
+    take (``message.timestamp.after.max.ms``, whose default topics have here). ``ahead_ms``: how far the batch's newest
+    record was ahead of the leader's clock, at most, while the batch was under way.
+    """
+    if code.retriable or (code is Code.INVALID_TIMESTAMP and ahead_ms > AFTER_MAX_MS):
+        return ""
+    return "it is refused for good"
