@@ -54,14 +54,20 @@ ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contrac
 	paused_node reassign_apply state_change_merger storage_files without_controller
 LIVE = $(1:%=tests/live/test_%.py)
 
+# A Spark that lives for seconds spends half of its processor time on loading classes, which a file spares it.
+$(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
+	@if command -v java >/dev/null; then \
+		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
+
 # The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
-# Of the last, one process takes all that is live, another the packages; who ends first helps with the packages that are left.
-test: check  ## everything that CI runs; what needs a program that is missing is left out, and says so
+# Of the last, one process takes what is live, another what is live with Spark, a third the packages; who ends first helps
+# with the packages that are left (tests/conftest.py).
+test: check $(VENV)/spark-classes.jsa  ## everything that CI runs; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	$(PY) -m moldau.simulator.campaign
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
-		'$(PYTEST) --hypothesis-profile=landing -n 2 --dist loadscope tests --ignore tests/tidy \
+		'$(PYTEST) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
 
 # What needs no process, socket or file: the packages that decide. Every version of every message, and simulated quorums,

@@ -54,12 +54,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         os.nice(10)
 
 
+OF_SPARK = ("cluster_pipelines", "demo", "pipeline", "snippets", "spark")
+"""How the names of files go on whose live tests wait for Spark more than for anything else: half of what is live."""
+
+
 class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
-    """Live tests are for one process: they share a cluster, and load the machine enough. All others go to whoever is
-    free, one by one."""
+    """Live tests are for two processes, as they share a cluster, or a Spark, and load the machine enough. All others go
+    to whoever is free, one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "live" if nodeid.startswith("tests/live/") else nodeid
+        if not nodeid.startswith("tests/live/"):
+            return nodeid
+        return "live with Spark" if nodeid.removeprefix("tests/live/test_").startswith(OF_SPARK) else "live"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LiveTogether:

@@ -22,6 +22,7 @@ from classic import Both, listening, write_json
 from kafka_peer import KafkaPeer
 from moldau_peer import MoldauPeer, ZooKeeperPeer
 from said import said
+from tests import spark_classes
 from tests.golden.java_tools import JavaTools
 from tests.tools import missing
 
@@ -43,8 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # As a shell without job control starts what it puts into the background: commands that a test interrupts
         # would inherit that, and not hear of it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Spark's JVMs live for seconds here, and the thorough compiler takes two fifths of their processor time.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())  # Spark's JVMs live for seconds here
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
