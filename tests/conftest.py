@@ -6,6 +6,7 @@ profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -33,6 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
     bound yet, or whose node is down, is free for another as well. So does `make test` on each plane.
 
     Nodes that a test kills within this process keep their files open until it ends, thousands in all."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell without job control starts what it puts into the background: commands that a test interrupts
+        # would inherit that, and not hear of it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     allow_many_files()
     zookeeper = os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper"
     nodes.PORTS = nodes.PORTS[9_000:] if zookeeper else nodes.PORTS[:9_000]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -40,10 +39,6 @@ SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer,
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "of_quorum(why): asks what the ZooKeeper plane has not; not collected there")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell without job control starts what it puts into the background: commands that a test interrupts
-        # would inherit that, and not hear of it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())  # Spark's JVMs live for seconds here
 
 
