@@ -152,6 +152,30 @@ def test_folders_of_two_clusters_are_refused(node: Make, tmp_path: Path) -> None
     assert "c29tZS1vdGhlci1jbHVzdA" in text
 
 
+@pytest.mark.parametrize("has_one_too", [False, True])
+def test_a_metadata_log_in_another_log_directory_is_named_and_no_second_one_is_begun(
+    node: Make, tmp_path: Path, has_one_too: bool
+) -> None:
+    """The order of log.dirs was changed: a node began an empty metadata log, and a majority of such lost all topics."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    one = node({"log.dirs": f"{first},{second}"}).format().start()
+    assert one.stop() == 0
+    if has_one_too:
+        (second / METADATA_FOLDER).mkdir()
+    one.file.write_text(one.file.read_text().replace(f"{first},{second}", f"{second},{first}"))
+    before = sorted(tmp_path.glob("[ab]/**/*"))
+
+    code, text = one.fail()
+
+    assert code == 1
+    for word in (f"{first}/{METADATA_FOLDER}", str(second), f"metadata.log.dir={first}"):
+        assert word in text
+    assert sorted(tmp_path.glob("[ab]/**/*")) == before
+    if not has_one_too:
+        one.file.write_text(f"{one.file.read_text()}\nmetadata.log.dir={first}\n")
+        one.start()
+
+
 @pytest.mark.parametrize("damage", ["garbage", "empty"])
 def test_a_damaged_meta_properties_is_named(node: Make, damage: str) -> None:
     one = node().format()

@@ -17,7 +17,7 @@ from moldau.broker.api import ANSWERS, dispatch, handler
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.listeners import LOOPBACK, Listener
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.config.storage_format import FormatRefused, read_meta
+from moldau.broker.config.storage_format import FormatRefused, own_meta
 from moldau.broker.config.warnings_at_start import warn_of_settings
 from moldau.broker.controller.channel import ControllerChannel, LocalContext
 from moldau.broker.controller.registration import ControllerRegistration
@@ -167,12 +167,7 @@ class Node:
             self.zookeeper.plane, self.cluster_id = await join(self.zookeeper, listeners)
             self.plane = self.zookeeper.plane
             return
-        meta = read_meta(self.config.metadata_dir, self.world.disk)
-        if meta.node_id != self.config.node_id:
-            raise FormatRefused(
-                f"{self.config.metadata_dir} was formatted for node {meta.node_id},"
-                f" and node.id is {self.config.node_id}"
-            )
+        meta = own_meta(self.config, self.world.disk)
         self.cluster_id = meta.cluster_id
         if self.config.migrates:
             from moldau.broker.migration.driver import Migration

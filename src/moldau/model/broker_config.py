@@ -43,7 +43,8 @@ IDENTITY = table(
     _list("log.dirs", default=None, importance=HIGH,
           doc="Data folders; one that fails takes only its own partitions offline."),
     _text("metadata.log.dir", default=None, importance=HIGH,
-          doc="Folder of the metadata log; the first of log.dirs when not set."),
+          doc="Folder of the metadata log; the first of log.dirs when not set. A start is refused while a metadata log"
+              " stands in another of log.dirs."),
 )
 
 ZOOKEEPER = table(

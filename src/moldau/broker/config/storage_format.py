@@ -6,7 +6,9 @@ Source: KIP-631 (formatting), KIP-778 (bootstrap records), KIP-853 (standalone a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.model import uuid_bytes, uuid_text
@@ -169,6 +171,43 @@ def read_meta(folder: str, disk: Disk) -> MetaProperties:
             " without controller.quorum.voters a first controller takes --standalone, and others what `--help` tells)"
         )
     return parse_meta(disk.read(path), path)
+
+
+def own_meta(config: NodeConfig, disk: Disk) -> MetaProperties:
+    """What this node's metadata directory was formatted as; FormatRefused when it is another node's, or when the
+    metadata log stands elsewhere. Writes nothing."""
+    _refuse_other_metadata(config, disk)
+    meta = read_meta(config.metadata_dir, disk)
+    if meta.node_id != config.node_id:
+        raise FormatRefused(
+            f"{config.metadata_dir} was formatted for node {meta.node_id}, and node.id is {config.node_id}"
+        )
+    return meta
+
+
+def _refuse_other_metadata(config: NodeConfig, disk: Disk) -> None:
+    """Refuse a start beside a metadata log of this node's that stands in another of its log directories.
+
+    The order of log.dirs was changed, or disks are mounted the other way round. A node that begins an empty metadata
+    log forgets its votes, and a majority of such nodes elects itself over a cluster without topics. Apache Kafka
+    refuses as well.
+    """
+    home = os.path.realpath(config.metadata_dir)  # one directory may be named in two ways
+    for folder in config.log_dirs:
+        with suppress(OSError):  # a directory that cannot be looked into costs itself, later
+            if os.path.realpath(folder) == home or not disk.exists(f"{folder}/{METADATA_FOLDER}"):
+                continue
+            has_one = disk.exists(f"{config.metadata_dir}/{METADATA_FOLDER}")
+            mend = (
+                f"{config.metadata_dir} has one too: move away the one that is not right"
+                if has_one
+                else "or restore the order of log.dirs, or where disks are mounted"
+            )
+            raise FormatRefused(
+                f"a metadata log stands in {folder}/{METADATA_FOLDER}, while the metadata directory is"
+                f" {config.metadata_dir} (metadata.log.dir, or the first of log.dirs): set metadata.log.dir={folder};"
+                f" {mend}"
+            )
 
 
 def _controller_address(config: NodeConfig) -> tuple[str, int]:
