@@ -112,7 +112,10 @@ def lint(files: tuple[Path, ...], output: str) -> None:
 @pipeline.command()
 @FILE
 @click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="The new folder of the project.")
-@click.option("--table-format", help="Of all tables, such as parquet or delta (default: what the file says).")
+@click.option(
+    "--table-format", type=click.Choice(("parquet", "delta", "iceberg", "orc")),
+    help="Of all tables (default: what the file says).",
+)  # fmt: skip
 def export(file: Path, target: Path, table_format: str | None) -> None:
     """Write the pipeline as a project of Spark's Declarative Pipelines: stages as views, sinks as tables and flows.
 

@@ -100,3 +100,9 @@ def test_status_shows_what_drifted_in_an_earlier_batch_without_its_escape_codes(
     what = "fields that are no columns: \\x1b[31mred\\nwrong: 5 lost"
     assert f"\ndrift: {what} in 2 records, first at t-0@3\n" in told
     assert "\x1b" not in told
+
+
+def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path, tmp_path: Path) -> None:
+    code, told = said("export", file, "--to", tmp_path / "new", "--table-format", "bogus")
+    assert (code, (tmp_path / "new").exists()) == (2, False)
+    assert "'bogus' is not one of 'parquet', 'delta', 'iceberg', 'orc'" in told
