@@ -343,15 +343,15 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     """
     from moldau.pipeline import positions
     from moldau.pipeline.books import BATCH
-    from moldau.pipeline.feed.positions import check_start
+    from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
     from moldau.pipeline.unfinished import unfinished
 
     pipeline, folder = open_file(file)
     with explained():
         if pipeline.source.feed is not None:
-            check_start(pipeline, start)
-            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}")
+            begins = check_start(pipeline, start)
+            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}{reset_cost(folder, begins)}")
         else:
             to, again, left_out = positions.reset_cost(pipeline, folder, start)
             start = positions.as_start(to)
