@@ -7,14 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
 from moldau.pipeline.batches import Batches
+from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.sinks import as_records, open_sink
-from moldau.pipeline.spec import Dedup, Late, TableSink, TopicSink
+from moldau.pipeline.spec import Decode, Dedup, Late, TableSink, TopicSink
 from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.upsert import Upserts
@@ -36,6 +38,28 @@ def offsets(**topics: int) -> tuple[str, ...]:
 def test_a_topic_has_the_column_that_is_named_and_not_a_field_of_another(rows: DataFrame) -> None:
     found = [json.loads(row.value) for row in as_records(rows, TopicSink(topic="t")).collect()]
     assert found == [{"a.b": at, "a": {"b": 77}, "c-d": "x", 'e"f': "y", "g h": "z"} for at in (1, 2)]
+
+
+FIELDS = {
+    "t": "timestamp", "n": "long", "d": "decimal(9,2)", "b": "binary", "s": "struct<t: timestamp, n: int>",
+    "l": "array<timestamp>", "m": "map<string, timestamp>", "day": "date",
+}  # fmt: skip
+TIME = "timestamp_micros(-1)", "timestamp_micros(1764200000123456)", "timestamp_micros(253402300799999999)"
+
+
+def test_a_row_that_a_topic_has_as_json_is_read_back_as_it_was(spark: SparkSession) -> None:
+    whole = [
+        f"SELECT {at} AS t, 1L AS n, -1.50BD AS d, X'00ff' AS b, named_struct('t', {at}, 'n', CAST(NULL AS INT)) AS s, "
+        f"array({at}, NULL) AS l, map('k', {at}, 'none', NULL) AS m, DATE'2026-11-23' AS day" for at in TIME
+    ]  # fmt: skip
+    rows = spark.sql(" UNION ALL ".join(whole))
+    empty = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in rows.schema]
+    rows = rows.unionByName(rows.limit(1).selectExpr(*empty))
+    values = [row.value for row in as_records(rows, TopicSink(topic="t")).collect()]
+    assert all(json.loads(value).keys() == FIELDS.keys() for value in values), "NULL is written too"
+    decoded = plan_decode(Decode(fields=FIELDS), ("t",)).open().decode(pa.array([one.encode() for one in values]))
+    assert decoded.errors.null_count == len(values)
+    assert decoded.rows.to_pylist() == rows.select(*FIELDS).toArrow().to_pylist()
 
 
 @pytest.mark.parametrize("name", ODD)

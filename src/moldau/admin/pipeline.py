@@ -18,12 +18,10 @@ from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
 from moldau.admin.pipeline_ranges import abandon, backfill, groups, replay
+from moldau.admin.pipeline_status import draw_status
 
 if TYPE_CHECKING:
-    from moldau.pipeline.books import Totals
-    from moldau.pipeline.folder import Folder
     from moldau.pipeline.replays import Group
-    from moldau.pipeline.spec import Pipeline
 
 
 @click.group()
@@ -114,7 +112,10 @@ def lint(files: tuple[Path, ...], output: str) -> None:
 @pipeline.command()
 @FILE
 @click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="The new folder of the project.")
-@click.option("--table-format", help="Of all tables, such as parquet or delta (default: what the file says).")
+@click.option(
+    "--table-format", type=click.Choice(("parquet", "delta", "iceberg", "orc")),
+    help="Of all tables (default: what the file says).",
+)  # fmt: skip
 def export(file: Path, target: Path, table_format: str | None) -> None:
     """Write the pipeline as a project of Spark's Declarative Pipelines: stages as views, sinks as tables and flows.
 
@@ -277,7 +278,7 @@ def status(file: Path, verify: bool, html: Path | None, every_s: float | None, o
 
     def draw() -> None:
         with explained():
-            codes[:] = [_draw_status(pipeline, folder, output, verify=verify)]
+            codes[:] = [draw_status(pipeline, folder, output, verify=verify)]
             if html is not None:
                 write_page(pipeline, folder, html)
 
@@ -342,15 +343,15 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     """
     from moldau.pipeline import positions
     from moldau.pipeline.books import BATCH
-    from moldau.pipeline.feed.positions import check_start
+    from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
     from moldau.pipeline.unfinished import unfinished
 
     pipeline, folder = open_file(file)
     with explained():
         if pipeline.source.feed is not None:
-            check_start(pipeline, start)
-            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}")
+            begins = check_start(pipeline, start)
+            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}{reset_cost(folder, begins)}")
         else:
             to, again, left_out = positions.reset_cost(pipeline, folder, start)
             start = positions.as_start(to)
@@ -423,78 +424,3 @@ def _waiting(file: Path, stage: str | None) -> list[Group]:
     pipeline, folder = open_file(file)
     with explained():
         return Replays(pipeline, folder).waiting(stage)
-
-
-def _draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
-    from moldau.pipeline import audit, books, positions
-    from moldau.pipeline.unfinished import unfinished
-
-    state, last = folder.state(), folder.books.last()
-    totals = last.totals if last is not None else books.Totals()
-    problems = audit.problems(folder, whole=verify)
-    balanced, rows = books.balances(totals), _topic_rows(totals)
-    sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
-    begun = unfinished(pipeline, folder)
-    runs = state is not None and state.state == "running"
-    shown = [one for one in begun if one.kind != books.BATCH or not runs]  # what a run is writing is no trouble
-    lines = folder.books.newest(folder.books.next()) if verify else []
-    lost = audit.lost(lines)
-    if verify:
-        sinks = positions.verified(pipeline, totals, begun)
-        problems += positions.differences(sinks)
-    whole = {
-        "pipeline": pipeline.name,
-        "state": "new" if state is None else state.state,
-        "message": None if state is None else state.message,
-        "since_ms": None if state is None else state.at_ms,
-        "batch": None if last is None else last.batch,
-        "read": totals.read,
-        "replayed": totals.replayed,
-        "rows_out": totals.rows_out,
-        "late": totals.late,
-        "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
-        "balanced": balanced and not problems,
-        "problems": problems,
-        **({"lost": lost} if verify else {}),
-        "unfinished": [one.to_text() for one in shown],
-        "topics": rows,
-        "sinks": sinks,
-        "drift": [
-            {"what": one.what, "schema_id": one.schema_id, "first": one.first, "records": one.records}
-            for one in (last.drift if last is not None else ())
-        ],
-    }
-    if not show_one(whole, output):
-        print(f"{pipeline.name}: {whole['state']}" + (f" - {whole['message']}" if whole["message"] else ""))
-        show(rows, output, ("topic", "ok", "left_out", "dead", "stages"))
-        show(sinks, output, ("sink", "rows", *(("there",) if verify else ())))
-        sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
-        there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
-        verb = "=" if balanced else "DIFFERS FROM"
-        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
-        for drift in last.drift if last is not None else ():
-            print(f"drift: {drift.what} in {drift.records:,} records of the newest batch, first at {drift.first}")
-        for one in shown:
-            print(f"unfinished: {one.to_text()}")
-        for text in problems:
-            print(f"wrong: {text}")
-        print("".join(f"lost: {text}\n" for text in lost), end="")
-        if empty := audit.gaps(lines):
-            print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
-    return 0 if whole["balanced"] else MISMATCH
-
-
-def _topic_rows(totals: Totals) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for topic, of in sorted(totals.topics.items()):
-        stages = {name: count for name, count in of.items() if name != "ok"}
-        rows.append(
-            {
-                "topic": topic,
-                "ok": of.get("ok", 0),
-                "left_out": sum(count for name, count in stages.items() if name.startswith("skip:")),
-                "dead": sum(count for name, count in stages.items() if name.startswith("dlq:")),
-                "stages": stages,
-            }
-        )
-    return rows

@@ -20,7 +20,7 @@ from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
 from moldau.pipeline.reading import seconds
-from moldau.pipeline.said import named
+from moldau.pipeline.said import named, one_line
 from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
 from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
@@ -34,15 +34,13 @@ if TYPE_CHECKING:
 
     from moldau.pipeline.decode import Decoding
 
-_DRIFTS_MOST = 20
-
 
 class Refused(Exception):
     """A batch with a record that its stage cannot take, by a policy that writes nothing of it."""
 
     def __init__(self, count: Count) -> None:
         super().__init__(
-            f"{count.first}: stage {count.stage!r} cannot take this record: {count.reason}. "
+            f"{count.first}: stage {count.stage!r} cannot take this record: {one_line(count.reason or '')}. "
             f"{count.records} such in this batch, of which nothing was written."
         )
         self.count = count
@@ -144,7 +142,7 @@ class Batches:
         try:
             with named("decode and checks"):
                 counts, judged = self._counts(rows)
-                drift = self._drift(rows)
+                drift, drift_more = self._drift(rows)
             with named("late"):
                 late, newest_ms = self._late(rows, pipeline.late)
             out = self._transformed(rows).persist()
@@ -170,7 +168,8 @@ class Batches:
         line = Line(
             sequence=-1, kind=self._kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
             took_ms=round((time.time() - began) * 1000), start=covered.start, end=covered.end, counts=counts,
-            drift=drift, rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
+            drift=drift, drift_more=drift_more,
+            rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
             totals=Totals(),
         )  # fmt: skip
         try:
@@ -225,16 +224,20 @@ class Batches:
                     raise self.refused
         return found, digest(sorted((row[0], row[1], row[2] or "", row["n"], row["which"]) for row in there))
 
-    def _drift(self, rows: DataFrame) -> list[Drift]:
+    def _drift(self, rows: DataFrame) -> tuple[list[Drift], int]:
+        """The most frequent kinds of drift, and how many records drifted otherwise."""
         from pyspark.sql import functions as fn
 
         place = fn.struct(names.TOPIC, names.PARTITION, names.OFFSET)
-        grouped = rows.where(fn.col(names.DRIFT).isNotNull()).groupBy(names.DRIFT, names.SCHEMA_ID)
-        found = grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).orderBy(fn.desc("n"))
-        return [
+        drifted = rows.where(fn.col(names.DRIFT).isNotNull())
+        grouped = drifted.groupBy(names.DRIFT, names.SCHEMA_ID)
+        most = grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).orderBy(fn.desc("n"), names.DRIFT)
+        found = [
             Drift(row[0], row[1], f"{row['first'][0]}-{row['first'][1]}@{row['first'][2]}", row["n"])
-            for row in found.limit(_DRIFTS_MOST).collect()
+            for row in most.limit(books.DRIFTS_MOST).collect()
         ]
+        more = drifted.count() - sum(one.records for one in found) if len(found) == books.DRIFTS_MOST else 0
+        return found, more
 
     def _late(self, rows: DataFrame, late: Late | None) -> tuple[int, int | None]:
         """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time. A value

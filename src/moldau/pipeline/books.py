@@ -21,6 +21,9 @@ FOLDER = "books"
 BATCH, REPLAY, BACKFILL = "batch", "replay", "backfill"
 _ID = f"{FOLDER}/id"
 _PER_FOLDER = 1000
+DRIFTS_MOST = 20
+"""How many kinds of drift a line, and the totals, have with their first places."""
+_LINES_SEARCHED = 1000
 _MENDS = (
     "restore the file, or set the folder `books` aside and begin anew with `moldau pipeline reset FILE --to POSITION`"
 )
@@ -96,6 +99,11 @@ class Totals:
     """Query and number of the newest batch of the stream; None in books of before this was kept."""
     dead: Mapping[str, int] = field(default_factory=dict)
     """Rows that each place of dead letters took."""
+    drift: Sequence[Drift] | None = None
+    """What drifted in any batch, in the order in which it was seen, ``DRIFTS_MOST`` of it; None before the first line,
+    and in books of before this was kept."""
+    drift_more: int = 0
+    """Records that drifted otherwise, of which no place is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +131,8 @@ class Line:
     dead_in: str | None = None
     """The table of dead letters, None where there is none."""
     totals: Totals
+    drift_more: int = 0
+    """Records that drifted otherwise than ``drift`` says, which has the most frequent ones."""
 
     @property
     def read(self) -> int:
@@ -142,6 +152,23 @@ def key_of(count: Count) -> str:
     return OK if count.outcome == OK else f"{count.outcome}:{count.stage}"
 
 
+def drifted(before: Totals, lines: Iterable[Line]) -> tuple[list[Drift], int]:
+    """What drifted before and in these lines, each with its first place, and how many records drifted otherwise."""
+    found = {(one.what, one.schema_id): one for one in before.drift or ()}
+    more = before.drift_more
+    for line in lines:
+        more += line.drift_more
+        for one in line.drift:
+            there = found.get((one.what, one.schema_id))
+            if there is None and len(found) >= DRIFTS_MOST:
+                more += one.records
+                continue
+            found[one.what, one.schema_id] = (
+                one if there is None else replace(there, records=there.records + one.records)
+            )
+    return list(found.values()), more
+
+
 def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
     """The totals after a line."""
     topics = {topic: dict(found) for topic, found in before.topics.items()}
@@ -153,6 +180,7 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
         sinks[name] = sinks.get(name, 0) + wrote.rows
     times = [one for one in (before.newest_ms, newest_ms) if one is not None]
     replays, stream = line.kind == REPLAY, line.kind == BATCH
+    drift, more = drifted(before, [line])
     return Totals(
         read=before.read + (0 if replays else line.read),
         replayed=before.replayed + (line.read if replays else 0),
@@ -166,6 +194,8 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
         dead=before.dead if line.dead_in is None else {
             **before.dead, line.dead_in: before.dead.get(line.dead_in, 0) + line.dead
         },
+        drift=drift,
+        drift_more=more,
     )  # fmt: skip
 
 
@@ -260,6 +290,14 @@ class Books:
         found = [self.line(number) for number in range(max(0, last.sequence - most + 1), last.sequence + 1)]
         return [line for line in found if line is not None]
 
+    def drift(self) -> tuple[Sequence[Drift], int]:
+        """What drifted in all batches, each with its first place, and how many records drifted otherwise; in books of
+        before totals had it, by the newest lines, of which a bounded number is read."""
+        last = self.last()
+        if last is None or last.totals.drift is not None:
+            return ([], 0) if last is None else (last.totals.drift or [], last.totals.drift_more)
+        return drifted(Totals(), self.newest(_LINES_SEARCHED))
+
     def next(self) -> int:
         """The number of the line that comes next."""
         last = self.last()
@@ -308,6 +346,9 @@ class Books:
             return there
         last = self.last()
         before = Totals() if last is None else last.totals
+        if last is not None and before.drift is None:
+            drift, more = self.drift()
+            before = replace(before, drift=drift, drift_more=more)
         sequence = self.next()
         line = replace(line, sequence=sequence, totals=added(before, line, newest_ms))
         if not self._files.put_if_absent(_name(sequence), line.to_json()):

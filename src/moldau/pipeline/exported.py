@@ -17,6 +17,7 @@ from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.sinks import as_letters, as_rows, kept_column
 from moldau.pipeline.spec import DECODE, Check, Decode, OnError, TopicSink
 from moldau.pipeline.stages import OK, load_function, outcomes
+from moldau.spark.rows import row_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,7 +96,7 @@ def as_records(rows: DataFrame, sink: TopicSink) -> DataFrame:
 
     # concat of one: bytes stay bytes, and whatever else is made a text.
     found = {} if sink.key is None else {"key": fn.concat(fn.expr(sink.key))}
-    others = f"to_json(struct(* EXCEPT ({', '.join(names.PLACES)})))"
-    found["value"] = fn.concat(fn.expr(others if sink.value is None else sink.value))
+    whole = fn.expr(f"struct(* EXCEPT ({', '.join(names.PLACES)}))")
+    found["value"] = fn.concat(row_json(whole) if sink.value is None else fn.expr(sink.value))
     found |= {name: kept_column(name) for name in sink.keep}
     return rows.select(*(column.alias(name) for name, column in found.items()))

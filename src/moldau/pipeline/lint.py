@@ -412,6 +412,12 @@ class _Linter:
         pipeline = self.pipeline
         for path, message, error in clashes(pipeline):
             self.say(path, message, error=error)
+        tables = [(f"sinks[{at}]", one.table) for at, one in enumerate(pipeline.sinks) if isinstance(one, TableSink)]
+        for path, place in (*tables, ("dlq", pipeline.dead_letters.table or "")):
+            if "\\" in place:
+                self.say(
+                    path, f"table {place}: a backslash in a path is taken for a slash by Delta: name it without one"
+                )
         if pipeline.cluster is not None:
             self.addresses(pipeline.cluster, "cluster", "cluster")
         for at, sink in enumerate(pipeline.sinks):

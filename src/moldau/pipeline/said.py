@@ -105,6 +105,11 @@ def first_line(error: BaseException) -> str:
     return f"{first[:_MOST].rpartition(' ')[0]} ..."
 
 
+def one_line(text: str) -> str:
+    """What a producer may have written as one line, with what would move a terminal's cursor escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def is_own(error: BaseException) -> bool:
     """Whether an error is one of Moldau's, which says itself what is the matter."""
     return type(error).__module__.partition(".")[0] == "moldau"

@@ -152,6 +152,8 @@ def _of_tables(tables: Sequence[_Table]) -> Iterator[Clash]:
 
 def _of_folder(tables: Sequence[_Table], name: str, many: _Many) -> Iterator[Clash]:
     """Tables in the folder of the checkpoint and the books, and that folder in a table."""
+    if not name:  # neither a folder nor a name that is one, which is told already
+        return
     folder = identity(name)
     above = [folder, *_above(folder)]
     above += [template for one in above for template in many.of(one)]

@@ -9,7 +9,7 @@ from moldau.pipeline import columns as names
 from moldau.pipeline.books import Wrote
 from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFeed, TableSink, TopicSink
 from moldau.spark.produce import MARK
-from moldau.spark.rows import quoted
+from moldau.spark.rows import quoted, row_json
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.manifest import ParquetFormat
@@ -154,7 +154,7 @@ def as_records(rows: DataFrame, sink: TopicSink, feed: TableFeed | None = None) 
     if sink.value is not None:
         value = fn.expr(sink.value)
     else:
-        value = fn.to_json(fn.struct(*[quoted(name) for name in rows.columns if name not in own]))
+        value = row_json(fn.struct(*[quoted(name) for name in rows.columns if name not in own]))
     if feed is not None and feed.deletes is Deletes.TOMBSTONE:
         if names.CHANGE not in rows.columns:
             raise TableError(f"topic {sink.topic}: the transformation must keep {names.CHANGE}, which tells deletes")

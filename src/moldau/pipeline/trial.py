@@ -21,6 +21,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,7 @@ def _case(value: Value, at: int, problems: list[Problem]) -> Case | None:
         return None
     for record in records.data:
         _refuse_unknown(record, _RECORD, problems)
+    _refuse_wrong(records.data, problems)
     plain = value.plain()
     assert isinstance(plain, dict), "a mapping stays one"
     for name in ("rows", "dead"):
@@ -113,6 +115,42 @@ def _case(value: Value, at: int, problems: list[Problem]) -> Case | None:
         left_out=plain.get("left_out"),
         refused=plain.get("refused"),
     )
+
+
+def _refuse_wrong(records: Sequence[Value], problems: list[Problem]) -> None:
+    """Say what no record of a topic can have, and which two are one."""
+    seen: dict[tuple[object, ...], int] = {}
+    for at, record in enumerate(records):
+        if not isinstance(record.data, Mapping):
+            continue
+        given = {name: one.data for name, one in record.data.items()}
+        for name, bits in (("partition", 31), ("offset", 63)):
+            value = given.get(name, 0)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << bits:
+                why = f"{name}: a whole number from 0 on is expected, not {value!r}"
+                problems.append(Problem(record.data[name].place, why))
+        if "timestamp" in given and not _is_time(given["timestamp"]):
+            why = f"timestamp: a time like 2026-11-23T02:00:00Z is expected, or ms, not {given['timestamp']!r}"
+            problems.append(Problem(record.data["timestamp"].place, why))
+        if "value_base64" in given:
+            try:
+                base64.b64decode(str(given["value_base64"]), validate=True)
+            except ValueError:
+                problems.append(Problem(record.data["value_base64"].place, "value_base64: it is no Base64"))
+        place = (given.get("topic"), given.get("partition", 0), given.get("offset", at))
+        other = seen.setdefault(place, at)
+        if other != at:
+            why = f"record {at + 1} has partition {place[1]} and offset {place[2]}, as record {other + 1}: no two can"
+            problems.append(Problem(record.place, why))
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        return _time(value) is not None
+    except (OverflowError, ValueError, OSError):
+        return False
 
 
 def _refuse_unknown(value: Value, known: Sequence[str], problems: list[Problem]) -> None:
@@ -145,17 +183,21 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
         refused = [one for one in bad if one["outcome"] in (OnError.PAUSE.value, OnError.FAIL.value)]
         dead = [one for one in bad if one["outcome"] == OnError.DLQ.value]
         left_out = [one for one in bad if one["outcome"] == OnError.SKIP.value]
+        told_columns = rows.select(*places, *told).columns
+        if case.refused is not None and (wrong := unknown("refused", [case.refused], told_columns)):
+            return Verdict(case, wrong)
         if refused or case.refused is not None:
             return Verdict(case, _refusal(case, refused))
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
-        out = [row.asDict(True) for row in stages.transformed(ok, pipeline.steps, folder).collect()]
+        made = stages.transformed(ok, pipeline.steps, folder)
+        columns, out = made.columns, [row.asDict(True) for row in made.collect()]
     finally:
         rows.unpersist()
     differences = []
     if case.rows is not None:
-        differences += compared("rows", case.rows, out)
+        differences += unknown("rows", case.rows, columns) or compared("rows", case.rows, out)
     if case.dead is not None or dead:
-        differences += compared("dead", case.dead or [], dead)
+        differences += unknown("dead", case.dead or [], told_columns) or compared("dead", case.dead or [], dead)
     if case.left_out is not None and case.left_out != len(left_out):
         differences.append(f"left_out: expected {case.left_out}, found {len(left_out)}: {_reasons(left_out)}")
     return Verdict(case, differences)
@@ -203,6 +245,14 @@ def as_records(records: Sequence[Mapping[str, object]], topic: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
+def unknown(what: str, expected: Sequence[Mapping[str, object]], columns: Sequence[str]) -> list[str]:
+    """The names that are expected and are no columns: what is asked of them nothing can be."""
+    wanted = dict.fromkeys(name for one in expected for name in one)
+    return [
+        f"{what}: there is no column {name!r}. {did_you_mean(name, columns)}" for name in wanted if name not in columns
+    ]
+
+
 def compared(what: str, expected: Sequence[Mapping[str, object]], found: Sequence[Mapping[str, object]]) -> list[str]:
     """What differs, without regard to order; only the columns that are expected are looked at."""
     left, missing = list(found), []
@@ -239,7 +289,18 @@ def _equal(expected: object, found: object) -> bool:
         return expected is found
     if isinstance(found, datetime):
         return _time(expected) == (found if found.tzinfo else found.replace(tzinfo=UTC))
+    if isinstance(found, Decimal):
+        return _decimal(expected) == found
+    if isinstance(found, (str, int, float)):  # a text is no number, nor the other way round
+        return isinstance(found, str) and isinstance(expected, str) and expected == found
     return str(expected) == str(found)
+
+
+def _decimal(value: object) -> Decimal | None:
+    try:
+        return Decimal(str(value))
+    except ArithmeticError:
+        return None
 
 
 def _value(given: Mapping[str, object]) -> bytes | None:

@@ -25,7 +25,7 @@ TARGET_BYTES = 8 << 20
 """An Arrow batch holds about this much, and at most twice as much unless a single record is larger."""
 MAX_ROWS = 1 << 16
 
-_MAX_MS = (1 << 63) // 1000 - 1  # nanoseconds taken for ms stay far in the future and do not wrap around
+_MAX_MS = ((1 << 63) - 1) // 1000  # nanoseconds taken for ms stay far in the future and do not wrap around
 
 
 _HEADER_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

@@ -66,6 +66,19 @@ _WHOLE = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss
           "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}  # fmt: skip
 
 
+_ROW = {
+    **_WHOLE,
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS" + "X" * 3,
+}  # Z for UTC, as Spark writes it by itself
+
+
+def row_json(row: Column) -> Column:
+    """A struct as JSON text from which its values can be read back: NULL is null, times have their microseconds."""
+    from pyspark.sql import functions as fn
+
+    return fn.to_json(row, _ROW)
+
+
 def as_json(column: Column) -> Column:
     """Values of any type as JSON text, which is the same for equal values alone: where there is NULL within, and how
     long a list is, hashes pass over."""

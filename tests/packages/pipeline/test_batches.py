@@ -7,7 +7,8 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame
 
-from moldau.pipeline.batches import BatchEnded, Batches
+from moldau.pipeline.batches import BatchEnded, Batches, Refused
+from moldau.pipeline.books import Count
 from moldau.pipeline.said import PartFailed
 
 
@@ -36,3 +37,10 @@ def test_what_fails_in_a_batch_and_has_no_part_of_its_own_is_told_with_the_batch
     fault = KeyError("no")
     with pytest.raises(KeyError):
         Leaving(fault)(cast(DataFrame, None), 7)
+
+
+def test_a_record_that_is_refused_is_told_in_one_line_whatever_its_producer_wrote() -> None:
+    told = str(Refused(Count("t", "fail", "decode", 1, "t-0@3", "m.a\n00:00:00 batch 9\x1b[2J: no number")))
+    assert "\n" not in told
+    assert "\x1b" not in told
+    assert r"m.a\n00:00:00 batch 9\x1b[2J: no number" in told

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from moldau.pipeline.books import (
     Books,
     BrokenLine,
     Count,
+    Drift,
     Line,
     NotBalanced,
     Totals,
@@ -163,3 +166,31 @@ def test_a_line_that_was_cut_is_named_and_never_taken_for_an_empty_one(content: 
     files.files[name] = content
     with pytest.raises(BrokenLine, match=name):
         Books(files).last()
+
+
+def test_what_drifted_in_any_batch_stays_with_its_first_place_and_is_bounded() -> None:
+    files = Memory()
+    books = Books(files)
+    first = [Drift("names: a", None, "t-0@3", 2), Drift("names: b", 7, "t-0@5", 1)]
+    books.add(replace(line(0, [count("ok", 3)]), drift=first))
+    books.add(line(1, [count("ok", 3)]))
+    books.add(replace(line(2, [count("ok", 3)]), drift=[Drift("names: a", None, "t-0@9", 1)], drift_more=4))
+    assert Books(files).drift() == ([Drift("names: a", None, "t-0@3", 3), first[1]], 4)
+    many = [Drift(f"names: {at}", None, f"t-0@{at}", 1) for at in range(20)]
+    books.add(replace(line(3, [count("ok", 20)]), drift=many))
+    found, more = Books(files).drift()
+    assert (len(found), found[-1].what, more) == (20, "names: 17", 6)
+
+
+def test_books_of_before_totals_had_drift_are_searched_for_it() -> None:
+    files = Memory()
+    kept = [Drift("names: a", None, "t-0@3", 2)]
+    Books(files).add(replace(line(0, [count("ok", 3)]), drift=kept))
+    for name, content in files.files.items():
+        old = json.loads(content)
+        del old["drift_more"], old["totals"]["drift"], old["totals"]["drift_more"]
+        files.files[name] = json.dumps(old).encode()
+    assert Books(files).drift() == (kept, 0)
+    books = Books(files)
+    books.add(line(1, [count("ok", 3)]))
+    assert Books(files).drift() == (kept, 0)

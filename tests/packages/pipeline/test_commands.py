@@ -13,7 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from moldau.admin.pipeline import pipeline as commands
+from moldau.pipeline.books import BATCH, Books, Count, Drift, Line, Totals
 from moldau.pipeline.trial import read_cases
+from moldau.spark.tables.stores import open_store
 
 MAIN = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
 
@@ -83,3 +85,24 @@ def test_the_help_of_tests_says_what_stands_in_a_test_file(tmp_path: Path) -> No
     cases.write_text(found[0])
     (case,) = read_cases(cases)
     assert (case.left_out, case.dead, len(case.records)) == (0, [{"stage": "decode", "offset": 7}], 2)
+
+
+def test_status_shows_what_drifted_in_an_earlier_batch_without_its_escape_codes(file: Path, tmp_path: Path) -> None:
+    books = Books(open_store(str(tmp_path / "state"), {}))
+    drift = Drift("fields that are no columns: \x1b[31mred\nwrong: 5 lost", None, "t-0@3", 2)
+    for batch in range(2):
+        books.add(Line(
+            sequence=-1, kind=BATCH, batch=batch, query="q", at_ms=0, took_ms=1, start=None, end=None,
+            counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[] if batch else [drift], rows_out=3, late=0, sinks={},
+            dead=0, totals=Totals(),
+        ))  # fmt: skip
+    _, told = said("status", file)
+    what = "fields that are no columns: \\x1b[31mred\\nwrong: 5 lost"
+    assert f"\ndrift: {what} in 2 records, first at t-0@3\n" in told
+    assert "\x1b" not in told
+
+
+def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path, tmp_path: Path) -> None:
+    code, told = said("export", file, "--to", tmp_path / "new", "--table-format", "bogus")
+    assert (code, (tmp_path / "new").exists()) == (2, False)
+    assert "'bogus' is not one of 'parquet', 'delta', 'iceberg', 'orc'" in told

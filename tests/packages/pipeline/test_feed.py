@@ -18,6 +18,7 @@ from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import begin, plan
+from moldau.pipeline.feed.positions import cost
 from moldau.pipeline.feed.rows import _slice
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.lint import lint
@@ -317,3 +318,13 @@ def test_the_checkpoint_keeps_a_batch_as_it_was_noted_and_says_when_it_cannot(tm
     folder.store.write("checkpoint/offsets/1", json.dumps({"start": "{}"}).encode())
     with pytest.raises(BrokenFile, match="does not say what a batch covers"):
         checkpoint.newest()
+
+
+def test_a_reset_of_a_feed_says_what_stands_twice_and_what_is_left_out() -> None:
+    at = Position("id", done=5, rows=40)
+    stay = ": 40 rows that were written stay"
+    twice = f"{stay}, and what is read again of them stands in the topics twice"
+    assert cost(at, Position("id", at=7, whole=True)) == twice
+    assert cost(at, Position("id")) == twice
+    assert cost(at, Position("id", done=8)) == f"{stay}, 3 versions would be left out"
+    assert cost(at, Position("another")) == stay

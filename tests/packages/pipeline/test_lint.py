@@ -302,3 +302,15 @@ def test_every_command_of_the_page_is_one(tmp_path: Path, monkeypatch: pytest.Mo
             command = command.commands[name]
         command.make_context(line, words)
     assert seen == {*pipeline.commands, "list", "dlq", "replay"}
+
+
+def test_a_wrong_name_is_told_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    more = f"decode: {{format: text}}\nsinks: [{{table: {Path.cwd()}/t}}]\n"
+    path.write_text(f"pipeline: a/b\nsource: {{topics: t}}\n{more}")
+    assert [one.place.line for one in lint_file(path, {})] == [1]
+
+
+def test_a_table_whose_path_has_a_backslash_is_refused_by_name(tmp_path: Path) -> None:
+    found = said(tmp_path, sinks=r'{table: "a\\q"}', on_error="dlq", more=r'dlq: {table: "d\\q"}')
+    assert [one.partition(": a backslash")[0].rpartition("/")[2] for one in found] == [r"a\q", r"d\q"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from moldau.pipeline.trial import BadTest, as_records, compared, read_cases
+from moldau.pipeline.trial import BadTest, as_records, compared, read_cases, unknown
 
 
 def test_rows_are_compared_by_the_columns_that_are_expected_in_any_order() -> None:
@@ -34,6 +35,11 @@ def test_rows_are_compared_by_the_columns_that_are_expected_in_any_order() -> No
         ({"x": 1}, {"x": 1, "y": 2}, True),
         ([1, 2], [1, 2], True),
         ([1], [1, 2], False),
+        ("1", 1, False),
+        (1, "1", False),
+        (2.5, Decimal("2.50"), True),
+        ("2.50", Decimal("2.5"), True),
+        ("x", Decimal("2.5"), False),
     ],
 )  # fmt: skip
 def test_values_are_equal_as_people_write_them(expected: object, found: object, same: bool) -> None:
@@ -59,3 +65,28 @@ def test_mistakes_of_a_test_file_are_named_with_their_place(tmp_path: Path) -> N
     path.write_text("nothing: here")
     with pytest.raises(BadTest, match="a list of cases"):
         read_cases(path)
+
+
+def test_a_name_that_is_no_column_is_told_with_what_it_may_have_been_meant_to_be() -> None:
+    assert unknown("rows", [{"id": 1}], ["id"]) == []
+    assert unknown("rows", [{"idd": None}], ["id"]) == ["rows: there is no column 'idd'. Did you mean 'id'?"]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ("{value: a, partition: -1}", "partition: a whole number from 0 on is expected, not -1"),
+        ("{value: a, offset: -7}", "offset: a whole number from 0 on is expected, not -7"),
+        ("{value: a, offset: x}", "offset: a whole number from 0 on is expected, not 'x'"),
+        ("{value: a, timestamp: x}", "timestamp: a time like 2026-11-23T02:00:00Z is expected, or ms, not 'x'"),
+        ('{value_base64: "###"}', "value_base64: it is no Base64"),
+        ("{value: a, offset: 7}, {value: b, offset: 7}",
+         "record 2 has partition 0 and offset 7, as record 1: no two can"),
+    ],
+)  # fmt: skip
+def test_what_no_record_of_a_topic_can_have_is_refused(tmp_path: Path, records: str, message: str) -> None:
+    path = tmp_path / "a.test.yaml"
+    path.write_text(f"- {{name: x, records: [{records}], rows: []}}\n")
+    with pytest.raises(BadTest) as caught:
+        read_cases(path)
+    assert [one.message for one in caught.value.problems] == [message]

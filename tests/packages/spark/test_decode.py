@@ -222,3 +222,9 @@ def test_a_timestamp_too_large_for_spark_stays_in_the_far_future():
     far, near = rows.column("timestamp").cast(pa.int64()).to_pylist()
     assert far > 1 << 62
     assert near == 1000
+
+
+@pytest.mark.parametrize("ms", [(1 << 63) // 1000, -((1 << 63) // 1000), 1 << 53, (1 << 53) + 1])
+def test_the_largest_timestamps_that_spark_has_are_given_to_the_millisecond(ms: int) -> None:
+    rows = next(Decoder(SOURCE, ("timestamp",)).decode(build([(ms, None, b"v", ())]), 0, 9))
+    assert rows.column("timestamp").cast(pa.int64()).to_pylist() == [ms * 1000]

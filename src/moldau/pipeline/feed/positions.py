@@ -69,10 +69,26 @@ def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     return [*steps, Step("checkpoint", f"goes on after version {found.position}; 'start' has no effect", False)]
 
 
-def check_start(pipeline: Pipeline, start: str) -> None:
-    """NoFeed when a pipeline over a table cannot begin there; FeedError when there is no such version."""
+def check_start(pipeline: Pipeline, start: str) -> Position:
+    """Where a pipeline over a table begins there. NoFeed when it cannot; FeedError when there is no such version."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
     if start not in FEED_STARTS and not start.isdecimal():
         raise NoFeed(f"--to {start}: of a table it is {', '.join(FEED_STARTS)} or a version's number")
-    begin(open_feed(source), start)
+    return begin(open_feed(source), start)
+
+
+def reset_cost(folder: Folder, begins: Position) -> str:
+    """What beginning there comes to, a clause; empty in a pipeline that has written nothing."""
+    at = booked_position(folder)
+    return "" if at is None else cost(at, begins)
+
+
+def cost(at: Position, begins: Position) -> str:
+    """What going on elsewhere than at ``at`` comes to, a clause."""
+    if at.table != begins.table or not at.rows:
+        return f": {at.rows:,} rows that were written stay"
+    reached, first = (-1 if one is None else one for one in (at.done if at.at is None else at.at, begins.done))
+    if begins.whole or first < reached:
+        return f": {at.rows:,} rows that were written stay, and what is read again of them stands in the topics twice"
+    return f": {at.rows:,} rows that were written stay, {first - reached:,} versions would be left out"

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from moldau.pipeline import columns as names
 from moldau.pipeline.feed.changes import Change, Piece, Planned, Slice
 from moldau.pipeline.stages import arrow_schema
-from moldau.spark.rows import quoted
+from moldau.spark.rows import quoted, row_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ def rows_of(spark: SparkSession, planned: Planned, topic: str, keys: Sequence[st
                 yield from _slice(part, planned.schema, topic, keys)
 
     found = spark.range(0, 1, 1, 1).mapInArrow(read, from_arrow_schema(schema))
-    text = fn.to_json(fn.struct(*map(quoted, planned.schema.names), *names.FEED)).cast("binary")
+    text = row_json(fn.struct(*map(quoted, planned.schema.names), *names.FEED)).cast("binary")
     return found.withColumn(names.VALUE, text)  # what dead letters keep of a row
 
 

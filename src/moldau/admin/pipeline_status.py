@@ -1,0 +1,95 @@
+"""What ``moldau pipeline status`` shows: the books of a pipeline, for people and for scripts.
+
+Read next: pipeline.py (the command), pipeline/books.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from moldau.admin.options import MISMATCH
+from moldau.admin.output import cell, lines_printable, show, show_one
+
+if TYPE_CHECKING:
+    from moldau.pipeline.books import Totals
+    from moldau.pipeline.folder import Folder
+    from moldau.pipeline.spec import Pipeline
+
+
+def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
+    """Show the books; the exit code, 4 where they do not balance."""
+    from moldau.pipeline import audit, books, positions
+    from moldau.pipeline.unfinished import unfinished
+
+    state, last = folder.state(), folder.books.last()
+    totals = last.totals if last is not None else books.Totals()
+    problems = audit.problems(folder, whole=verify)
+    balanced, rows = books.balances(totals), _topic_rows(totals)
+    sinks = [{"sink": name, "rows": count} for name, count in totals.sinks.items()]
+    begun = unfinished(pipeline, folder)
+    drift, drift_more = folder.books.drift()
+    runs = state is not None and state.state == "running"
+    shown = [one for one in begun if one.kind != books.BATCH or not runs]  # what a run is writing is no trouble
+    lines = folder.books.newest(folder.books.next()) if verify else []
+    lost = audit.lost(lines)
+    if verify:
+        sinks = positions.verified(pipeline, totals, begun)
+        problems += positions.differences(sinks)
+    whole = {
+        "pipeline": pipeline.name,
+        "state": "new" if state is None else state.state,
+        "message": None if state is None else state.message,
+        "since_ms": None if state is None else state.at_ms,
+        "batch": None if last is None else last.batch,
+        "read": totals.read,
+        "replayed": totals.replayed,
+        "rows_out": totals.rows_out,
+        "late": totals.late,
+        "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
+        "balanced": balanced and not problems,
+        "problems": problems,
+        **({"lost": lost} if verify else {}),
+        "unfinished": [one.to_text() for one in shown],
+        "topics": rows,
+        "sinks": sinks,
+        "drift": [asdict(one) for one in drift],
+        "drift_more": drift_more,
+    }
+    if not show_one(whole, output):
+        message = f" - {whole['message']}" if whole["message"] else ""
+        print(lines_printable(f"{pipeline.name}: {whole['state']}{message}"))
+        show(rows, output, ("topic", "ok", "left_out", "dead", "stages"))
+        show(sinks, output, ("sink", "rows", *(("there",) if verify else ())))
+        sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
+        there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
+        verb = "=" if balanced else "DIFFERS FROM"
+        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
+        # A producer's names stand in these, and the end of a line in one would begin a line of its own.
+        for text in [
+            *(f"drift: {one.what} in {one.records:,} records, first at {one.first}" for one in drift),
+            *([f"drift: other than these in {drift_more:,} more records"] if drift_more else []),
+            *(f"unfinished: {one.to_text()}" for one in shown),
+            *(f"wrong: {one}" for one in problems),
+            *(f"lost: {one}" for one in lost),
+        ]:
+            print(cell(text))
+        if empty := audit.gaps(lines):
+            print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
+    return 0 if whole["balanced"] else MISMATCH
+
+
+def _topic_rows(totals: Totals) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for topic, of in sorted(totals.topics.items()):
+        stages = {name: count for name, count in of.items() if name != "ok"}
+        rows.append(
+            {
+                "topic": topic,
+                "ok": of.get("ok", 0),
+                "left_out": sum(count for name, count in stages.items() if name.startswith("skip:")),
+                "dead": sum(count for name, count in stages.items() if name.startswith("dlq:")),
+                "stages": stages,
+            }
+        )
+    return rows
