@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from moldau.pipeline.decode import DecodeError
+from moldau.pipeline.decode.avro_defaults import UNREAD
 
 _SCALARS = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
@@ -20,6 +21,7 @@ _SCALARS = {
 _TIMES = {("int", "date"): pa.date32(), ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
           ("long", "timestamp-micros"): pa.timestamp("us", "UTC")}  # fmt: skip
 _NUMBERS = ("int", "long", "float", "double")
+_AS_THEY_ARE = ("default", "symbols", "fields")
 _DEEPEST = 50
 _MOST = 10_000
 
@@ -180,13 +182,26 @@ def _scalar(kind: str, schema: Mapping[str, object]) -> AvroType:
 
 
 def for_fastavro(schema: object) -> object:
-    """The schema without logical types other than decimals: fastavro then gives numbers, which Arrow turns faster."""
+    """The schema without logical types other than decimals: fastavro then gives numbers, which Arrow turns faster.
+
+    Defaults of fields are under another name, for ``fill_defaults``.
+    """
     if isinstance(schema, list):
         return [for_fastavro(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
-    return {key: value if key in ("default", "symbols") else for_fastavro(value) for key, value in kept.items()}
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [_field_for_fastavro(one) for one in kept["fields"]]
+    return {key: value if key in _AS_THEY_ARE else for_fastavro(value) for key, value in kept.items()}
+
+
+def _field_for_fastavro(field: object) -> object:
+    if not isinstance(field, dict):
+        return field
+    kept = {key: value for key, value in field.items() if key not in ("default", UNREAD)}
+    kept["type"] = for_fastavro(field["type"])
+    return {**kept, UNREAD: field["default"]} if "default" in field else kept
 
 
 def more_fields(writer: AvroType, reader: AvroType, path: str = "") -> Iterator[str]:
