@@ -127,8 +127,7 @@ def _leaf(schema: Schema, given: object) -> object:
     """A symbol, bytes, or a decimal."""
     if schema["type"] == "enum":
         symbols = schema["symbols"]
-        assert isinstance(symbols, list)
-        if given not in symbols:
+        if not isinstance(symbols, list) or given not in symbols:
             raise _Misfit(f"{_short(given)} is no symbol of the enum {schema['name']}")
         return given
     return _number(schema, _fixed(schema, given) if schema["type"] == "fixed" else _bytes(given, "bytes"))

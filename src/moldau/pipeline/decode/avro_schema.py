@@ -108,9 +108,8 @@ class _Reader:
             raise DecodeError(f"avro: the schema has more than {_MOST} types")
         if isinstance(schema, list):
             return self._union(schema, space, within)
-        if isinstance(schema, str):
+        if not isinstance(schema, dict):
             return self._named(schema, space, within)
-        assert isinstance(schema, dict)
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.type(kind, space, within)
@@ -137,7 +136,8 @@ class _Reader:
 
     def _field(self, field: Mapping[str, object], space: str, within: tuple[str, ...]) -> AvroField:
         aliases = field.get("aliases") or []
-        assert isinstance(aliases, list)
+        if not isinstance(aliases, list):
+            raise TypeError(f"aliases are a list, not {aliases!r}")
         return AvroField(str(field["name"]), self.type(field["type"], space, within), tuple(aliases))
 
     def _union(self, branches: list[object], space: str, within: tuple[str, ...]) -> AvroType:
@@ -152,7 +152,9 @@ class _Reader:
             raise DecodeError("avro: a union of times or dates and other numbers is not decoded: they look the same")
         return AvroType(kind="union", members=members)
 
-    def _named(self, name: str, space: str, within: tuple[str, ...]) -> AvroType:
+    def _named(self, name: object, space: str, within: tuple[str, ...]) -> AvroType:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no type")
         if name in _SCALARS or name == "null":
             return AvroType(kind=name)
         full = name if "." in name or not space else f"{space}.{name}"
