@@ -5,6 +5,7 @@ Names that begin with an underscore are the pipeline's own, so that no field of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 TOPIC: Final = "_topic"
@@ -51,3 +52,15 @@ FEED: Final = {CHANGE: "string", VERSION: "bigint"}
 
 RESERVED: Final = frozenset({*PLACES, *INNER})
 """Names that no field may have."""
+
+
+def refused_names(fields: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Names of fields that no column can have, each with why."""
+    seen: dict[str, str] = {}
+    for name in fields:
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            yield name, f"{name!r} and {other!r} differ in case only: tables take them for one"
+        if "`" in name:
+            yield name, f"{name!r}: Spark's functions take no name with a backtick; tables neither"
+        if name.lower() in RESERVED:  # Spark does not tell cases apart
+            yield name, f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ..."

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
-from moldau.pipeline.columns import PLACES, RESERVED, TOPIC
+from moldau.pipeline.columns import PLACES, TOPIC, refused_names
 from moldau.pipeline.lint_parts import LISTED_MOST, listed, name_of, repeated, steps_up, words, wrong_function
 from moldau.pipeline.owner import OWNER, other_owner
 from moldau.pipeline.places import Place, Problem
@@ -205,7 +205,6 @@ class _Linter:
         except DecodeError as error:
             self.say("decode", str(error))
             return None
-        self.reserved(found.names)
         return dict.fromkeys(found.names, "")
 
     def registry(self, url: str) -> None:
@@ -230,14 +229,8 @@ class _Linter:
         return dict(fields)
 
     def reserved(self, names: Iterable[str]) -> None:
-        seen: dict[str, str] = {}
-        for name in names:
-            if (other := seen.setdefault(name.lower(), name)) != name:
-                self.say(f"fields.{name}", f"{name!r} and {other!r} differ in case only: tables take them for one")
-            if "`" in name:
-                self.say(f"fields.{name}", f"{name!r}: Spark's functions take no name with a backtick; tables neither")
-            if name in RESERVED:
-                self.say(f"fields.{name}", f"{name!r} is a name of the pipeline's own: {', '.join(PLACES)}, ...")
+        for name, why in refused_names(names):
+            self.say(f"fields.{name}", why)
 
     def fits(self, sql: str, path: str, what: str, columns: int = 0) -> bool:
         """Whether SQL over so many columns can be looked at in the time that all of a file's may take."""

@@ -13,11 +13,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from moldau.client.client import ClientOptions, addresses
 from moldau.pipeline.batches import Batches, Refused
@@ -45,6 +46,8 @@ RESTARTS_ONCE = 1
 
 
 _LOOK_MS = 5_000
+_LOOK_AT_STOP_S = 0.1
+Found = TypeVar("Found")
 
 
 class Ended(Enum):
@@ -178,6 +181,8 @@ class Runner:
         spark, turn, changed = self._session(self._pipeline), 0, self._changed()
         while not self._stop.is_set():
             batches = self._batches()
+            if batches is None:
+                break
             finished = self._round(spark, batches)
             if finished is not None:
                 return finished
@@ -245,12 +250,16 @@ class Runner:
             return stream.trigger(availableNow=True).start()
         return stream.trigger(processingTime=f"{round(seconds(pipeline.every) * 1000)} milliseconds").start()
 
-    def _batches(self) -> Batches:
+    def _batches(self) -> Batches | None:
+        """What writes batches; None when we are stopped while a registry is asked."""
         pipeline = self._pipeline
         self._publish(pipeline)
+        decoding = unless_stopped(lambda: plan_decode(pipeline.decode, pipeline.source.topics), self._stop)
+        if decoding is None:
+            return None
         return Batches(
             pipeline,
-            plan_decode(pipeline.decode, pipeline.source.topics),
+            decoding,
             self.folder.books,
             cluster_of(pipeline),
             checkpoint=self.folder.checkpoint,
@@ -356,6 +365,26 @@ def _session(pipeline: Pipeline) -> SparkSession:
     begun = session(pipeline.name, conf={"spark.sql.adaptive.enabled": "false"})
     tell_once(begun)
     return begun
+
+
+def unless_stopped(action: Callable[[], Found], stop: threading.Event) -> Found | None:
+    """What the action gives or raises; None when it still goes on as we are stopped: its thread is left to end alone.
+
+    Only for what changes nothing.
+    """
+    ended: Future[Found] = Future()
+
+    def act() -> None:
+        try:
+            ended.set_result(action())
+        except BaseException as error:  # whatever it is, it belongs to whoever asked
+            ended.set_exception(error)
+
+    threading.Thread(target=act, name="pipeline-planning", daemon=True).start()
+    while not wait([ended], _LOOK_AT_STOP_S).done:
+        if stop.is_set():
+            return None
+    return ended.result()
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def sample_of(values: Iterable[bytes | None]) -> Sample:
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(name for one in objects for name in one):
         kind = kind_of([one[name] for one in objects if name in one])
-        if name in RESERVED:
+        if name.lower() in RESERVED:
             left_out[name] = "a name of the pipeline's own"
         elif not name.strip() or not name.isprintable() or "`" in name:
             left_out[name] = "a name that no column can have"

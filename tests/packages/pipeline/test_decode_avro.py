@@ -195,6 +195,7 @@ def test_a_registry_that_goes_away_fails_the_task_and_not_the_values(double: Reg
         (record(("a", {"type": "array", "items": "null"})), "can claim any length"),
         (record(("a", {"type": "array", "items": record(name="E")})), "can claim any length"),
         (record(("a", "null")), "always null"),
+        (record(("a", 5)), "not an Avro schema: TypeError: 5 is no type"),
         (record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 50})), "1 to 38 digits"),
     ],
 )

@@ -15,7 +15,7 @@ from moldau.pipeline.decode.json_schema import json_columns
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.registry.client import Reference
 from moldau.pipeline.registry.double import RegistryDouble
-from moldau.pipeline.spec import Decode
+from moldau.pipeline.spec import Decode, Format
 
 SCHEMA = {
     "type": "object",
@@ -103,7 +103,10 @@ def test_fields_of_the_file_are_columns_where_the_schema_allows_anything(double:
         ({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}}, "a has no column: oneOf of 2"),
         ({"properties": {"a": {"$ref": "#"}}}, "# is within itself"),
         ({"properties": {"a": {"$ref": "gone.json"}}}, "'gone.json' is not among its references"),
-        ({"properties": {"a": {"$ref": "#/no/where"}}}, "not a JSON Schema: KeyError"),
+        ({"properties": {"a": {"$ref": "#/no/where"}}}, "a has no column: '#/no/where' points to nothing"),
+        ({"properties": {"a": {"$ref": "#gone"}}}, "a has no column: '#gone' points to nothing"),
+        ({"properties": {"a": {"type": "integer"}}, "required": "a"}, "'required' is a list, not 'a'"),
+        ({"properties": {"a": {"oneOf": 1}}}, "'oneOf' is a list, not 1"),
         ({"properties": {"a": {"type": "array"}}}, "a has no column: its items may be anything"),
         ({"properties": {"a": {"type": "null"}}}, "a has no column: it is always null"),
     ],
@@ -111,3 +114,32 @@ def test_fields_of_the_file_are_columns_where_the_schema_allows_anything(double:
 def test_a_schema_without_columns_is_refused_with_the_property(schema: object, problem: str) -> None:
     with pytest.raises(DecodeError, match=problem):
         json_columns(json.dumps(schema), {})
+
+
+@pytest.mark.parametrize("word", ["#/definitions/~1a%25b", "#foo", "#old", "#/list/1"])
+def test_a_reference_is_a_pointer_with_escapes_or_the_name_of_an_anchor(word: str) -> None:
+    whole = {"type": "integer"}
+    others = {"definitions": {"/a%b": whole, "b": {"$anchor": "foo", **whole}, "c": {"$id": "#old", **whole}}}
+    schema = {"properties": {"r": {"$ref": word}}, **others, "list": ["", whole]}
+    assert json_columns(json.dumps(schema), {}) == pa.schema([("r", pa.int64())])
+
+
+@pytest.mark.parametrize("kind", [Format.AVRO, Format.PROTOBUF, Format.JSON])
+def test_names_that_no_column_can_have_are_refused_as_those_of_the_file_are(
+    double: RegistryDouble, kind: Format
+) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("grpc_tools")
+    names = ["id", "ID", "_Offset"]
+    fields = [{"name": one, "type": "int"} for one in names]
+    text = {
+        Format.AVRO: json.dumps({"type": "record", "name": "R", "fields": fields}),
+        Format.PROTOBUF: 'syntax = "proto3"; message M { int32 id = 1; int32 ID = 2 [json_name = "x"]; '
+        "int32 _Offset = 3; }",
+        Format.JSON: json.dumps({"properties": {one: {"type": "integer"} for one in names}}),
+    }[kind]
+    double.register("t-value", text, kind.value.upper())
+    with pytest.raises(
+        DecodeError, match="'ID' and 'id' differ in case only.*'_Offset' is a name of the pipeline's own"
+    ):
+        plan_decode(Decode(format=kind, registry=double.url), ["t"])

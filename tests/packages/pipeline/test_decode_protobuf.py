@@ -198,6 +198,22 @@ def test_a_reference_whose_name_leaves_the_folder_is_refused(double: RegistryDou
         plan_protobuf_registry(double.url, "t-value")
 
 
+def test_what_the_compiler_says_is_the_same_each_time_and_names_no_folder() -> None:
+    said = set()
+    for _ in range(2):
+        with pytest.raises(DecodeError) as caught:
+            compile_proto({"schema.proto": "message"}, "schema.proto")
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert said.pop().startswith("protobuf: schema.proto:1:8")
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b", "schema.proto/b"])
+def test_a_reference_whose_name_no_file_can_have_is_refused(name: str) -> None:
+    with pytest.raises(DecodeError, match="cannot be written as a file"):
+        compile_proto({"schema.proto": "", name: LINE}, "schema.proto")
+
+
 def test_bytes_that_are_no_descriptor_set_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"garbage", b"\x0a\x02\x0a\x00"):
         (tmp_path / "a.desc").write_bytes(content)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from moldau.pipeline.registry import client
 from moldau.pipeline.registry.client import Reference, Registry, RegistryError, UnknownSchema
 from moldau.pipeline.registry.double import RegistryDouble
+from moldau.pipeline.running import unless_stopped
 
 
 @pytest.fixture
@@ -128,3 +133,70 @@ def test_the_registry_for_tests_says_what_it_does_not_do(double: RegistryDouble)
     answer = registry._ask_once("POST", "/compatibility/subjects/a/versions/latest", {"schema": '"int"'})
     assert answer.status == 501
     assert "does not answer" in json.dumps(answer.body)
+
+
+@contextmanager
+def answering(parts: Iterable[bytes]) -> Iterator[tuple[str, threading.Event]]:
+    """A server's URL that sends the parts of an answer, and whether it saw that its reader is gone."""
+    gone, closed = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.settimeout(0.02)
+            for part in parts:
+                connection.sendall(part)
+                if closed.is_set():
+                    return
+                with suppress(TimeoutError):
+                    if not connection.recv(1):  # what paces the parts, and tells that the reader is gone
+                        gone.set()
+                        return
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", gone
+        finally:
+            closed.set()
+            thread.join(30)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-Long: "],
+)
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for_without_end(head: bytes) -> None:
+    """2,000 bytes of it, 0.02 s apart: no single one is late."""
+    with answering(itertools.chain([head], itertools.repeat(b"x", 2_000))) as (url, gone):
+        with pytest.raises(RegistryError, match=r"cannot be reached: no whole answer within 0.5 s \(1 attempts\)"):
+            Registry(url, timeout_seconds=0.5, attempts=1).by_id(1)
+        assert gone.wait(30), "the connection is closed"
+
+
+def test_who_is_stopped_does_not_wait_for_what_is_planned() -> None:
+    stop, end = threading.Event(), threading.Event()
+
+    def planned() -> bool:
+        stop.set()
+        return end.wait(60)
+
+    assert unless_stopped(planned, stop) is None
+    end.set()
+    assert unless_stopped(lambda: 7, threading.Event()) == 7
+    with pytest.raises(TimeoutError, match="late"):
+        unless_stopped(_late, threading.Event())
+
+
+def _late() -> None:
+    raise TimeoutError("late")
+
+
+def test_an_answer_that_is_too_long_is_no_registrys(monkeypatch: pytest.MonkeyPatch, double: RegistryDouble) -> None:
+    monkeypatch.setattr(client, "LARGEST_ANSWER_BYTES", 100)
+    number = double.register("a", f'"{"x" * 100}"')
+    with pytest.raises(RegistryError, match="is no schema registry: more than"):
+        Registry(double.url).by_id(number)
+    assert len(double.asked) == 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from moldau.pipeline.decode import DecodeError
+from moldau.pipeline.decode.avro_defaults import UNREAD
 
 _SCALARS = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
@@ -20,6 +21,7 @@ _SCALARS = {
 _TIMES = {("int", "date"): pa.date32(), ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
           ("long", "timestamp-micros"): pa.timestamp("us", "UTC")}  # fmt: skip
 _NUMBERS = ("int", "long", "float", "double")
+_AS_THEY_ARE = ("default", "symbols", "fields")
 _DEEPEST = 50
 _MOST = 10_000
 
@@ -106,9 +108,8 @@ class _Reader:
             raise DecodeError(f"avro: the schema has more than {_MOST} types")
         if isinstance(schema, list):
             return self._union(schema, space, within)
-        if isinstance(schema, str):
+        if not isinstance(schema, dict):
             return self._named(schema, space, within)
-        assert isinstance(schema, dict)
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.type(kind, space, within)
@@ -135,7 +136,8 @@ class _Reader:
 
     def _field(self, field: Mapping[str, object], space: str, within: tuple[str, ...]) -> AvroField:
         aliases = field.get("aliases") or []
-        assert isinstance(aliases, list)
+        if not isinstance(aliases, list):
+            raise TypeError(f"aliases are a list, not {aliases!r}")
         return AvroField(str(field["name"]), self.type(field["type"], space, within), tuple(aliases))
 
     def _union(self, branches: list[object], space: str, within: tuple[str, ...]) -> AvroType:
@@ -150,7 +152,9 @@ class _Reader:
             raise DecodeError("avro: a union of times or dates and other numbers is not decoded: they look the same")
         return AvroType(kind="union", members=members)
 
-    def _named(self, name: str, space: str, within: tuple[str, ...]) -> AvroType:
+    def _named(self, name: object, space: str, within: tuple[str, ...]) -> AvroType:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no type")
         if name in _SCALARS or name == "null":
             return AvroType(kind=name)
         full = name if "." in name or not space else f"{space}.{name}"
@@ -180,13 +184,26 @@ def _scalar(kind: str, schema: Mapping[str, object]) -> AvroType:
 
 
 def for_fastavro(schema: object) -> object:
-    """The schema without logical types other than decimals: fastavro then gives numbers, which Arrow turns faster."""
+    """The schema without logical types other than decimals: fastavro then gives numbers, which Arrow turns faster.
+
+    Defaults of fields are under another name, for ``fill_defaults``.
+    """
     if isinstance(schema, list):
         return [for_fastavro(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {key: value for key, value in schema.items() if key != "logicalType" or value == "decimal"}
-    return {key: value if key in ("default", "symbols") else for_fastavro(value) for key, value in kept.items()}
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [_field_for_fastavro(one) for one in kept["fields"]]
+    return {key: value if key in _AS_THEY_ARE else for_fastavro(value) for key, value in kept.items()}
+
+
+def _field_for_fastavro(field: object) -> object:
+    if not isinstance(field, dict):
+        return field
+    kept = {key: value for key, value in field.items() if key not in ("default", UNREAD)}
+    kept["type"] = for_fastavro(field["type"])
+    return {**kept, UNREAD: field["default"]} if "default" in field else kept
 
 
 def more_fields(writer: AvroType, reader: AvroType, path: str = "") -> Iterator[str]:

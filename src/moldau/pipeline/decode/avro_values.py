@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from moldau.pipeline.decode import Decoded, DecodeError
+from moldau.pipeline.decode.avro_defaults import drop_unread, fill_defaults
 from moldau.pipeline.decode.avro_schema import for_fastavro, more_fields, other_unit, read_schema
 from moldau.pipeline.decode.avro_unions import members
 from moldau.pipeline.decode.prefixed import PREFIX_BYTES, Taken, Writer, Writers, decoded, drift_of
@@ -82,7 +83,9 @@ class AvroDecoder:
         self._read = fastavro.schemaless_reader
         self._tree = read_schema(list(decoding.texts))
         self._raw, self._arrow = self._tree.raw_arrow(), self._tree.arrow()
-        self._reader = _parsed(decoding.texts)
+        self._as_written, _ = _parsed(decoding.texts)
+        self._reader, named = _parsed(decoding.texts)
+        fill_defaults(named)
         self._registry = registry
         self._writers = None if registry is None else Writers(registry, "AVRO", self._writer, clock)
         self._convert = members(self._tree)
@@ -125,17 +128,20 @@ class AvroDecoder:
         assert self._registry is not None
         texts = self._registry.with_references(found)
         tree = read_schema(texts)
-        problem, parsed = other_unit(tree, self._tree), _parsed(texts)
+        problem, (parsed, named) = other_unit(tree, self._tree), _parsed(texts)
         if problem is not None:
             raise DecodeError(problem)
+        if parsed == self._as_written:  # fastavro resolves nothing then, which takes less time
+            parsed = self._reader
+        drop_unread(named)
         return Writer(parsed, None, drift_of(list(more_fields(tree, self._tree))))
 
     def _column(self, records: Sequence[object]) -> pa.StructArray:
         return pa.array(records, self._raw).cast(self._arrow).cast(_final(self._arrow))
 
 
-def _parsed(texts: Sequence[str]) -> object:
-    """The last schema as fastavro keeps it; DecodeError when fastavro refuses it."""
+def _parsed(texts: Sequence[str]) -> tuple[object, Mapping[str, object]]:
+    """The last schema as fastavro keeps it, and all named types of it; DecodeError when fastavro refuses it."""
     import fastavro
 
     named: dict[str, dict[str, object]] = {}
@@ -146,7 +152,7 @@ def _parsed(texts: Sequence[str]) -> object:
             found = fastavro.parse_schema(schema, named_schemas=named)  # type: ignore[arg-type]  # any JSON
         except Exception as error:  # fastavro raises its own errors, and KeyError or TypeError for what is no schema
             raise DecodeError(f"avro: not an Avro schema: {type(error).__name__}: {error}") from None
-    return found
+    return found, named
 
 
 def _final(kind: pa.DataType) -> pa.DataType:

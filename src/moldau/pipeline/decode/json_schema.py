@@ -7,7 +7,8 @@ property that may be anything has no column. Read next: json_registry.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -49,7 +50,7 @@ class _Reader:
             return self._reference(str(schema["$ref"]), path, document, within)
         for word in ("oneOf", "anyOf", "allOf"):
             if word in schema:
-                return self._choice(schema[word], word, path, document, within)
+                return self._choice(_listed(schema, word), word, path, document, within)
         kinds = schema.get("type", self._implied(schema))
         kinds = kinds if isinstance(kinds, list) else [kinds]
         others = [one for one in kinds if one != "null"]
@@ -96,8 +97,7 @@ class _Reader:
     def _object(self, schema: Mapping[str, object], path: str, document: str, within: tuple[str, ...]) -> pa.DataType:
         properties = schema.get("properties")
         if isinstance(properties, dict) and properties:
-            required = schema.get("required") or []
-            assert isinstance(required, list)
+            required = _listed(schema, "required")
             fields = []
             for name, one in properties.items():
                 kind, nullable = self.type(one, f"{path}.{name}".lstrip("."), document, (*within, ""))
@@ -110,9 +110,8 @@ class _Reader:
         return pa.map_(pa.string(), found)
 
     def _choice(
-        self, schemas: object, word: str, path: str, document: str, within: tuple[str, ...]
+        self, schemas: list[object], word: str, path: str, document: str, within: tuple[str, ...]
     ) -> tuple[pa.DataType, bool]:
-        assert isinstance(schemas, list)
         others = [one for one in schemas if not (isinstance(one, dict) and one.get("type") == "null")]
         if len(others) != 1 or (word == "allOf" and len(schemas) != 1):
             raise self._none(path, f"{word} of {len(others)} schemas")
@@ -127,12 +126,49 @@ class _Reader:
             raise self._none(path, f"{name} is within itself")
         if where not in self._documents:
             raise self._none(path, f"{where!r} is not among its references")
-        found = self._documents[where]
-        for part in pointer.strip("/").split("/") if pointer.strip("/") else []:
-            assert isinstance(found, dict)
-            found = found[part.replace("~1", "/").replace("~0", "~")]
+        try:
+            found = _found(self._documents[where], unquote(pointer))
+        except (LookupError, ValueError, TypeError):
+            raise self._none(path, f"{name!r} points to nothing") from None
         return self.type(found, path, where, (*within, full))
 
     def _none(self, path: str, why: str) -> DecodeError:
         place = path or "the schema"
         return DecodeError(f"json schema: {place} has no column: {why}. 'fields' in the file may name the columns")
+
+
+def _listed(schema: Mapping[str, object], word: str) -> list[object]:
+    """The list that a keyword has, an empty one without it."""
+    found = schema.get(word, [])
+    if not isinstance(found, list):
+        raise TypeError(f"{word!r} is a list, not {found!r}")
+    return found
+
+
+def _found(document: object, pointer: str) -> object:
+    """What a JSON pointer or the name of an anchor leads to; LookupError, ValueError or TypeError where nothing is."""
+    if pointer and not pointer.startswith("/"):
+        for schema in _anchored(document, pointer):
+            return schema
+        raise LookupError(pointer)
+    found = document
+    for part in pointer.split("/")[1:]:
+        if isinstance(found, list):
+            found = found[int(part)]
+        elif isinstance(found, dict):
+            found = found[part.replace("~1", "/").replace("~0", "~")]
+        else:
+            raise LookupError(part)
+    return found
+
+
+def _anchored(schema: object, name: str) -> Iterator[object]:
+    """The schemas that have the anchor: by ``$anchor``, or as before draft 2019-09 by an ``$id`` that begins with #."""
+    if isinstance(schema, dict):
+        if schema.get("$anchor") == name or f"#{name}" in (schema.get("$id"), schema.get("id")):
+            yield schema
+        for one in schema.values():
+            yield from _anchored(one, name)
+    elif isinstance(schema, list):
+        for one in schema:
+            yield from _anchored(one, name)

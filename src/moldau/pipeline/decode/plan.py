@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from moldau.pipeline.columns import refused_names
 from moldau.pipeline.decode import DecodeError, Decoding
 from moldau.pipeline.decode.types import TypeWordError, parse_type
 from moldau.pipeline.spec import Decode, Format
@@ -15,8 +16,15 @@ from moldau.pipeline.spec import Decode, Format
 def plan_decode(decode: Decode, topics: Sequence[str]) -> Decoding:
     """How to decode the values of ``topics``' records, having asked the registry if there is one.
 
-    DecodeError when the file does not say enough, or the schema is none or cannot be had.
+    DecodeError when the file does not say enough, the schema is none or cannot be had, or names columns that cannot be.
     """
+    found = _planned(decode, topics)
+    if problems := [why for _, why in refused_names(found.schema.names)]:
+        raise DecodeError(f"decode: {'; '.join(problems)}")
+    return found
+
+
+def _planned(decode: Decode, topics: Sequence[str]) -> Decoding:
     if decode.format in (Format.TEXT, Format.RAW):
         from moldau.pipeline.decode.plain_values import PlainDecoding
 

@@ -7,6 +7,7 @@ Read next: protobuf_values.py.
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -61,16 +62,23 @@ class Column(NamedTuple):
     optional: bool
 
 
+_LOGGED = re.compile(r"[IWEF]\d{4} \d\d:")
+"""How a line of the compiler's log begins, with a time and the number of its process."""
+
+
 def compile_proto(files: Mapping[str, str], main: str) -> bytes:
     """The descriptor set of ``main``, which may import the other files (by their names) and Google's own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for path, text in files.items():
-            place = (folder / path).resolve()
-            if not place.is_relative_to(folder.resolve()):
-                raise DecodeError(f"protobuf: {path!r} is no name of an import")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8")
+            try:
+                place = (folder / path).resolve()
+                if not place.is_relative_to(folder.resolve()):
+                    raise DecodeError(f"protobuf: {path!r} is no name of an import")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(text, encoding="utf-8")
+            except (OSError, ValueError):  # too long, a folder of another import, a NUL, half of a surrogate pair
+                raise DecodeError(f"protobuf: {path!r} cannot be written as a file") from None
         return _compiled(folder, main)
 
 
@@ -100,7 +108,8 @@ def _compiled(folder: Path, main: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise DecodeError(f"protobuf: {main} was not compiled in {COMPILE_SECONDS} s") from None
         if ended.returncode or not place.exists():
-            lines = [line for line in ended.stderr.splitlines() if "warning" not in line.lower()]
+            said = ended.stderr.replace(f"{folder}/", "")  # a folder that has another name with each process
+            lines = [one for one in said.splitlines() if "warning" not in one.lower() and not _LOGGED.match(one)]
             raise DecodeError(f"protobuf: {'; '.join(lines[:3]) or 'the compiler failed'}")
         return place.read_bytes()
 

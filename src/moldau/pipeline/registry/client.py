@@ -7,17 +7,21 @@ asked, and that the same question may be answered later.
 from __future__ import annotations
 
 import base64
+import contextlib
 import difflib
 import http.client
 import json
+import queue
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 SUBJECT_NOT_FOUND, VERSION_NOT_FOUND, SCHEMA_NOT_FOUND = 40401, 40402, 40403
 _CONTENT = "application/vnd.schemaregistry.v1+json"
-_LARGEST_ANSWER = 64 << 20
+LARGEST_ANSWER_BYTES: Final = 64 << 20
 
 
 class RegistryError(Exception):
@@ -53,8 +57,8 @@ class _Answer(NamedTuple):
 class Registry:
     """A registry at a URL, which may carry a user and a password.
 
-    A request that cannot connect, or that is answered by a 5xx or 429, is sent ``attempts`` times, with pauses that
-    begin at ``backoff_seconds`` and double.
+    A request that cannot connect, that has no whole answer after ``timeout_seconds``, or that is answered by a 5xx or
+    429, is sent ``attempts`` times, with pauses that begin at ``backoff_seconds`` and double.
     """
 
     def __init__(
@@ -164,18 +168,44 @@ class Registry:
             pause_seconds, attempt = pause_seconds * 2, attempt + 1
 
     def _ask_once(self, method: str, path: str, body: Mapping[str, object] | None) -> _Answer:
+        """The answer to one request, in a thread of its own: a socket's timeout begins anew with each byte that comes,
+        and says nothing of names that are looked up or of several addresses that are tried."""
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_seconds)
+        ended: queue.SimpleQueue[tuple[int, bytes] | Exception] = queue.SimpleQueue()
+
+        sockets: list[socket.socket] = []
+
+        def ask() -> None:
+            try:
+                connection.connect()
+                sockets.append(connection.sock)  # the connection forgets it where an answer says that it is closed
+                connection.request(method, self._path + path, None if body is None else json.dumps(body), self._headers)
+                response = connection.getresponse()
+                ended.put((response.status, response.read(LARGEST_ANSWER_BYTES + 1)))
+            except Exception as error:  # whatever it is, it belongs to whoever asked
+                ended.put(error)
+            finally:
+                connection.close()
+
+        threading.Thread(target=ask, name="schema-registry", daemon=True).start()
         try:
-            connection.request(method, self._path + path, None if body is None else json.dumps(body), self._headers)
-            response = connection.getresponse()
-            found = response.read(_LARGEST_ANSWER)
+            found = ended.get(timeout=self._timeout_seconds)
+        except queue.Empty:
+            raise TimeoutError(f"no whole answer within {self._timeout_seconds:g} s") from None
         finally:
-            connection.close()
+            for one in sockets:
+                with contextlib.suppress(OSError):  # the thread that still reads then ends, and closes the connection
+                    one.shutdown(socket.SHUT_RDWR)
+        if isinstance(found, Exception):
+            raise found
+        status, raw = found
+        if len(raw) > LARGEST_ANSWER_BYTES:
+            raise RegistryError(f"what answers at {self.url} is no schema registry: more than 64 MiB")
         try:
-            return _Answer(response.status, json.loads(found))
+            return _Answer(status, json.loads(raw))
         except (ValueError, RecursionError):
-            return _Answer(response.status, None)
+            return _Answer(status, None)
 
     def _fine(self, answer: _Answer) -> Mapping[str, object]:
         if answer.status != 200 or not isinstance(answer.body, dict):
