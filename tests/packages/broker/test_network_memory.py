@@ -10,7 +10,7 @@ import tracemalloc
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -197,6 +197,58 @@ def test_however_many_clients_read_nothing_they_hold_what_all_may_and_others_are
         assert most <= (2 << 20) + 310_000, "one answer above the limit"
 
     play(work)
+
+
+class Later:
+    """Tasks whose delayed calls are made by hand."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, Callable[[], None]]] = []
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Any:
+        self.calls.append((delay_ms, callback))
+        return SimpleNamespace(cancel=lambda: None)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        callback()
+
+
+class Silent:
+    """A client that takes nothing."""
+
+    def __init__(self, memory: RequestMemory) -> None:
+        self.memory, self.closed = memory, False
+
+    def memory_freed(self) -> None:
+        pass
+
+    def has_moved(self) -> bool:
+        return False
+
+    def give_up(self, why: str) -> None:
+        self.closed = True
+        self.memory.left(self)
+
+
+def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_does() -> None:
+    memory = RequestMemory(cast(Any, Later()))
+    other = Silent(memory)
+    memory.respond(Silent(memory), 100 << 20)  # a group of a hundred members with a megabyte each
+    assert memory.admits(other, ApiVersionsRequest.api_key)
+    assert not memory.admits(other, MetadataRequest.api_key)
+    for _ in range(limits.RESPONSE_BYTES_MOST // limits.RESPONSE_SHARE_BYTES):
+        memory.respond(Silent(memory), 2 << 20)
+    assert not memory.admits(other, ApiVersionsRequest.api_key), "so many together could hold any number of small ones"
+
+
+def test_who_held_responses_when_nobody_could_go_on_any_more_is_closed_at_the_first_look() -> None:
+    tasks = Later()
+    memory = RequestMemory(cast(Any, tasks))
+    greedy = Silent(memory)
+    memory.respond(greedy, 100 << 20)
+    look = dict(tasks.calls)[limits.CLOGGED_MS]
+    look()
+    assert greedy.closed
 
 
 def test_answers_that_are_being_made_count_as_what_answers_of_their_kind_needed(monkeypatch: Any) -> None:

@@ -3,7 +3,8 @@
 Counts three things: bytes of requests that are not whole yet or wait for their turn, requests whose arrays are worked
 through in slices, and bytes of responses that clients do not read. A client whose responses wait is not read from; when
 there is too much of everybody's, clients that hold any are read from no more, clients that hold nothing go on, one
-request at a time, as long as there is not twice as much. Nobody waits for ever: a frame that was begun first always
+request at a time, as long as there is not twice as much; with a request whose response is small, as long as it is few
+who hold that. Nobody waits for ever: a frame that was begun first always
 gets its memory, who holds bytes and moves none of them while there are too many is closed, and so is, when nobody can
 go on, who has held bytes from one look to the next. Decides nothing about single requests.
 """
@@ -35,6 +36,9 @@ ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 """What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
 one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
 small responses."""
+SMALL = frozenset({0, 8, 10, 12, 13, 17, 18, 22, 24, 26, 28})
+"""What has a small response whatever there is: Produce, OffsetCommit, FindCoordinator, Heartbeat, LeaveGroup,
+SaslHandshake, ApiVersions, InitProducerId, and those of a transaction. It does not wait for a few who hold much."""
 WOKEN_AT_ONCE = 16
 """So many that waited look again in one turn of the loop."""
 CLOGGED_MS = 300
@@ -72,6 +76,8 @@ class RequestMemory:
         self._frames: dict[Holder, int] = {}
         """Frames that are being received into buffers of their own, oldest first, and their bytes."""
         self._responses: dict[Holder, int] = {}
+        self._shares = 0
+        """As ``response_bytes``, but of each holder a share at most: how many hold much, rather than how much."""
         self._for_buffers: dict[Holder, None] = {}
         self._for_room: dict[Holder, None] = {}
         self._for_turns: dict[Holder, None] = {}
@@ -90,7 +96,7 @@ class RequestMemory:
         self._watch: Handle | None = None
         self._clogged: Handle | None = None
         self._held: dict[Holder, None] = {}
-        """Who held bytes of responses at the last look at a clogged node, and ever since."""
+        """Who held bytes of responses when nobody could go on any more, or at the last look then, and ever since."""
 
     # ---- requests
 
@@ -202,6 +208,7 @@ class RequestMemory:
             del self._responses[holder]
             self._held.pop(holder, None)
         self.response_bytes += size - before
+        self._shares += min(size, RESPONSE_SHARE_BYTES) - min(before, RESPONSE_SHARE_BYTES)
         self._set_busy()
         if size < before:
             self._give_room()
@@ -219,7 +226,9 @@ class RequestMemory:
             if expected:
                 self._for_room[holder] = None
                 return False
-        full = there >= (RESPONSE_BYTES_MAX if self._responses.get(holder) else RESPONSE_BYTES_MOST)
+        if api_key in SMALL and not mine:
+            there = self._shares
+        full = there >= (RESPONSE_BYTES_MAX if mine else RESPONSE_BYTES_MOST)
         most = self._requests_max
         if is_large or (api_key in self._long and api_key in ASKING):  # a fetch of one partition waits for no others
             most = min(most, LONG_AT_ONCE)
@@ -251,6 +260,7 @@ class RequestMemory:
         if self._watch is None and self._is_crowded:
             self._watch = self._tasks.call_later(STALL_MS, self._look)
         if self._clogged is None and self._is_clogged:
+            self._held = dict.fromkeys(self._responses)
             self._clogged = self._tasks.call_later(CLOGGED_MS, self._look_at_clog)
 
     def _give_room(self) -> None:
@@ -292,8 +302,8 @@ class RequestMemory:
         self._look_later()
 
     def _look_at_clog(self) -> None:
-        """When nobody can go on, close who has held bytes of responses since the last look, until half of what there
-        may be is free: who takes nothing before who takes a little, and the most first. A client that takes a little
+        """When nobody can go on, close who has held bytes of responses since then, until half of what there may be is
+        free: who takes nothing before who takes a little, and the most first. A client that takes a little
         now and then would hold up everybody as well as one that takes nothing."""
         self._clogged = None
         clogged, left = self._is_clogged, self.response_bytes
@@ -301,7 +311,7 @@ class RequestMemory:
             if clogged and left >= RESPONSE_BYTES_MAX:
                 left -= self._responses[holder]
                 holder.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")
-        self._held = dict.fromkeys(self._responses) if clogged else {}
+        self._held = {}
         self._look_later()
 
     def close(self) -> None:
