@@ -57,8 +57,8 @@ class JavaTools:
 
     def close(self) -> None:
         """End the JVM."""
-        self._process.kill()
-        self._process.wait()
+        with self._process:  # whose pipes are closed then, too
+            self._process.kill()
         self._folder.cleanup()
 
     def run(self, main: str, arguments: Sequence[object], *, stdin: str = "", limit_ms: int = 90_000) -> Said:

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from tests.golden.java_tools import JavaTools, Said
 
+from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.registry import CLASSES, SCRIPTS
 from moldau.admin.classic.run import run
 
@@ -63,8 +64,22 @@ READINGS = 3
 """How often such a line is run by both until they say the same: brokers hear of a change one after another, members of
 groups come and go, and the quorum may have another leader between two looks. What differs each time is a difference."""
 
+GROUPS_LISTED = re.compile(r"kafka-consumer-groups\.sh\b.* --list\b")
+"""Lists in the order of a hash table, in which groups of one place stand as their brokers have answered."""
+
 BROKERS = r"(?m)^(?=\S+ \(id: \d+ rack: )"
 """Where kafka-broker-api-versions.sh begins with a broker: their order is one that Kafka's client has shuffled."""
+
+
+def groups_in_one_order(said: str) -> str:
+    """A list of groups with those of one place in the hash table by name; any other text as it is."""
+    rows = {row.split(maxsplit=1)[0]: row for row in said.splitlines(keepends=True) if row.strip()}
+    names = list(rows)
+    heading = names[:1] if names[:1] == ["GROUP"] else []
+    groups = names[len(heading) :]
+    if hash_order(groups, string_hash) != groups or len(rows) != said.count("\n"):
+        return said
+    return "".join(rows[name] for name in [*heading, *hash_order(sorted(groups), string_hash)])
 
 
 def main_class(script: str) -> str:
@@ -191,6 +206,8 @@ class Both:
         began = time.monotonic()
         found = self.java.run(main, words, stdin=stdin) if side == "j" else ours(script, words, stdin)
         self.seconds[f"{side} {line}"] = time.monotonic() - began
+        if GROUPS_LISTED.match(line):
+            found = found._replace(out=groups_in_one_order(found.out))
         masked = self._masked(found, side if "{s}" in line else None)
         for name in (name for name in own if f"{{{name}}}" in line):
             masked = re.sub(rf"\b{re.escape(own[name])}\b", f"({name})", masked)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,28 @@ def test_what_was_called_off_goes_back_to_the_very_order_that_it_had(cluster: Cl
     back = moldau.run("rollback", "--yes")
     assert back.returncode == 0, back.stderr
     cluster.wait_until(lambda: replicas(cluster, "ordered") == [[2, 1]], "its preferred leader is the old one")
+
+
+@pytest.mark.timeout(240)
+def test_throttles_that_stand_when_time_is_up_are_told_of_and_taken_away_by_the_command_that_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Nobody said that they stay, and `verify` left them to a process that had ended."""
+    make(cluster, "late", [1, 2], batches=8)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "late", [1, 4]))
+    late = moldau.run("apply", "--throttle", "10kB", "--timeout", "2")
+    assert late.returncode == 3, late.stderr
+    named = re.search(r"its throttles stand: .*`moldau (reassign verify [^`]*)` takes them away", late.stderr)
+    assert named is not None, late.stderr
+    verify = [sys.executable, "-m", "moldau", *shlex.split(named[1])]
+    look = partial(subprocess.run, verify, env=moldau.environment, capture_output=True, text=True, check=False)
+    assert look().returncode == 3, "what is under way keeps its throttle"
+    assert settings(cluster, "late")
+    client = cluster.client()
+    client.run(admin.reassign(client.client, {TopicPartition("late", 0): None}))
+    cluster.wait_until(lambda: replicas(cluster, "late") == [[1, 2]], "it was called off by somebody else")
+    assert look().returncode == 4
+    wait_until_set(cluster, "late", {})
 
 
 @pytest.mark.timeout(240)
@@ -420,6 +443,30 @@ def test_a_plan_with_directories_that_cannot_be_is_not_begun(cluster: Cluster, t
         assert (refused.returncode, refused.stdout) == (2, ""), words
         assert "placed-0 has 2 replicas, and log_dirs is not a list of as many" in refused.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["plan.json"], "no journal of something that was never begun"
+
+
+def test_a_plan_that_was_made_for_another_cluster_is_refused_by_its_id(cluster: Cluster, tmp_path: Path) -> None:
+    """Brokers have the same ids everywhere: where the topics were there, too, it was carried out."""
+    make(cluster, "ours", [1, 2], size=10)
+    plan = tmp_path / "plan.json"
+    moldau = Moldau(cluster, plan)
+    words = ["plan", "--topic", "ours", "--replace", "2=4", "--out", str(plan)]
+    made = subprocess.run(
+        [sys.executable, "-m", "moldau", "reassign", *words], env=moldau.environment, text=True, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    told = json.loads(plan.read_text())
+    ours, told["cluster"] = told["cluster"], "q1Sh-9_ISia_zwGINzRvyQ"
+    plan.write_text(json.dumps(told))
+    for verb in ("apply", "status", "execute", "verify", "cancel"):
+        refused = moldau.run(verb)
+        assert (refused.returncode, refused.stdout) == (1, ""), (verb, made)
+        assert f"is a plan for cluster q1Sh-9_ISia_zwGINzRvyQ, and this is cluster {ours}" in refused.stderr
+    assert replicas(cluster, "ours") == [[1, 2]]
+    told["cluster"] = ours
+    plan.write_text(json.dumps(told))
+    assert moldau.run("apply").returncode == 0
+    assert replicas(cluster, "ours") == [[1, 4]]
 
 
 def test_the_status_of_a_plan_tells_nothing_by_another_clusters_or_an_earlier_plans_journal(

@@ -201,6 +201,8 @@ def _show(
         show(rows, output, names)
     if told.unread_lines:
         note(f"{told.unread_lines:,} lines are no entries of a state-change log, nor their stack traces: left out")
+    for file, why in told.damaged.items():
+        note(f"moldau: {file}: {why}")
     where = ", ".join(paths)
     if told.absent:
         note(f"not in {where}: {', '.join(told.absent)}")
@@ -208,6 +210,6 @@ def _show(
         asked = [*(f"topic {one}" for one in topics), *(f"group {one}" for one in groups)]
         note(f"nothing to read for `moldau job {name}` is in {where}" + f" ({', '.join(asked)})" * bool(asked))
     found = (name == "splits" and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
-    if (told.nothing or told.absent) and not found:
+    if (told.nothing or told.absent or told.damaged) and not found:
         raise SystemExit(1)
     return rows

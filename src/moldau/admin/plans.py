@@ -84,13 +84,24 @@ def directories_in(text: str) -> Directories:
     return found
 
 
-def text_of(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """The plan as Kafka's tool reads it, by topic and partition."""
+def text_of(plan: Mapping[TopicPartition, Sequence[int]], cluster: str | None = None) -> str:
+    """The plan as Kafka's tool reads it, by topic and partition; of which cluster it is, Kafka's tool does not read."""
     entries = [
         {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
         for partition, replicas in sorted(plan.items())
     ]
-    return json.dumps({"version": 1, "partitions": entries}, separators=(",", ":"))
+    whole: dict[str, object] = {"version": 1, "partitions": entries}
+    if cluster:
+        whole["cluster"] = cluster
+    return json.dumps(whole, separators=(",", ":"))
+
+
+def cluster_in(text: str) -> str | None:
+    """The id of the cluster that a plan was made for, if it tells one; BadPlan where that is no text."""
+    found = json.loads(text).get("cluster")
+    if found is not None and not isinstance(found, str):
+        raise BadPlan(f"the cluster that it is for is no text: {found!r}")
+    return found
 
 
 def topics_in(text: str) -> list[str]:

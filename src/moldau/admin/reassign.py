@@ -6,6 +6,7 @@ works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from moldau.admin.plans import Directories, Plan
 from moldau.admin.progress import Progress
 from moldau.admin.reassignment import apply_command, plan_command, status_command
 from moldau.admin.reassignment.apply_command import PLAN, TIMEOUT
-from moldau.admin.reassignment.cluster import current, ids, listed, read, tell_refusals, under_way
+from moldau.admin.reassignment.cluster import current, demand_cluster, ids, listed, read, tell_refusals, under_way
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
 from moldau.admin.throttles import throttle
 from moldau.admin.waiting import Looks
@@ -95,7 +96,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         missing = [id for id in wanted if id not in known]
         if missing:
             fail(f"brokers {missing} are not there; alive are {sorted(known)}")
-        before = current(talk, topics)
+        before, cluster = current(talk, topics), talk.cluster.cluster_id()
     try:
         plan = plans.spread(before, {id: known[id].rack for id in wanted})
     except ValueError as error:
@@ -103,7 +104,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         return
     moved = sum(len(set(plan[p]) - set(before[p])) for p in plan)
     note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(before)}")
-    print(plans.text_of(plan))
+    print(plans.text_of(plan, cluster))
 
 
 @reassign.command()
@@ -123,6 +124,7 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
     """Begin the moves of a plan. Refused moves are named, and harm no others."""
     plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
+        demand_cluster(talk, path)
         before = current(talk, {p.topic for p in plan}, plan)
         if wish["dry_run"]:
             show([_row(p, "would move" if plan[p] != before[p] else "as it is", before[p], plan[p]) for p in plan],
@@ -132,7 +134,7 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         if moving and not wish["additional"]:
             fail(f"{len(moving)} moves are under way (`moldau reassign list`); --additional begins these as well")
         if wish["rollback"] is not None:
-            _write_rollback(wish["rollback"], plans.text_of(before) + "\n")
+            _write_rollback(wish["rollback"], plans.text_of(before, talk.cluster.cluster_id()) + "\n")
         if wish["throttle"] is not None:
             record = partial(save_throttles, path)
             throttle(talk, plan, before, rate=wish["throttle"], recorded=throttles_of(path), save=record)
@@ -149,6 +151,9 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
             code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, taken, wish["timeout"])
             if code != IN_PROGRESS:
                 take_away(talk, path)
+            elif throttles_of(path):
+                named = shlex.quote(str(path))
+                note(f"its throttles stand: `moldau reassign verify --plan {named}` takes them away when all is done.")
             raise SystemExit(1 if refused else code)
     raise SystemExit(1 if refused else 0)
 
@@ -165,6 +170,7 @@ def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) ->
     """
     plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
+        demand_cluster(talk, path)
         rows = _look(talk, plan, placed, listed(talk, list(plan)))
         show(rows, output, COLUMNS)
         states = {row["status"] for row in rows}
@@ -214,6 +220,8 @@ def cancel(
         return
     plan = None if path is None else read(path, plans.parse)
     with Talk(bootstrap) as talk:
+        if path is not None:
+            demand_cluster(talk, path)
         moving = under_way(talk, None if plan is None else list(plan))
         if not moving:
             note("nothing is under way.")

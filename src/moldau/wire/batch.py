@@ -30,7 +30,7 @@ _HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET_EPOCH = (Struct(">q"), Struct(">i"))
 _CRC = Struct(">I")
 _LENGTH, _LENGTH_AT = Struct(">i"), 8
-_CRC_FROM = 21  # the CRC covers attributes to the end, so a leader may assign offset and epoch without touching it
+CRC_FROM = 21  # the CRC covers attributes to the end, so a leader may assign offset and epoch without touching it
 _CONTROL_KEY = Struct(">hh")
 
 _CODEC_MASK, _LOG_APPEND, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
@@ -165,7 +165,7 @@ def check(buffer: Buffer, pos: int, header: BatchHeader) -> Code:
     end = pos + LENGTH_OVERHEAD + header.length
     if header.length < MIN_LENGTH or end > len(buffer) or header.magic != 2:
         return Code.CORRUPT_MESSAGE
-    if crc32c(memoryview(buffer)[pos + _CRC_FROM : end]) != header.crc:
+    if crc32c(memoryview(buffer)[pos + CRC_FROM : end]) != header.crc:
         return Code.CORRUPT_MESSAGE
     return Code.NONE
 
@@ -272,7 +272,7 @@ def sealed(
         head, 0, base_offset, length, leader_epoch, 2, 0, attributes, count - 1, *timestamps,
         producer_id, producer_epoch, base_sequence, count,
     )  # fmt: skip
-    _CRC.pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[_CRC_FROM:])))
+    _CRC.pack_into(head, 17, crc32c(payload, crc32c(memoryview(head)[CRC_FROM:])))
     return b"".join((head, payload))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_lines_that_cannot_be_read_are_counted_and_stack_traces_are_not(data: Pa
     log.write_bytes(log.read_bytes() + b"x" * 3_000_000 + b"\n" + bytes(range(33, 255)) * 4 + b"\n")
     code, text = said(verb, data)
     assert (code, "2 lines are no entries of a state-change log" in text) == (0, True), text
+
+
+@pytest.mark.parametrize("verb", ["splits", "timeline"])
+def test_a_damaged_packed_log_is_named_and_the_others_are_read(data: Path, verb: str) -> None:
+    """It ended the job with no row at all."""
+    before = said(verb, data, "-o", "tsv")[1]
+    packed = data / "node-1" / "state-change.log.1.gz"
+    lines = [f"[2026-11-22 09:00:{n % 60:02d},000] INFO line {n * n} (state.change.logger)\n" for n in range(5_000)]
+    packed.write_bytes(gzip.compress("".join(lines).encode())[:-2_000])
+    code, text = said(verb, data, "-o", "tsv")
+    assert code == 1, text
+    assert f"moldau: {packed}: it cannot be unpacked: " in text
+    assert "it is read up to byte" in text
+    assert "nothing of the kind" not in text
+    assert all(line in text for line in before.splitlines() if "nothing of the kind" not in line)
 
 
 def test_logs_without_any_entry_are_no_sound_ones(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping
 
 from moldau.admin.classic.console_properties import log
-from moldau.admin.classic.java_values import DESERIALIZERS
+from moldau.admin.classic.java_values import DESERIALIZERS, java_text
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import Record
@@ -99,7 +99,7 @@ def logging(properties: Mapping[str, str]) -> Formatter:
         time = f"{seen.time}, " if seen.time is not None else ""
         record = seen.record
         key = "null " if record.key is None else f"{bytes(record.key).decode('utf-8', 'replace')}, "
-        value = "null" if record.value is None else bytes(record.value).decode("utf-8", "replace")
+        value = "null" if record.value is None else java_text(bytes(record.value))
         written = write(seen)
         log("INFO", f"{time}key:{key}value:{value}", f"{_PACKAGE}LoggingMessageFormatter")
         return written

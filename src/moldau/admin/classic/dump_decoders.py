@@ -7,14 +7,17 @@ import struct
 from collections.abc import Callable
 from math import isfinite
 
+from moldau.admin.classic.dump_records import INVALID_RECORD
+from moldau.admin.classic.dump_streams import KAFKA_EXCEPTION, UNDERFLOW
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.java_values import java_decimal
+from moldau.admin.classic.java_values import java_decimal, java_text
+from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.clusterdata.metadata import CONTROL, kind_of
-from moldau.wire.batch import ControlType, Record, control_type
-from moldau.wire.codec import Malformed, uvarint
+from moldau.wire.batch import ControlType, Record
+from moldau.wire.codec import Malformed, decode_from
 from moldau.wire.records import groups
-from moldau.wire.records.as_json import Plain, plain, text
-from moldau.wire.records.framing import FRAME_VERSION, unpack_metadata
+from moldau.wire.records.as_json import Plain, camel, plain, text
+from moldau.wire.records.framing import FRAME_VERSION, METADATA
 from moldau.wire.schema import Message
 
 Decoder = Callable[[Record], tuple[str | None, str | None]]
@@ -31,7 +34,10 @@ def strings(record: Record) -> tuple[str | None, str | None]:
 
 
 def by_classes(key: str, value: str) -> Decoder:
-    """Key and value as these decoders of Kafka's show them; JavaError for another class."""
+    """Key and value as these decoders of Kafka's show them; JavaError for another class.
+
+    What the DefaultDecoder leaves as bytes is shown as text: Java shows the name of an array.
+    """
     of_key, of_value = _class(key), _class(value)
     return lambda record: (
         None if record.key is None else of_key(record.key),
@@ -40,15 +46,26 @@ def by_classes(key: str, value: str) -> Decoder:
 
 
 def _class(name: str) -> Callable[[bytes], str | None]:
-    if name == f"{_DECODERS}DefaultDecoder":
-        raise JavaError("java.lang.RuntimeException", f"{name} shows addresses of Java's, which Moldau does not have")
-    if name not in CLASSES:
-        raise JavaError(
-            "java.lang.RuntimeException",
-            "Failed to load decoder class",
-            JavaError("java.lang.ClassNotFoundException", name),
-        )
-    return CLASSES[name]
+    if name in CLASSES:
+        return CLASSES[name]
+    if name == f"{_DECODERS}Decoder":
+        cause = JavaError("java.lang.NoSuchMethodException", f"{name}.<init>()")
+        raise JavaError(KAFKA_EXCEPTION, f"Could not find a public no-argument constructor for {name}", cause)
+    if name.startswith(_SERIALIZATION) and name.removeprefix(_SERIALIZATION) in _DESERIALIZERS:
+        raise JavaError("java.lang.ClassCastException", f"class {name}")
+    cause = JavaError("java.lang.ClassNotFoundException", name)
+    raise JavaError("java.lang.RuntimeException", "Failed to load decoder class", cause)
+
+
+_SERIALIZATION = "org.apache.kafka.common.serialization."
+_DESERIALIZERS = frozenset(
+    f"{kind}Deserializer"
+    for kind in (
+        "Boolean", "ByteArray", "ByteBuffer", "Bytes", "Double", "Float", "Integer", "List", "Long", "Short", "String",
+        "UUID", "Void",
+    )
+)  # fmt: skip
+"""What is often asked for instead of a decoder."""
 
 
 def _whole(code: str) -> Callable[[bytes], str]:
@@ -62,11 +79,12 @@ def _whole(code: str) -> Callable[[bytes], str]:
 
 
 def _string(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
+    return None if data is None else java_text(data)
 
 
 _DECODERS = "org.apache.kafka.tools.api."
 CLASSES: dict[str, Callable[[bytes], str | None]] = {
+    f"{_DECODERS}DefaultDecoder": _string,
     f"{_DECODERS}StringDecoder": _string,
     f"{_DECODERS}IntegerDecoder": _whole("i"),
     f"{_DECODERS}LongDecoder": _whole("q"),
@@ -76,19 +94,80 @@ CLASSES: dict[str, Callable[[bytes], str | None]] = {
 def metadata(record: Record) -> tuple[str | None, str | None]:
     """A record of the metadata log."""
     value = record.value or b""
-    if (why := _no_frame(value)) is not None:
-        return None, f"Error at {record.offset}, skipping. {why}"
     try:
-        found = unpack_metadata(value)
-        _, at = uvarint(memoryview(value), 0)
-        _, at = uvarint(memoryview(value), at)
-        version, _ = uvarint(memoryview(value), at)
+        version, found = _framed(value)
         data = plain(found, version)
         shown = text({"type": kind_of(found), "version": version, "data": data})
         number = data.get("value")
         return None, _with_java_number(shown, number) if isinstance(number, float) else shown
-    except (Malformed, IndexError) as error:
-        return None, f"Error at {record.offset}, skipping. {error}"
+    except JavaError as error:
+        return None, f"Error at {record.offset}, skipping. {error.said}"
+
+
+def _framed(value: bytes) -> tuple[int, Message]:
+    """Version and message of a metadata record; JavaError when it is none."""
+    view = memoryview(value)
+    frame, at = _frame_part(view, 0, "frame version")
+    if frame != FRAME_VERSION:
+        how = f"due to unknown frame version {frame}(only frame version {FRAME_VERSION} is supported)"
+        if not frame:
+            why = "Note that upgrades from the preview release of KRaft in 2.8 to newer versions are not supported."
+            how = f"with frame version 0. {why}"
+        raise JavaError(_UNREADABLE, f"Could not deserialize metadata record {how}")
+    kind, at = _frame_part(view, at, "type")
+    version, at = _frame_part(view, at, "version")
+    cls = METADATA.get(kind)
+    if cls is None:
+        raise JavaError(_UNREADABLE, f"{PACKAGE}UnsupportedVersionException: Unknown metadata id {kind}")
+    try:
+        found, end = decode_from(cls, view, at, version)
+    except Malformed:
+        raise JavaError(_UNREADABLE, f"Failed to deserialize record with type {kind}") from None
+    if end != len(view):
+        raise JavaError(_UNREADABLE, f"Found {len(view) - end} byte(s) of garbage after {kind}")
+    return version, found
+
+
+def _frame_part(view: memoryview, at: int, what: str) -> tuple[int, int]:
+    """An int16 out of the varint of an int32, and the position after it: negative ones lose their upper half."""
+    number = 0
+    for shift in range(0, 35, 7):
+        if at >= len(view):
+            break
+        byte = view[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            number = (number + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+            if number > _SHORT_MAX:
+                raise JavaError(_UNREADABLE, f"Value for {what} was too large.")
+            return (number + 0x8000 & 0xFFFF) - 0x8000, at
+    raise JavaError(_UNREADABLE, f"Error while reading {what}")
+
+
+_SHORT_MAX = 0x7FFF
+_UNREADABLE = "org.apache.kafka.server.common.serialization.MetadataParseException"
+
+
+def read_message(kind: type[Message], data: bytes, version: int) -> Message:
+    """The message that the data begin with; JavaError where Kafka's reader fails."""
+    try:
+        return decode_from(kind, memoryview(data), 0, version)[0]
+    except Malformed as error:
+        if (found := re.search(r" needs (\d+) bytes, (\d+) remain$", str(error))) is not None:
+            why = f"Error reading byte array of {found[1]} byte(s): only {found[2]} byte(s) available"
+        elif (found := re.search(r" claims (\d+) items, (\d+) bytes remain$", str(error))) and _more(found):
+            why = f"Tried to allocate a collection of size {found[1]}, but there are only {found[2]} bytes remaining."
+        elif (found := re.fullmatch(r"(\w+) is null", str(error))) is not None:
+            why = f"non-nullable field {camel(found[1])} was serialized as null"
+        else:
+            raise JavaError(UNDERFLOW, None) from None
+        raise JavaError("java.lang.RuntimeException", why) from None
+
+
+def _more(claim: re.Match[str]) -> bool:
+    """Whether more items are claimed than there are bytes: what Kafka's reader looks at beforehand."""
+    return int(claim[1]) > int(claim[2])
 
 
 def _with_java_number(shown: str, number: float) -> str:
@@ -99,37 +178,44 @@ def _with_java_number(shown: str, number: float) -> str:
     )
 
 
-def _no_frame(value: bytes) -> str | None:
-    """What Kafka says of a value that does not begin as a metadata record does."""
-    try:
-        frame, _ = uvarint(memoryview(value), 0)
-    except (IndexError, Malformed):
-        return "Error while reading frame version"
-    if frame == FRAME_VERSION:
-        return None
-    how = f"(only frame version {FRAME_VERSION} is supported)"
-    return f"Could not deserialize metadata record due to unknown frame version {frame}{how}"
-
-
 def offsets(record: Record) -> tuple[str | None, str | None]:
     """A record of __consumer_offsets."""
     if record.key is None:
-        reason = "using offset topic decoder (message had a missing key)"
+        reason = "using the specified decoder (message had a missing key)"
         raise JavaError("java.lang.RuntimeException", f"Failed to decode message at offset {record.offset} {reason}")
     try:
-        (version,) = struct.unpack_from(">h", record.key)
+        version = _version(record.key, "key")
         kinds = _GROUP_RECORDS.get(version)
         if kinds is None:
             return f"Unknown record type {version} at offset {record.offset}, skipping.", None
-        key = kinds[0].decode(memoryview(record.key)[2:], version)
+        key = _body(kinds[0], record.key, version, "key")
         shown = text({"type": str(version), "data": plain(key, version)})
         if record.value is None:
             return shown, "<DELETE>"
-        (of_value,) = struct.unpack_from(">h", record.value)
-        value = kinds[1].decode(memoryview(record.value)[2:], of_value)
+        of_value = _version(record.value, "value")
+        if not kinds[1].versions[0] <= of_value <= kinds[1].versions[1]:
+            raise JavaError(_NO_RECORD, f"Found an unknown record version {of_value} for {version} type")
+        value = _body(kinds[1], record.value, of_value, "value")
         return shown, text({"version": str(of_value), "data": _group_value(value, of_value)})
-    except (Malformed, struct.error) as error:
-        return f"Error at offset {record.offset}, skipping. {error}", None
+    except JavaError as error:
+        return f"Error at offset {record.offset}, skipping. {error.said}", None
+
+
+_NO_RECORD = "java.lang.RuntimeException"
+
+
+def _version(data: bytes, what: str) -> int:
+    if len(data) < 2:
+        raise JavaError(_NO_RECORD, f"Could not read version from {what}'s buffer.")
+    return int.from_bytes(data[:2], signed=True)
+
+
+def _body(kind: type[Message], data: bytes, version: int, what: str) -> Message:
+    try:
+        return read_message(kind, data[2:], version)
+    except JavaError as error:
+        text = f"Could not read record with version {version} from {what}'s buffer due to: {error.said}."
+        raise JavaError(_NO_RECORD, text) from None
 
 
 _GROUP_RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
@@ -155,16 +241,50 @@ def _group_value(value: Message, version: int) -> Plain:
 
 
 def control_record(record: Record) -> str:
-    """What a control record says, after a blank."""
-    kind = control_type(record.key)
-    value = record.value or b""
+    """What a control record says, after a blank; JavaError when it is none."""
+    if record.key is None:
+        raise _null("duplicate", "key")
+    if len(record.key) < 4:
+        least = f"Must have at least 4 bytes, but found only {len(record.key)}"
+        raise JavaError(INVALID_RECORD, f"Invalid value size found for control record key. {least}")
+    version, kind = struct.unpack_from(">hh", record.key)
+    if version < 0:
+        raise _wrong_version("control record", version)
     if kind in (ControlType.ABORT, ControlType.COMMIT):
-        _, epoch = struct.unpack_from(">hi", value)
-        return f" endTxnMarker: {ControlType(kind).name} coordinatorEpoch: {epoch}"
+        return f" endTxnMarker: {ControlType(kind).name} coordinatorEpoch: {_coordinator_epoch(record.value)}"
     known = CONTROL.get(kind)
     if known is None:
         return f" controlType: UNKNOWN({kind})"
+    if record.value is None:
+        raise _null("slice", "data")
     name, message = known
-    (version,) = struct.unpack_from(">h", value)
-    version = min(max(version, message.versions[0]), message.versions[1])
-    return f" {name} {text(plain(message.decode(memoryview(value), version), version))}"
+    return f" {name} {_control_message(message, record.value)}"
+
+
+def _control_message(kind: type[Message], data: bytes) -> str:
+    """A control record's value, which Kafka's tool reads as the first version, and shows as the one that it names."""
+    found = read_message(kind, data, kind.versions[0])
+    (version,) = struct.unpack_from(">h", data)
+    return text(plain(found, max(version, kind.versions[0])))
+
+
+def _coordinator_epoch(data: bytes | None) -> int:
+    if data is None:
+        raise _null("getShort", "value")
+    if len(data) < 2:
+        raise JavaError(UNDERFLOW, None)
+    version = int.from_bytes(data[:2], signed=True)
+    if version < 0:
+        raise _wrong_version("end transaction marker", version)
+    if len(data) < 6:
+        raise JavaError(UNDERFLOW, None)
+    return int.from_bytes(data[2:6], signed=True)
+
+
+def _wrong_version(what: str, version: int) -> JavaError:
+    return JavaError(INVALID_RECORD, f"Invalid version found for {what}: {version}. May indicate data corruption")
+
+
+def _null(method: str, name: str) -> JavaError:
+    text = f'Cannot invoke "java.nio.ByteBuffer.{method}()" because "{name}" is null'
+    return JavaError("java.lang.NullPointerException", text)

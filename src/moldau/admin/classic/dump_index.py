@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 
+from moldau.admin.classic.dump_messages import LEAST_SIZE, Message, messages_of
+from moldau.admin.classic.dump_records import batch_records
+from moldau.admin.classic.dump_streams import KAFKA_EXCEPTION
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.options import java_integer
-from moldau.storage.errors import BrokenFile
-from moldau.storage.producers import Producers
-from moldau.wire.batch import HEADER_SIZE, MIN_LENGTH, BatchHeader, read_header, records
-from moldau.wire.compression import BatchError
+from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
+from moldau.wire.crc import crc32c
 
 INT_MAX = 0x7FFFFFFF
 NO_TIMESTAMP = -1
@@ -22,10 +23,11 @@ _OFFSETS, _TIMES, _ABORTED, _VERSION = Struct(">ii"), Struct(">qi"), Struct(">hq
 _OFFSET_AND_LENGTH = Struct(">qi")
 _ABORTED_VERSION = 0
 """The one that there is, which Kafka's tool shows whatever the file says."""
-_TO_MAGIC, _LEAST_LENGTH = 17, 14
-"""How far Kafka looks into a batch to know its format, and the least length of any format."""
+_TO_MAGIC, _FIRST_OF_BATCHES = 17, 2
+"""How far Kafka looks into a batch to know its format, and from which format on it takes it for a batch."""
 _CORRUPT = "org.apache.kafka.storage.internals.log.CorruptIndexException"
 
+Batch = BatchHeader | Message
 Pairs = dict[str, list[tuple[int, int]]]
 
 
@@ -92,7 +94,7 @@ class LogFile:
             raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
         except IsADirectoryError:
             cause = JavaError("java.io.IOException", "Is a directory")
-            raise JavaError("org.apache.kafka.common.KafkaException", str(cause), cause) from None
+            raise JavaError(KAFKA_EXCEPTION, str(cause), cause) from None
         self._name = str(file)
         self.length = self._file.seek(0, 2)
         self.size = min(self.length, most)
@@ -103,10 +105,11 @@ class LogFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def batches(self, start: int = 0, end: int = INT_MAX) -> Iterator[tuple[int, BatchHeader, bytes]]:
+    def batches(self, start: int = 0, end: int = INT_MAX) -> Iterator[tuple[int, Batch, bytes]]:
         """Position, header and bytes of each whole batch between two positions; none after one that is cut short.
 
-        JavaError at a length that none can have: zeros, say, that a crash has left.
+        A message of a format before v2 is told as one. JavaError at a length that none can have: zeros, say, that a
+        crash has left.
         """
         position, end = start, min(end, self.size)
         while position + _TO_MAGIC < end:
@@ -114,20 +117,35 @@ class LogFile:
             head = self._file.read(HEADER_SIZE)
             if len(head) <= _TO_MAGIC:
                 return
-            _, length = _OFFSET_AND_LENGTH.unpack_from(head)
-            if length < _LEAST_LENGTH:
-                why = f"Found record size {length} smaller than minimum record overhead ({_LEAST_LENGTH})"
+            offset, length = _OFFSET_AND_LENGTH.unpack_from(head)
+            if length < LEAST_SIZE:
+                why = f"Found record size {length} smaller than minimum record overhead ({LEAST_SIZE})"
                 raise JavaError(f"{PACKAGE}CorruptRecordException", f"{why} in file {self._name}.")
-            if len(head) < HEADER_SIZE:
+            size = LENGTH_OVERHEAD + length
+            if position + size > end:
                 return
-            header = read_header(head)
-            if header.length < MIN_LENGTH or position + header.size > end:
+            data = head[:size] + self._file.read(max(size - len(head), 0))
+            if len(data) < size:
                 return
-            data = head + self._file.read(header.size - HEADER_SIZE)
-            if len(data) < header.size:
-                return
-            yield position, header, data
-            position += header.size
+            magic = int.from_bytes(head[_TO_MAGIC - 1 : _TO_MAGIC], signed=True)
+            if magic < _FIRST_OF_BATCHES:
+                yield position, Message(offset, data[LENGTH_OVERHEAD:]), data
+            elif len(head) < HEADER_SIZE:
+                raise self._no_header(position, len(head))
+            else:
+                yield position, read_header(head), data
+            position += size
+
+    def _no_header(self, position: int, found: int) -> JavaError:
+        """How Kafka ends that asks for a batch's header at the end of the file."""
+        channel = "file channel `sun.nio.ch.FileChannelImpl@0`"  # where Java prints an address
+        text = (
+            f"Failed to read `record batch header` from {channel}. Expected to read {HEADER_SIZE} bytes, but reached"
+            f" end of file after reading {found} bytes. Started read from position {position}."
+        )
+        where = f"FileRecords(size={self.size}, file={self._name}, start=0, end={self.size})"
+        cause = JavaError("java.io.EOFException", text)
+        return JavaError(KAFKA_EXCEPTION, f"Failed to load record batch at position {position} from {where}", cause)
 
 
 # ---- indexes
@@ -182,7 +200,7 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             if batch is None or batch[0].last_offset != offset:
                 put(found.not_found, file, offset, -1 if batch is None else batch[0].last_offset)
             else:
-                if (newest := _newest(batch[1])) != time:
+                if (newest := _newest(*batch)) != time:
                     put(found.wrong_times, file, time, newest)
                 if before >= time:
                     put(found.out_of_order, file, time, before)
@@ -191,11 +209,11 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             before = time
 
 
-def _newest(batch: bytes) -> int:
-    try:
-        return max((record.timestamp for record in records(batch)), default=NO_TIMESTAMP)
-    except BatchError as error:
-        raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
+def _newest(batch: Batch, data: bytes) -> int:
+    """The largest time of a batch's records."""
+    if isinstance(batch, Message):
+        return max(told.timestamp for told in messages_of(batch))
+    return max((record.timestamp for record in batch_records(batch, data)), default=NO_TIMESTAMP)
 
 
 def base_of(file: Path) -> int:
@@ -255,33 +273,61 @@ def dump_producers(file: Path) -> None:
     if file.is_dir():
         raise JavaError("java.io.IOException", "Is a directory")
     data = _read_whole(file)
-    try:
-        producers = Producers.parse(data, 0, str(file))
-    except BrokenFile:
+    if (why := _why_no_snapshot(data)) is not None:
         sys.stdout.flush()
-        print(f"Snapshot failed schema validation: {_why_no_snapshot(data)}", file=sys.stderr)
+        print(why, file=sys.stderr)
         return
-    for id, known in producers:
-        first = "OptionalLong.empty" if known.txn_first_offset < 0 else f"OptionalLong[{known.txn_first_offset}]"
-        line = (
-            f"producerId: {id} producerEpoch: {known.epoch} coordinatorEpoch: {known.coordinator_epoch}"
-            f" currentTxnFirstOffset: {first} lastTimestamp: {known.last_timestamp} "
+    (count,) = _COUNT.unpack_from(data, _ENTRIES_FROM)
+    for at in range(count):
+        id, epoch, sequence, offset, delta, stamp, coordinator, txn = _PRODUCER.unpack_from(
+            data, _ENTRIES_FROM + _COUNT.size + at * _PRODUCER.size
         )
-        if known.batches:
-            one = known.batches[0]
+        first = "OptionalLong.empty" if txn < 0 else f"OptionalLong[{txn}]"
+        line = (
+            f"producerId: {id} producerEpoch: {epoch} coordinatorEpoch: {coordinator}"
+            f" currentTxnFirstOffset: {first} lastTimestamp: {stamp}"
+        )
+        if offset >= 0:
             line += (
-                f"firstSequence: {one.last_sequence - one.offset_delta} lastSequence: {one.last_sequence}"
-                f" lastOffset: {one.last_offset} offsetDelta: {one.offset_delta} timestamp: {one.timestamp}"
+                f" firstSequence: {sequence_before(sequence, delta)} lastSequence: {sequence}"
+                f" lastOffset: {offset} offsetDelta: {delta} timestamp: {stamp}"
             )
         print(line)
 
 
-def _why_no_snapshot(data: bytes) -> str:
-    """What Kafka's reader of snapshots says first."""
-    if len(data) < 2:
-        return "null"
+def _why_no_snapshot(data: bytes) -> str | None:
+    """What Kafka's reader of snapshots says first; None of a sound one."""
+    if len(data) < _VERSION.size:
+        return f"{_NO_SNAPSHOT} null"
     (version,) = _VERSION.unpack_from(data)
-    return "null" if version == 1 else f"Snapshot contained an unknown file version {version}"
+    if version != _SNAPSHOT_VERSION:
+        return f"{_NO_SNAPSHOT} Snapshot contained an unknown file version {version}"
+    left = len(data) - _ENTRIES_FROM - _COUNT.size
+    if left < 0:
+        return f"{_NO_SNAPSHOT} null"
+    (count,) = _COUNT.unpack_from(data, _ENTRIES_FROM)
+    if count < 0:
+        return f"{_NO_SNAPSHOT} non-nullable field producerEntries was serialized as null"
+    if count > left:
+        how = f"of size {count}, but there are only {left} bytes remaining."
+        return f"{_NO_SNAPSHOT} Tried to allocate a collection {how}"
+    if count * _PRODUCER.size > left:
+        return f"{_NO_SNAPSHOT} null"
+    (stored,), computed = _CRC.unpack_from(data, _VERSION.size), crc32c(data[_ENTRIES_FROM:])
+    if stored != computed:
+        sums = f"Stored crc: {stored}. Computed crc: {computed}"
+        return f"Snapshot is corrupt (CRC is no longer valid). {sums}"
+    return None
+
+
+_NO_SNAPSHOT = "Snapshot failed schema validation:"
+_SNAPSHOT_VERSION, _ENTRIES_FROM = 1, 6
+_CRC, _COUNT, _PRODUCER = Struct(">I"), Struct(">i"), Struct(">qhiqiqiq")
+
+
+def sequence_before(sequence: int, count: int) -> int:
+    """A sequence number so many records earlier: before 0 comes the largest."""
+    return INT_MAX - (count - sequence) + 1 if sequence < count else sequence - count
 
 
 def dump_transactions(file: Path) -> None:

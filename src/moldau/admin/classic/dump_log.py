@@ -7,11 +7,11 @@ read through a window, batch by batch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from moldau.admin.classic.dump_decoders import Decoder, by_classes, control_record, metadata, offsets, strings
 from moldau.admin.classic.dump_index import (
+    Batch,
     Findings,
     LogFile,
     base_of,
@@ -20,12 +20,15 @@ from moldau.admin.classic.dump_index import (
     dump_time_index,
     dump_transactions,
 )
+from moldau.admin.classic.dump_messages import Message, Told, messages_of
+from moldau.admin.classic.dump_records import batch_records
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version
-from moldau.wire.batch import BatchHeader, Record, check, records
-from moldau.wire.compression import BatchError
+from moldau.wire.batch import CRC_FROM, HEADER_SIZE, BatchHeader, Record
+from moldau.wire.crc import crc32c
+from moldau.wire.varints import long
 
 ABOUT = (
     "This tool helps to parse a log file and dump its contents to the console, useful for debugging a seemingly"
@@ -169,30 +172,57 @@ class Dump:
             self._last = -1
             valid = 0
             for position, header, data in log.batches():
-                print(_batch(header), end="")
-                print(_place(data, position, header))
-                if self._deep:
-                    self._records(file, data, header)
+                if isinstance(header, Message):
+                    print(f"offset: {header.last_offset}", end="")
+                    print(_message_place(position, header))
+                    if self._deep:
+                        self._messages(file, header)
+                else:
+                    print(_batch(header), end="")
+                    print(_place(data, position, header))
+                    if self._deep:
+                        self._records(file, data, header)
                 valid = position + header.size
             rest = log.size - valid
             if rest > 0 and most == INT_MAX:
                 print(f"Found {rest} invalid bytes at the end of {file.name}")
 
     def _records(self, file: Path, data: bytes, header: BatchHeader) -> None:
-        for number, record in enumerate(_readable(data)):
-            if record.offset != self._last + 1:  # Kafka's tells of a segment that begins above 0 as well
-                self._found.gap(file, self._last, record.offset)
-            self._last = record.offset
-            line = "" if self._bare else _metadata(header, record, number)
-            if self._decoder is not None and not header.is_control:
-                before = "| " if self._bare else " "
-                key, value = self._decoder(record)
-                if key is not None:
-                    line += f"{before}key: {key}"
-                    before = " "
-                if value is not None:
-                    line += f"{before}payload: {value}"
-            print(line)
+        for record in batch_records(header, data):
+            self._follow(file, record.offset)
+            if not self._bare:
+                print(_metadata(header, record), end="")
+            if not header.is_control:
+                self._shown(record)
+            elif not self._bare:
+                print(control_record(record), end="")
+            print()
+
+    def _messages(self, file: Path, outer: Message) -> None:
+        for told in messages_of(outer):
+            self._follow(file, told.offset)
+            one = told.message
+            if not self._bare:
+                print(_message_metadata(outer, told), end="")
+            if self._decoder is not None:
+                self._shown(Record(told.offset, told.timestamp, one.key, one.value, []))
+            print()
+
+    def _follow(self, file: Path, offset: int) -> None:
+        if offset != self._last + 1:  # Kafka's tells of a segment that begins above 0 as well
+            self._found.gap(file, self._last, offset)
+        self._last = offset
+
+    def _shown(self, record: Record) -> None:
+        if self._decoder is None:
+            return
+        before = "| " if self._bare else " "
+        key, value = self._decoder(record)
+        if key is not None:
+            print(f"{before}key: {key}", end="")
+            before = " "
+        if value is not None:
+            print(f"{before}payload: {value}", end="")
 
 
 def _part(name: str, begin: int, end: int) -> int:
@@ -205,17 +235,14 @@ def _part(name: str, begin: int, end: int) -> int:
     return int(name[begin:end])
 
 
-def _readable(data: bytes) -> Iterator[Record]:
-    try:
-        yield from records(data)
-    except BatchError as error:
-        raise JavaError("org.apache.kafka.common.InvalidRecordException", str(error)) from None
-
-
-def _codec(header: BatchHeader) -> str:
+def _codec(header: Batch) -> str:
     if header.codec >= len(CODECS):
         raise illegal_argument(f"Unknown compression type id: {header.codec}")
     return CODECS[header.codec]
+
+
+def _last_sequence(header: BatchHeader) -> int:
+    return -1 if header.base_sequence == -1 else sequence_after(header.base_sequence, header.last_offset_delta)
 
 
 def _batch(header: BatchHeader) -> str:
@@ -223,8 +250,8 @@ def _batch(header: BatchHeader) -> str:
     horizon = header.delete_horizon_ms
     shown = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
     return (
-        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.count}"
-        f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} producerId: {header.producer_id}"
+        f"baseOffset: {header.base_offset} lastOffset: {long(header.last_offset)} count: {header.count}"
+        f" baseSequence: {header.base_sequence} lastSequence: {_last_sequence(header)} producerId: {header.producer_id}"
         f" producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.leader_epoch}"
         f" isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)}"
         f" deleteHorizonMs: {shown}"
@@ -236,20 +263,56 @@ def _place(data: bytes, position: int, header: BatchHeader) -> str:
     return (
         f" position: {position} {_stamped(header)}: {header.max_timestamp} size: {header.size}"
         f" magic: {header.magic} compresscodec: {_codec(header)} crc: {header.crc}"
-        f" isvalid: {_bool(not check(data, 0, header))}"
+        f" isvalid: {_bool(_is_valid(header, data))}"
     )
 
 
-def _metadata(header: BatchHeader, record: Record, number: int) -> str:
+def _is_valid(header: BatchHeader, data: bytes) -> bool:
+    """Whether the checksum is right; Kafka asks for no format here."""
+    return len(data) >= HEADER_SIZE and crc32c(memoryview(data)[CRC_FROM:]) == header.crc
+
+
+def _metadata(header: BatchHeader, record: Record) -> str:
     key = -1 if record.key is None else len(record.key)
     value = -1 if record.value is None else len(record.value)
-    sequence = -1 if header.base_sequence < 0 else (header.base_sequence + record.offset - header.base_offset) & INT_MAX
+    sequence = -1
+    if header.base_sequence >= 0:
+        sequence = sequence_after(header.base_sequence, long(record.offset - header.base_offset))
     keys = ",".join(name for name, _ in record.headers)
-    text = (
+    return (
         f"| offset: {record.offset} {_stamped(header)}: {record.timestamp} keySize: {key} valueSize: {value}"
         f" sequence: {sequence} headerKeys: [{keys}]"
     )
-    return text + control_record(record) if header.is_control else text
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """A sequence number so many records later: as Java's sums of ints wrap, and past the largest to 0."""
+    if sequence > _int(INT_MAX - count):
+        return _int(_int(count - _int(INT_MAX - sequence)) - 1)
+    return _int(sequence + count)
+
+
+def _int(value: int) -> int:
+    return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+def _message_place(position: int, message: Message) -> str:
+    """The rest of the line of a message; JavaError for a format or a codec that there is not."""
+    if message.magic < 0:
+        raise illegal_argument(f"Invalid magic used in LegacyRecord: {message.magic}")
+    return (
+        f" position: {position} {message.stamped}: {message.timestamp} size: {message.size}"
+        f" magic: {message.magic} compresscodec: {_codec(message)} crc: {message.crc}"
+        f" isvalid: {_bool(message.is_valid)}"
+    )
+
+
+def _message_metadata(outer: Message, told: Told) -> str:
+    one = told.message
+    return (
+        f"| offset: {told.offset} {outer.stamped}: {told.timestamp} keySize: {one.key_size}"
+        f" valueSize: {one.value_size} isValid: {_bool(one.is_valid)} crc: {one.crc}"
+    )
 
 
 def _stamped(header: BatchHeader) -> str:

@@ -17,6 +17,14 @@ _HEX_DOUBLE = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-
 _BLANKS = "".join(map(chr, range(33)))
 
 
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def java_text(data: bytes) -> str:
+    """Bytes as Java reads text in UTF-8: what is none becomes U+FFFD, a surrogate or its beginning one in all."""
+    return _SURROGATE.sub("\ufffd".encode(), data).decode(errors="replace")
+
+
 def java_double(text: str) -> float:
     """A number as Java's Double.parseDouble reads it; ValueError where it does not."""
     text = text.strip(_BLANKS)
@@ -83,7 +91,7 @@ def _boolean(data: bytes) -> str:
 
 
 def _uuid(data: bytes) -> str:
-    text = data.decode("utf-8", "replace")
+    text = java_text(data)
     try:
         return str(UUID(text))
     except ValueError:
@@ -103,7 +111,7 @@ def _bytes(data: bytes) -> str:
 
 
 DESERIALIZERS: dict[str, Callable[[bytes], str]] = {
-    f"{_PACKAGE}StringDeserializer": lambda data: data.decode("utf-8", "replace"),
+    f"{_PACKAGE}StringDeserializer": java_text,
     f"{_PACKAGE}ShortDeserializer": _number("h"),
     f"{_PACKAGE}IntegerDeserializer": _number("i"),
     f"{_PACKAGE}LongDeserializer": _number("q"),

@@ -9,6 +9,7 @@ from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java_values import java_text
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.record_reader import Reader, consumer_session, demand_group, no_offset
@@ -129,4 +130,4 @@ def _place(place: TopicPartition) -> dict[str, str | int]:
 
 
 def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
+    return None if data is None else java_text(data)

@@ -7,6 +7,7 @@ stopped, and goes on in its place. Read next: ``journal.py``, ``carrying.py``.
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.carrying import Carrier, OutOfTime, TakenOver
-from moldau.admin.reassignment.cluster import current, read, under_way
+from moldau.admin.reassignment.cluster import current, demand_cluster, read, under_way
 from moldau.admin.reassignment.journal import (
     CANCELLED,
     CANCELLING,
@@ -85,6 +86,7 @@ def apply(
     read(path, plans.directories_in)  # what is wrong with them is said before anything is begun
 
     def begin(talk: Talk) -> Journal:
+        demand_cluster(talk, path)
         journal = known(path, talk, plan)
         if journal is not None and journal.plan != plan:  # another plan, made where one was that has ended
             journal = None
@@ -217,6 +219,15 @@ def _show_how_it_is(carrier: Carrier, output: str) -> None:
         show(carrier.rows(), output, COLUMNS)
 
 
+def _throttles_stand(verb: str, plan: str) -> str:
+    """What goes on would be throttled no more without them."""
+    return (
+        f"its throttles stand: `moldau reassign {verb} --plan {plan}` goes on, and takes them away at its end;"
+        f" `moldau reassign verify --plan {plan}` takes them away when nothing is under way, and `moldau reassign"
+        f" cancel --plan {plan}` calls off what is, and takes them away."
+    )
+
+
 @contextlib.contextmanager
 def _words(path: Path) -> Iterator[None]:
     """What is told when a command ends before the plan does."""
@@ -226,7 +237,11 @@ def _words(path: Path) -> Iterator[None]:
         note(f"this ends here: the plan is {error.state} now, by another command.")
         raise SystemExit(IN_PROGRESS) from None
     except OutOfTime:
-        note(f"time is up. What is under way goes on; `moldau reassign status --plan {path}` tells how far it is.")
+        named = shlex.quote(str(path))
+        note(f"time is up. What is under way goes on; `moldau reassign status --plan {named}` tells how far it is.")
+        journal = _load(path)
+        if journal is not None and journal.throttles:
+            note(_throttles_stand(VERBS.get(journal.state, "apply"), named))
         raise SystemExit(IN_PROGRESS) from None
     except BadJournal as error:
         fail(str(error))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from moldau.admin.asking import CONTROLLER_S, WHY_NONE, Talk, note
 from moldau.admin.main import fail, reason
-from moldau.admin.plans import BadPlan, Plan
+from moldau.admin.plans import BadPlan, Plan, cluster_in
 from moldau.client import admin
 from moldau.client.client import Refused
 from moldau.client.view import Outcome
@@ -38,6 +38,13 @@ def current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | 
     if missing:
         fail(f"there is no partition {', '.join(missing)}")
     return {p: everything[p] for p in only}
+
+
+def demand_cluster(talk: Talk, plan: Path) -> None:
+    """Ends the command when the plan was made for another cluster: ids of brokers are the same everywhere."""
+    wanted = read(plan, cluster_in)
+    if wanted is not None and wanted != (found := talk.cluster.cluster_id()):
+        fail(f"{plan} is a plan for cluster {wanted}, and this is cluster {found}")
 
 
 def under_way(talk: Talk, of: Sequence[TopicPartition] | None) -> dict[TopicPartition, admin.Reassignment]:

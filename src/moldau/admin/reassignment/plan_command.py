@@ -107,6 +107,7 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
         fail("what is wished? One of --drain, --add, --replace and --set-rf, or --balance, or one of them with it", 2)
     goals = _goals(wish["balance"])
     with Talk(bootstrap) as talk:
+        cluster = talk.cluster.cluster_id()
         everything = current(talk, talk.cluster.topics())
         racks = {id: broker.rack for id, broker in sorted(talk.cluster.brokers().items())}
         chosen = _chosen(everything, names, pattern)
@@ -125,7 +126,7 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
     )
     changes = planner.changes()
     rows = [_change(p, before[p], wanted, sizes) for p, wanted in changes.items()]
-    _give((changes, rows), summary, wish["out"], output)
+    _give((changes, rows), summary, wish["out"], output, cluster)
     if planner.stuck:
         note(f"{len(planner.stuck)} partitions stay as they are: no replica of theirs is alive: {planner.stuck[0]} ...")
 
@@ -229,9 +230,11 @@ def _change(p: TopicPartition, held: Sequence[int], wanted: list[int], sizes: Ma
     }  # fmt: skip
 
 
-def _give(changes: tuple[Plan, list[Change]], summary: Summary, out: Path | None, output: str) -> None:
+def _give(
+    changes: tuple[Plan, list[Change]], summary: Summary, out: Path | None, output: str, cluster: str | None
+) -> None:
     plan, rows = changes
-    text = plans.text_of(plan)
+    text = plans.text_of(plan, cluster)
     if out is not None and plan:
         write_whole(out, text + "\n")
     if show_one({"plan": json.loads(text), **summary.as_json()}, output):

@@ -11,7 +11,7 @@ from moldau.admin.asking import Talk, note
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
 from moldau.admin.reassignment import journal as journals
-from moldau.admin.reassignment.journal import ENDED, PAUSED, BadJournal, Busy, Journal
+from moldau.admin.reassignment.journal import BadJournal, Busy, Journal
 from moldau.admin.throttles import Throttles, throttled, unthrottle
 from moldau.model import TopicPartition
 
@@ -68,8 +68,7 @@ def _take_away_what_is_left(talk: Talk, plan: Path) -> None:
     """What the journal tells of a plan that nobody carries out: who carries it out takes that away himself."""
     with contextlib.suppress(BadJournal, Busy), journals.held(plan):
         journal = journals.load(plan)
-        idle = journal is not None and journal.state in (*ENDED, PAUSED)
-        if journal is None or not idle or not journal.throttles or journal.cluster != talk.cluster.cluster_id():
+        if journal is None or not journal.throttles or journal.cluster != talk.cluster.cluster_id():
             return
         left = unthrottle(talk, journal.throttles, plan)
 

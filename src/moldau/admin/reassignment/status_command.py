@@ -19,7 +19,7 @@ from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
-from moldau.admin.reassignment.cluster import listed, read
+from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ROLLING_BACK, RUNNING, Journal
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
@@ -88,6 +88,7 @@ def status(
     def look() -> object:
         is_applied = journals.is_held(path)  # before the journal is read: who has just ended has written it
         with Talk(bootstrap) as talk:
+            demand_cluster(talk, path)
             journal = known(path, talk, plan)
             if journal is not None and journal.plan != plan:  # of an earlier plan in the same file, which has ended
                 journal = None

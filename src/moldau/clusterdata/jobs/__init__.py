@@ -6,7 +6,7 @@ are the table. Commands: ``moldau job``. In Spark: ``format("moldau_job")``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import lag, load, offsets, splits, timeline, verify
@@ -63,12 +63,14 @@ JOBS = {
 
 class Told(NamedTuple):
     """The rows of a job, and what it was asked for and could not be told: ``absent`` are topics and groups that are
-    nowhere in the files, ``unread_lines`` those of state-change logs that are none of theirs."""
+    nowhere in the files, ``unread_lines`` those of state-change logs that are none of theirs, ``damaged`` packed files
+    of which only the beginning could be unpacked, with the reason."""
 
     rows: list[Row]
     nothing: bool
     absent: tuple[str, ...]
     unread_lines: int
+    damaged: Mapping[str, str]
 
 
 def tell(name: str, wish: Wish) -> Told:
@@ -82,11 +84,11 @@ def tell(name: str, wish: Wish) -> Told:
         rows = [row for task in tasks for row in job.rows(task, wish)]
         topics, nothing = _topics(name, tasks), not tasks
     if nothing:
-        return Told(rows, True, (), heard.unread_lines)
+        return Told(rows, True, (), heard.unread_lines, heard.damaged)
     groups = {str(row[0]) for row in rows}
     absent = [f"topic {one}" for one in wish.topics if one not in topics]
     absent += [f"group {one}" for one in wish.groups if one not in groups]
-    return Told(rows, nothing, tuple(absent), heard.unread_lines)
+    return Told(rows, nothing, tuple(absent), heard.unread_lines, heard.damaged)
 
 
 def _topics(name: str, tasks: Sequence[object]) -> set[str]:

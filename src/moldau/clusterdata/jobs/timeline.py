@@ -34,12 +34,17 @@ def plan(wish: Wish) -> Sequence[tuple[tuple[str, ...], ...]]:
 
 
 class Heard:
-    """What was read of logs: how many entries, of which topics, and how many lines were neither an entry nor the stack
-    trace of one."""
+    """What was read of logs: how many entries, of which topics, how many lines were neither an entry nor the stack
+    trace of one, and which packed files cannot be unpacked to their end, with the reason."""
 
     def __init__(self) -> None:
         self.entries = self.unread_lines = 0
         self.topics: set[str] = set()
+        self.damaged: dict[str, str] = {}
+
+    def miss(self, error: OSError) -> None:
+        """A packed file is read as far as it can be unpacked."""
+        self.damaged.setdefault(str(error.filename), str(error.strerror))
 
     def note(self, event: Event | None, entry: bytes) -> None:
         if event is None:
@@ -56,8 +61,10 @@ _TRACE = re.compile(rb"\s|$|Caused by: |[\w.$]+(?:Exception|Error|Throwable)\b")
 
 
 def events(files: Sequence[Sequence[str]], heard: Heard | None = None) -> Iterator[Event]:
-    """The entries of all logs by time; ``heard`` is told of each."""
-    for entries in merge([Source(one) for one in files]):
+    """The entries of all logs by time; ``heard`` is told of each, and of packed files that are damaged: without it
+    they are an OSError."""
+    damaged = None if heard is None else heard.miss
+    for entries in merge([Source(one, damaged=damaged) for one in files]):
         for entry in entries:
             event = parse(entry)
             if heard is not None:

@@ -29,9 +29,9 @@ def plain(record: Struct, version: int) -> Plain:
             continue
         kind = field.element if isinstance(field.type, list) else field.type
         if isinstance(field.type, list):
-            found[_name(field.name)] = None if value is None else [_value(one, kind, version) for one in value]
+            found[camel(field.name)] = None if value is None else [_value(one, kind, version) for one in value]
         else:
-            found[_name(field.name)] = _value(value, kind, version)
+            found[camel(field.name)] = _value(value, kind, version)
     return found
 
 
@@ -58,5 +58,6 @@ def _default(field: Field) -> object:
     return [] if field.default == () else field.default
 
 
-def _name(name: str) -> str:
+def camel(name: str) -> str:
+    """A field by Kafka's name: words that are joined, each but the first with a capital."""
     return _WORD.sub(lambda found: found[1].upper(), name)
