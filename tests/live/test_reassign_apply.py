@@ -206,6 +206,31 @@ def test_what_was_called_off_goes_back_to_the_very_order_that_it_had(cluster: Cl
 
 
 @pytest.mark.timeout(240)
+def test_a_way_back_that_was_interrupted_is_called_off_by_the_command_that_is_named(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Its throttles stood, and the plan was rolling back for good: `cancel` knew only plans that were applied."""
+    make(cluster, "halfway", [1], [1], batches=2)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "halfway", [2], [2]))
+    done = moldau.run("apply", "--max-moves", "1", "--throttle", "200kB")
+    assert done.returncode == 0, done.stderr
+    back = moldau.start("rollback", "--yes")
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "something moves back")
+    back.send_signal(signal.SIGINT)
+    said = back.communicate(timeout=60)[1]
+    assert "`moldau reassign cancel --plan" in said
+    assert settings(cluster, "halfway")
+    off = moldau.run("cancel")
+    assert off.returncode == 0, off.stderr
+    wait_until_set(cluster, "halfway", {})
+    cluster.wait_until(lambda: all(one in ([1], [2]) for one in replicas(cluster, "halfway")), "nothing is in between")
+    assert moldau.status()["state"] == "cancelled"
+    again = moldau.run("rollback", "--yes")
+    assert again.returncode == 0, again.stderr
+    cluster.wait_until(lambda: replicas(cluster, "halfway") == [[1], [1]], "it is as it was before the plan")
+
+
+@pytest.mark.timeout(240)
 def test_throttles_that_stand_when_time_is_up_are_told_of_and_taken_away_by_the_command_that_is_named(
     cluster: Cluster, tmp_path: Path
 ) -> None:

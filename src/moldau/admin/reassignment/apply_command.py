@@ -183,7 +183,7 @@ def rollback(path: Path, bootstrap: str, timeout: float | None, dry_run: bool, y
 
 def cancel_plan(path: Path, bootstrap: str, timeout: float | None, dry_run: bool) -> None:
     """Call off what a plan that is being applied has under way; what is done stays."""
-    of = (RUNNING, PAUSED, CANCELLING)
+    of = (RUNNING, PAUSED, CANCELLING, ROLLING_BACK)
     if dry_run:
         _would(path, bootstrap, CANCELLING, of, "text")
         return
@@ -196,7 +196,7 @@ def cancel_plan(path: Path, bootstrap: str, timeout: float | None, dry_run: bool
 def is_applied(path: Path) -> bool:
     """Whether a plan has a journal of something that has not ended."""
     journal = _load(path)
-    return journal is not None and journal.state in (RUNNING, PAUSED, CANCELLING)
+    return journal is not None and journal.state not in ENDED
 
 
 # ---- parts
