@@ -289,6 +289,8 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         refuse(f"--from-file {path}: {getattr(error, 'strerror', None) or 'no text file'}")
+    if text.lstrip().startswith(("- ", "---")):
+        refuse(f"--from-file {path} is YAML, which is not read here: write it with `group offsets -o json` or `-o tsv`")
     found: dict[TopicPartition, int] = {}
     for number, (topic, partition, offset) in enumerate(_rows(path, text), 1):
         if not (topic and partition.isdecimal() and offset.isdecimal() and len(offset) < 19 and len(partition) < 10):

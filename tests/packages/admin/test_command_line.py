@@ -293,6 +293,7 @@ def test_files_of_offsets_are_read_in_each_form_that_is_written(text: str, tmp_p
         ('{"a": 1}', "a list of objects with topic, partition and offset is expected"),
         ("[" * 100_000, "is nested too deeply"),
         ('[{"topic": ', "is no JSON: Expecting value: line 1 column 12"),
+        ("- topic: t\n  partition: 0\n  offset: 5\n", "is YAML, which is not read here"),
     ],
 )
 def test_what_a_file_of_offsets_lacks_is_told_in_plain_words(text: str, why: str, tmp_path: Path) -> None:

@@ -152,6 +152,13 @@ def test_an_isr_that_comes_back_within_a_leader_epoch_is_a_row_of_its_own(
     ]
 
 
+def test_the_end_of_a_move_is_told_without_a_reason_of_its_own(tmp_path: Path) -> None:
+    """It was told as "broker 1 left", which had never stopped: the broker that comes tells it, in the same step."""
+    moved = decided(0, 1, 0, "1, 3", "New", change=0) + decided(9, 3, 1, "3, 4", change=1)
+    (tmp_path / "state-change.log").write_text(moved)
+    assert timeline(tmp_path, "orders-0")[-1]["why"] == "reassignment completed: broker 1 is no replica any more"
+
+
 def test_each_decision_of_one_state_has_its_own_reason(tmp_path: Path) -> None:
     """A topic's creation was told as "reassignment began", which had the same leader, epoch and ISR."""
     (tmp_path / "state-change.log").write_text(

@@ -190,6 +190,17 @@ def _unclean(before: Event, now: Event) -> str:
     return f"unclean election: broker {now.leader} was not in sync"
 
 
+def _end_of_a_move(before: Event, now: Event) -> str | None:
+    """The reason of one decision that takes from the ISR and adds to it, which nothing does but the end of a move."""
+    was, isr = set(before.isr or ()), set(now.isr or ())
+    epochs = before.partition_epoch, now.partition_epoch
+    is_next = epochs[0] is not None and epochs[1] is not None and epochs[1] - epochs[0] == 1
+    if not (is_next and was - isr and isr - was):
+        return None
+    gone = ", ".join(map(str, sorted(was - isr)))
+    return f"reassignment completed: broker {gone} is no replica any more"
+
+
 def _why(before: Event | None, now: Event, replicas: tuple[int, ...]) -> str:
     """What a change looks like."""
     if before is None:
@@ -203,12 +214,14 @@ def _why(before: Event | None, now: Event, replicas: tuple[int, ...]) -> str:
         if before.leader == NO_LEADER:
             return f"online again: broker {now.leader} is alive"
         if isr and before.leader not in isr:
-            return f"broker {before.leader} left"
+            return _end_of_a_move(before, now) or f"broker {before.leader} left"
         if replicas and now.leader == replicas[0]:
             return f"preferred election: broker {now.leader} is the first replica"
         return "election"
     if was and isr and set(was) != set(isr):
         left, came = sorted(set(was) - set(isr)), sorted(set(isr) - set(was))
+        if (ended := _end_of_a_move(before, now)) is not None:
+            return ended
         words = [f"broker {one} fell out of sync" for one in left] + [f"broker {one} is in sync again" for one in came]
         return ", ".join(words)
     return "leader epoch raised" if now.leader_epoch != before.leader_epoch else "state changed"
