@@ -22,6 +22,8 @@ from moldau.wire.varints import long
 
 INVALID_RECORD = "org.apache.kafka.common.InvalidRecordException"
 OUT_OF_BOUNDS = "java.lang.IndexOutOfBoundsException"
+_OBJECT_BYTES = 128
+"""About what a record takes in a JVM beside its own bytes."""
 _TOO_FEW = "Incorrect declared batch size, premature EOF reached"
 _TOO_MANY = "Incorrect declared batch size, records still remaining in file"
 
@@ -77,9 +79,12 @@ def _packed_records(header: BatchHeader, payload: bytes) -> list[Record]:
     if header.count * 4 > HEAP_BYTES:
         raise out_of_memory(header.count)
     found: list[Record] = []
+    held = 0
     while len(found) < header.count:
         try:
-            found.append(_packed_record(header, stream))
+            size, record = _packed_record(header, stream, HEAP_BYTES - held)
+            found.append(record)
+            held += size + _OBJECT_BYTES
         except StreamError as error:
             if error.kind == END_OF_FILE:
                 raise JavaError(INVALID_RECORD, _TOO_FEW, error) from None
@@ -98,17 +103,18 @@ def _packed_records(header: BatchHeader, payload: bytes) -> list[Record]:
     return found
 
 
-def _packed_record(header: BatchHeader, stream: Unpacked) -> Record:
+def _packed_record(header: BatchHeader, stream: Unpacked, left: int) -> tuple[int, Record]:
+    """A record and its bytes, of which the tool's JVM has so many ``left``."""
     size = _signed(_unsigned(lambda: stream.byte() & 0xFF))
     if size < 0:
         raise illegal_argument(f"capacity < 0: ({size} < 0)")
-    if size > HEAP_BYTES:
+    if size > left:
         raise out_of_memory(size)
     body = stream.take(size)
     if len(body) < size:
         how = "in record payload, but the record payload reached EOF."
         raise JavaError(INVALID_RECORD, f"Invalid record size: expected {size} bytes {how}")
-    return _record(header, _Buffer(body, 0), size)
+    return size, _record(header, _Buffer(body, 0), size)
 
 
 def _record(header: BatchHeader, buffer: _Buffer, size: int) -> Record:

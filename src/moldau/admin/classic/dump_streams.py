@@ -44,14 +44,14 @@ class Unpacked:
 
     def take(self, size: int) -> bytes:
         """The next bytes: fewer than ``size`` at the end only."""
-        while len(self._held) - self._at < size:
-            piece = next(self._pieces, b"")
-            if not piece:
-                break
-            self._held, self._at = self._held[self._at :] + piece, 0
-        found = self._held[self._at : self._at + size]
-        self._at += len(found)
-        return found
+        found = [self._held[self._at : self._at + size]]
+        left = size - len(found[0])
+        self._at += len(found[0])
+        while left and (piece := next(self._pieces, b"")):
+            found.append(piece[:left])
+            self._held, self._at = piece, len(found[-1])
+            left -= len(found[-1])
+        return b"".join(found)
 
 
 def unpacked(codec: int, data: bytes, at: int) -> Unpacked:
@@ -279,10 +279,10 @@ def _snappy_reads(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """What reads of Java's stream bring: it goes on to the next block until it has as much as was asked for."""
     held = b""
     for block in blocks:
-        held += block
-        while len(held) >= _SNAPPY_OUTPUT:
-            yield held[:_SNAPPY_OUTPUT]
-            held = held[_SNAPPY_OUTPUT:]
+        held += block  # less than one piece was left
+        for at in range(0, len(held) - _SNAPPY_OUTPUT + 1, _SNAPPY_OUTPUT):
+            yield held[at : at + _SNAPPY_OUTPUT]
+        held = held[len(held) - len(held) % _SNAPPY_OUTPUT :]
     if held:
         yield held
 
@@ -348,22 +348,35 @@ def _zstd(data: bytes) -> Iterator[bytes]:
 
     rest = data
     while rest:
-        ending = zstandard.ZstdDecompressor().decompressobj()
-        whole = True
         try:
-            with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(rest) as reader:
+            end = _zstd_frame_end(rest)
+            # One frame at a time: behind one without a byte the library's reader goes on into the next.
+            with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(rest[:end]) as reader:
                 while piece := reader.read(_ZSTD_OUTPUT):
                     yield piece
-            ending.decompress(rest)
-            whole = ending.eof
         except zstandard.ZstdError as error:
             raise StreamError(_ZSTD_ERROR, str(error).rpartition(": ")[2]) from None
-        if not whole:
-            break
-        rest = ending.unused_data
-    else:
-        return
-    raise StreamError(_ZSTD_ERROR, "Truncated source")
+        if end > len(rest):
+            raise StreamError(_ZSTD_ERROR, "Truncated source")
+        rest = rest[end:]
+
+
+def _zstd_frame_end(data: bytes) -> int:
+    """Where the first frame ends, beyond the data if it is not whole, or none begins there (RFC 8878)."""
+    import zstandard
+
+    if len(data) >= 8 and _LITTLE.unpack_from(data)[0] & 0xFFFFFFF0 == 0x184D2A50:  # a frame to be skipped
+        return 8 + int(_LITTLE.unpack_from(data, 4)[0])
+    try:
+        at = zstandard.frame_header_size(data)
+    except zstandard.ZstdError:  # whoever reads it says why
+        return len(data) + 1
+    while at + 3 <= len(data):
+        word = int.from_bytes(data[at : at + 3], "little")
+        at += 3 + (1 if word >> 1 & 3 == 1 else word >> 3)  # one byte that is repeated, or as many as it says
+        if word & 1:
+            return at + 4 * zstandard.get_frame_parameters(data).has_checksum
+    return len(data) + 1
 
 
 _STREAMS: dict[int, Callable[[bytes], Iterator[bytes]]] = {Codec.GZIP: _gzip, Codec.SNAPPY: _snappy, Codec.ZSTD: _zstd}
