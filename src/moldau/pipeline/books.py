@@ -296,7 +296,16 @@ class Books:
         last = self.last()
         if last is None or last.totals.drift is not None:
             return ([], 0) if last is None else (last.totals.drift or [], last.totals.drift_more)
-        return drifted(Totals(), self.newest(_LINES_SEARCHED))
+        found = []
+        for number in range(last.sequence, max(-1, last.sequence - _LINES_SEARCHED), -1):
+            try:
+                line = self.line(number)
+            except BrokenLine:  # only the newest line has to be sound for what comes next
+                break
+            if line is None:
+                break
+            found.append(line)
+        return drifted(Totals(), found[::-1])
 
     def next(self) -> int:
         """The number of the line that comes next."""

@@ -137,7 +137,9 @@ def _refuse_wrong(records: Sequence[Value], problems: list[Problem]) -> None:
                 base64.b64decode(str(given["value_base64"]), validate=True)
             except ValueError:
                 problems.append(Problem(record.data["value_base64"].place, "value_base64: it is no Base64"))
-        place = (given.get("topic"), given.get("partition", 0), given.get("offset", at))
+        if "offset" not in given:
+            continue
+        place = (str(given.get("topic")), str(given.get("partition", 0)), str(given["offset"]))
         other = seen.setdefault(place, at)
         if other != at:
             why = f"record {at + 1} has partition {place[1]} and offset {place[2]}, as record {other + 1}: no two can"

@@ -194,3 +194,17 @@ def test_books_of_before_totals_had_drift_are_searched_for_it() -> None:
     books = Books(files)
     books.add(line(1, [count("ok", 3)]))
     assert Books(files).drift() == (kept, 0)
+
+
+def test_a_damaged_line_of_before_totals_had_drift_holds_up_no_batch() -> None:
+    """It was harmless as long as the newest line is sound, and stopped the stream after its sinks were written."""
+    files = Memory()
+    for number in range(2):
+        Books(files).add(line(number, [count("ok", 3)]))
+    for name, content in sorted(files.files.items()):
+        old = json.loads(content)
+        del old["drift_more"], old["totals"]["drift"], old["totals"]["drift_more"]
+        files.files[name] = json.dumps(old).encode()
+    files.files[min(files.files)] = b"{"
+    Books(files).add(line(2, [count("ok", 3)]))
+    assert Books(files).drift() == ([], 0)

@@ -26,6 +26,10 @@ class _Misfit(Exception):
     """A default that is none of its type; the message says why."""
 
 
+class _WrongSize(_Misfit):
+    """A default that Avro's own readers take when they read the schema, and that is no value."""
+
+
 def fill_defaults(named: Mapping[str, object]) -> None:
     """Gives the fields of all records among fastavro's parsed types their defaults, as values; DecodeError names one
     that does not fit its type.
@@ -36,6 +40,8 @@ def fill_defaults(named: Mapping[str, object]) -> None:
             if UNREAD in field:
                 try:
                     field["default"] = reader.value(field["type"], field[UNREAD])
+                except _WrongSize:  # an error of each record that needs it: schemas in use have such ones
+                    continue
                 except _Misfit as misfit:
                     raise DecodeError(f"avro: the default of {name}.{field['name']}: {misfit}") from None
     drop_unread(named)
@@ -97,7 +103,7 @@ class _Defaults:
             try:
                 found[name] = self.value(field["type"], given[name] if name in given else field[UNREAD])
             except _Misfit as misfit:
-                raise _Misfit(f"its field {name!r}: {misfit}") from None
+                raise type(misfit)(f"its field {name!r}: {misfit}") from None
         return found
 
     def _union(self, branches: list[object], given: object) -> object:
@@ -180,7 +186,7 @@ def _bytes(given: object, kind: str) -> bytes:
 def _fixed(schema: Schema, given: object) -> bytes:
     found = _bytes(given, "fixed")
     if len(found) != schema["size"]:
-        raise _Misfit(f"it has {len(found)} bytes, and {schema['name']} has {schema['size']}")
+        raise _WrongSize(f"it has {len(found)} bytes, and {schema['name']} has {schema['size']}")
     return found
 
 
@@ -189,10 +195,10 @@ def _number(schema: Schema, raw: bytes) -> object:
     if schema.get("logicalType") != "decimal":
         return raw
     unscaled = int.from_bytes(raw, "big", signed=True)
-    digits = tuple(int(one) for one in str(abs(unscaled)))
     precision, scale = int(str(schema["precision"])), int(str(schema.get("scale", 0)))
-    if len(digits) > precision:
-        raise _Misfit(f"it has {len(digits)} digits, and decimal({precision},{scale}) has {precision}")
+    if abs(unscaled) >= 10**precision:
+        raise _WrongSize(f"it has more digits than the {precision} of decimal({precision},{scale})")
+    digits = tuple(int(one) for one in str(abs(unscaled)))
     return Decimal((int(unscaled < 0), digits, -scale))
 
 
