@@ -54,9 +54,9 @@ def _check_protocol_version(given: Mapping[str, str]) -> None:
     text = given.get(name, "").strip()
     match = _RELEASE.match(text)
     on_zookeeper = given.get("zookeeper.connect", "").strip() and not given.get("process.roles", "").strip()
-    if match and on_zookeeper and (int(match[1]), int(match[2])) < (2, 8):
+    if match and on_zookeeper and ((int(match[1]), int(match[2])) < (2, 8) or text == "2.8-IV0"):
         raise ConfigError(
-            f"Invalid value {text} for configuration {name}: below 2.8 topics have no ids, which this broker needs;"
+            f"Invalid value {text} for configuration {name}: below 2.8-IV1 topics have no ids, which this broker needs;"
             " raise it on all brokers of the cluster first"
         )
 

@@ -212,9 +212,9 @@ def on_zookeeper(protocol_version: str) -> NodeConfig:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["2.7", "2.7-IV2", "2.0-IV1", "1.1", "0.11.0-IV2", "0.8.2.0"])
+@pytest.mark.parametrize("text", ["2.8-IV0", "2.7", "2.7-IV2", "2.0-IV1", "1.1", "0.11.0-IV2", "0.8.2.0"])
 def test_a_cluster_on_zookeeper_whose_topics_have_no_ids_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=f"Invalid value {text} .*inter.broker.protocol.version: below 2.8 .*raise"):
+    with pytest.raises(ConfigError, match=f"Invalid value {text} .*protocol.version: below 2.8-IV1 .*raise"):
         on_zookeeper(text)
     config(inter_broker_protocol_version=text)  # the quorum's plane knows nothing of it
 

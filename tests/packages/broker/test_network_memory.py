@@ -217,10 +217,10 @@ class Silent:
     """A client that takes nothing."""
 
     def __init__(self, memory: RequestMemory) -> None:
-        self.memory, self.closed = memory, False
+        self.memory, self.closed, self.woken = memory, False, False
 
     def memory_freed(self) -> None:
-        pass
+        self.woken = True
 
     def has_moved(self) -> bool:
         return False
@@ -239,6 +239,17 @@ def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_
     for _ in range(limits.RESPONSE_BYTES_MOST // limits.RESPONSE_SHARE_BYTES):
         memory.respond(Silent(memory), 2 << 20)
     assert not memory.admits(other, ApiVersionsRequest.api_key), "so many together could hold any number of small ones"
+
+
+def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_that() -> None:
+    memory = RequestMemory(cast(Any, Later()))
+    memory.respond(Silent(memory), 100 << 20)
+    other = Silent(memory)
+    memory.respond(other, 5_000)
+    assert not memory.admits(other, ApiVersionsRequest.api_key)
+    memory.respond(other, 0)
+    assert other.woken
+    assert memory.admits(other, ApiVersionsRequest.api_key)
 
 
 def test_who_held_responses_when_nobody_could_go_on_any_more_is_closed_at_the_first_look() -> None:

@@ -211,6 +211,8 @@ class RequestMemory:
         self._shares += min(size, RESPONSE_SHARE_BYTES) - min(before, RESPONSE_SHARE_BYTES)
         self._set_busy()
         if size < before:
+            if not size and holder in self._for_room:  # it holds nothing now: small requests may go on all the same
+                self._wake({holder: self._for_room.pop(holder)}, 1)
             self._give_room()
         else:
             self._look_later()
