@@ -6,10 +6,13 @@ import subprocess
 from pathlib import Path
 
 import classic_cases
-from classic import Both, lines
+import pytest
+from classic import Both, lines, main_class, ours
 from kafka_peer import KafkaPeer, java_command
 from moldau_peer import COMMAND, MoldauPeer
 from tests.golden.java_tools import JavaTools
+
+from moldau.storage.names import META
 
 FIRST = "4.0-IV3"
 DRAWN = r"directory\.id=\S{22}"
@@ -128,6 +131,42 @@ def test_nothing_is_written_where_nothing_is_formatted(tmp_path: Path) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
         assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None, "", "version=7\n", "version=1\n", "junk\n",
+        "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=6\n",
+    ],
+    ids=["a file", "no file in it", "another version", "half a file", "junk", "of another node"],
+)  # fmt: skip
+def test_folders_that_cannot_be_read_are_told_as_kafka_tells_them(tmp_path: Path, content: str | None) -> None:
+    folder, config = tmp_path / "x", tmp_path / "server.properties"
+    given = {**CONTROLLER, **STATIC, "node.id": "5", "log.dirs": folder}
+    config.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    if content is None:
+        folder.touch()
+    else:
+        folder.mkdir()
+        (folder / META).write_text(content) if content else (folder / META).mkdir()
+    words = ["format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(config)]
+    with JavaTools() as java:
+        theirs = java.run(main_class("kafka-storage.sh"), words)
+    told = "".join(line for line in theirs.err.splitlines(keepends=True) if not line.startswith("\t"))
+    assert ours("kafka-storage.sh", words) == (theirs.status, theirs.out, told)
+
+
+def test_a_folder_that_is_none_is_left_out_and_the_others_are_formatted(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    given = {**CONTROLLER, **STATIC, "node.id": "5", "log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+    config.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
+    (tmp_path / "b").touch()
+    words = [str(COMMAND), "kafka-storage.sh", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(config)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"I/O error trying to read log directory {tmp_path}/b. Ignoring...\n")
+    assert (tmp_path / "a" / "meta.properties").is_file()
 
 
 def test_an_empty_metadata_folder_is_refused_where_kafka_would_write_to_the_root_of_the_disk(tmp_path: Path) -> None:

@@ -84,6 +84,18 @@ def test_a_file_without_any_time_comes_first_and_whole(tmp_path: Path) -> None:
     assert merged == [b"no time\nat all", line(1, "b").encode()[:-1]]
 
 
+@pytest.mark.parametrize("longest", [50, 1 << 24])
+def test_what_stands_before_the_first_time_is_left_out_if_that_is_wished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, longest: int
+) -> None:
+    monkeypatch.setattr("moldau.clusterdata.state_changes.sources.ENTRY_BYTES_MAX", longest)
+    path = tmp_path / "state-change.log"
+    entries = [line(n, f"line {n}") for n in range(3)]
+    path.write_text("no time\n" * 20 + "".join(entries))
+    source = Source([str(path)], block_bytes=20, beheaded=True)
+    assert [entry.decode() + "\n" for some in merge([source]) for entry in some] == entries
+
+
 def test_a_folder_stands_for_the_logs_in_it_and_rolled_files_are_one_log(tmp_path: Path) -> None:
     node = tmp_path / "node-1" / "logs"
     node.mkdir(parents=True)

@@ -17,7 +17,7 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, java_integer
 from moldau.admin.classic.streams import OutputFailed, write_bytes
 from moldau.clusterdata.state_changes.merging import merge, wanted
-from moldau.clusterdata.state_changes.sources import Source, begins_with_time, has_time, opened, some_bytes
+from moldau.clusterdata.state_changes.sources import Source, has_time, opened, some_bytes
 
 ABOUT = "A tool for merging the log files from several brokers to reconnstruct a unified history of what happened."
 _FORMAT = "java.text.SimpleDateFormat@f17a63e7"
@@ -75,13 +75,9 @@ def main(arguments: list[str]) -> int:
             raise JavaError("java.io.FileNotFoundException", f"{path} ({why})")
     if not all(map(_is_text, files)):
         raise JavaError("java.nio.charset.MalformedInputException", "Input length = 1")
-    chosen = wanted(given.value("topic"), partitions, start, end)
-
-    def keep(entry: bytes) -> bool:
-        return begins_with_time(entry) and (chosen is None or chosen(entry))
-
+    keep = wanted(given.value("topic"), partitions, start, end)
     with suppress(OutputFailed):  # nobody reads on
-        for entries in merge([Source([path], keep) for path in files]):
+        for entries in merge([Source([path], keep, beheaded=True) for path in files]):
             text = b"\n".join(entries) + b"\n"
             write_bytes(text.replace(b"\r\n", b"\n") if b"\r" in text else text)
     return 0

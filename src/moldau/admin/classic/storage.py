@@ -227,6 +227,7 @@ def _format(words: Words, config: NodeConfig, disk: Disk, random: Random) -> Non
     if words.has("add-scram"):
         raise Terse("SCRAM credentials are not served by Moldau yet: leave --add-scram out")
     cluster_id = words.value("cluster-id") or ""
+    config = _readable(config, disk)
     taken = _formatted(config, disk, cluster_id)
     if taken and not words.has("ignore-formatted"):
         how = "Use --ignore-formatted to ignore this directory and format the others."
@@ -324,6 +325,44 @@ def _controllers(text: str) -> Sequence[tuple[int, str, int, bytes]]:
         raise illegal_argument(str(error)) from None
 
 
+def _readable(config: NodeConfig, disk: Disk) -> NodeConfig:
+    """The same node with those log directories that can be read, the others are told; Terse when none can be, or the
+    one for metadata cannot."""
+    folders = _folders(config)
+    broken = [folder for folder in folders if folder and _is_unreadable(folder, disk)]
+    for folder in broken:
+        print(f"I/O error trying to read log directory {folder}. Ignoring...")
+    if len(broken) == len(folders):
+        raise Terse("No available log directories to format.")
+    if config.metadata_dir in broken:
+        raise Terse(f"{config.metadata_dir} is the directory for metadata, and cannot be left out.")
+    if not broken:
+        return config
+    left = ",".join(folder for folder in config.log_dirs if folder not in broken)
+    return NodeConfig({**config.given, "log.dirs": left, "metadata.log.dir": config.metadata_dir})
+
+
+def _is_unreadable(folder: str, disk: Disk) -> bool:
+    """Whether Kafka's tool gives a directory up: it is none, or what is formatted there cannot be read."""
+    path = f"{folder}/{META}"
+    if any(one.is_file() for one in (Path(folder), *Path(folder).parents)) or Path(path).is_dir():
+        return True
+    if not disk.exists(path):
+        return False
+    try:
+        parse_meta(disk.read(path), path)
+    except BrokenFile:
+        return _names_a_version(path)
+    return False
+
+
+def _names_a_version(path: str) -> bool:
+    """Whether a meta.properties says of which version it is: one that does not is of the first, which may tell nothing
+    else to Kafka."""
+    lines = Path(path).read_text(encoding="latin-1").splitlines()
+    return any(line.partition("=")[0].strip() == "version" for line in lines)
+
+
 def _formatted(config: NodeConfig, disk: Disk, cluster_id: str) -> list[str]:
     """The folders that are formatted already; JavaError when they are another cluster's or node's."""
     taken = []
@@ -333,13 +372,20 @@ def _formatted(config: NodeConfig, disk: Disk, cluster_id: str) -> list[str]:
             continue
         try:
             meta = parse_meta(disk.read(path), path)
-        except BrokenFile as error:
-            raise JavaError("java.lang.RuntimeException", f"Error loading {path}: {error}") from None
-        pairs = (("cluster.id", cluster_id, meta.cluster_id), ("node.id", config.node_id, meta.node_id))
-        for name, expected, read in pairs:
-            if expected != read:
-                why = f"Invalid {name} in: {path}. Expected {expected}, but read {read}"
-                raise JavaError("java.lang.RuntimeException", why)
+        except BrokenFile:
+            taken.append(folder)
+            continue
+        why = None
+        if meta.cluster_id != cluster_id:
+            why = f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {meta.cluster_id}"
+        elif meta.node_id != config.node_id:
+            why = (
+                f"Stored node id {meta.node_id} doesn't match previous node id {config.node_id} in {path}. If you moved"
+                " your data, make sure your configured node id matches. If you intend to create a new node, you should"
+                " remove all data in your data directories."
+            )
+        if why is not None:
+            raise JavaError("java.lang.RuntimeException", why)
         taken.append(folder)
     return taken
 
