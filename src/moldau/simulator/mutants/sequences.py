@@ -48,7 +48,7 @@ MUTANTS = tuple(
         ("own (commit 18b6d33)", "a batch behind one that was sent back is judged as if nothing had been",
          judges_a_batch_without_the_one_ahead, 0),
         ("own (commit 24a0cd5)", "of a producer not known, a batch behind one that was sent back is taken",
-         takes_any_batch_of_a_producer_not_known, 172),
+         takes_any_batch_of_a_producer_not_known, 199),
         ("KIP-98", "a batch is taken though those between it and the last one are missing",
          takes_a_batch_behind_a_gap, 0),
         ("KAFKA-5494", "of each producer the last batch is remembered, and five are under way",
