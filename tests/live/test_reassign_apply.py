@@ -187,6 +187,8 @@ def test_a_plan_pauses_goes_on_and_is_called_off(cluster: Cluster, tmp_path: Pat
     assert [1] in replicas(cluster, "paused")
     wait_until_set(cluster, "paused", {})
     assert moldau.status()["state"] == "cancelled"
+    ended = moldau.run("status")
+    assert (ended.returncode, "nobody moves it" in ended.stdout) == (4, True), "a script would wait for 3 without end"
 
 
 @pytest.mark.timeout(240)

@@ -20,7 +20,7 @@ from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
-from moldau.admin.reassignment.journal import CANCELLING, ROLLING_BACK, RUNNING, Journal
+from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
@@ -120,8 +120,9 @@ class _Watched:
 
     @property
     def left(self) -> int:
-        """How many partitions move or wait."""
-        return self.report["counts"][waves.MOVING] + self.report["counts"][waves.WAITING]
+        """How many partitions move or wait; of a plan that has ended none waits, as nobody would move it."""
+        has_ended = self.report["state"] in ENDED
+        return self.report["counts"][waves.MOVING] + (0 if has_ended else self.report["counts"][waves.WAITING])
 
 
 def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool) -> Report:
@@ -205,6 +206,8 @@ def _words(report: Report, path: Path) -> str:
         words.append("throttled")
     if report["state"]:
         words.append(f"the plan is {report['state']}")
+        if report["state"] in ENDED and counts[waves.WAITING]:
+            words.append("what waits is where it was before, and nobody moves it")
     if not report["applied"] and (report["state"] in UNDER_WAY or (not report["state"] and waves.OTHERWISE in counts)):
         verb = VERBS[report["state"] or RUNNING]
         words.append(f"nobody carries it out: `moldau reassign {verb} --plan {path}` does")
