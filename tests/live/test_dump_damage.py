@@ -138,6 +138,16 @@ def test_damaged_batches_are_told_as_kafka_tells_them(java: JavaTools, tmp_path:
         same(java, tmp_path / f"{0:020d}.log", bytes(data), rng.choice(OPTIONS), seed)
 
 
+def test_an_index_with_a_position_that_its_log_cannot_have_is_told_as_kafka_tells_it(
+    java: JavaTools, tmp_path: Path
+) -> None:
+    """A position below 0 ended the tool in Python's words."""
+    data = b"".join(build([(NOW + at, None, b"v", ())], base_offset=at) for at in range(3))
+    (tmp_path / f"{0:020d}.log").write_bytes(data)
+    for at, position in enumerate((*positions(data), len(data), len(data) + 1, -1, -5, INT_MAX, -INT_MAX)):
+        same(java, tmp_path / f"{0:020d}.index", struct.pack(">ii", 1, position), [], at)
+
+
 def message(offset: int, magic: int, attributes: int, key: bytes | None, value: bytes | None) -> bytes:
     """A message of a format before v2."""
     body = struct.pack(">bB", magic, attributes) + (struct.pack(">q", NOW + offset) if magic else b"")

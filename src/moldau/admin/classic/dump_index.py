@@ -10,7 +10,7 @@ from struct import Struct
 from moldau.admin.classic.dump_messages import LEAST_SIZE, Message, messages_of
 from moldau.admin.classic.dump_records import batch_records
 from moldau.admin.classic.dump_streams import KAFKA_EXCEPTION
-from moldau.admin.classic.java import JavaError
+from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_order import hash_order, string_hash
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.admin.classic.options import java_integer
@@ -136,6 +136,14 @@ class LogFile:
                 yield position, read_header(head), data
             position += size
 
+    def demand_within(self, position: int) -> None:
+        """Nothing, or JavaError for a position that an index has and that the file cannot have."""
+        where = f"FileRecords(size={self.size}, file={self._name}, start=0, end={INT_MAX})"
+        if position < 0:
+            raise illegal_argument(f"Invalid position: {position} in read from {where}")
+        if position > self.size:
+            raise illegal_argument(f"Slice from position {position} exceeds end position of {where}")
+
     def _no_header(self, position: int, found: int) -> JavaError:
         """How Kafka ends that asks for a batch's header at the end of the file."""
         channel = "file channel `sun.nio.ch.FileChannelImpl@0`"  # where Java prints an address
@@ -169,6 +177,7 @@ def dump_index(file: Path, sanity: bool, quiet: bool, found: Findings, most: int
             delta, position = _OFFSETS.unpack_from(data, at * _OFFSETS.size)
             if delta == 0 and at > 0:
                 return  # the zeros at the end of an index in use
+            log.demand_within(position)
             header = next((header for _, header, _ in log.batches(position, position + most)), None)
             if header is None:
                 raise JavaError("java.util.NoSuchElementException", None)
@@ -196,6 +205,7 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             if delta == 0 and number > 0:
                 return
             at = max((position for last, position in positions if last <= offset), default=0)
+            log.demand_within(at)
             batch = next(((h, data) for _, h, data in log.batches(at) if h.last_offset >= offset), None)
             if batch is None or batch[0].last_offset != offset:
                 put(found.not_found, file, offset, -1 if batch is None else batch[0].last_offset)
