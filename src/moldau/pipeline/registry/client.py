@@ -173,13 +173,15 @@ class Registry:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_seconds)
         ended: queue.SimpleQueue[tuple[int, bytes] | Exception] = queue.SimpleQueue()
-
         sockets: list[socket.socket] = []
+        is_late = threading.Event()
 
         def ask() -> None:
             try:
                 connection.connect()
                 sockets.append(connection.sock)  # the connection forgets it where an answer says that it is closed
+                if is_late.is_set():  # nobody waits, and nobody who looked for sockets has seen this one
+                    return
                 connection.request(method, self._path + path, None if body is None else json.dumps(body), self._headers)
                 response = connection.getresponse()
                 ended.put((response.status, response.read(LARGEST_ANSWER_BYTES + 1)))
@@ -194,6 +196,7 @@ class Registry:
         except queue.Empty:
             raise TimeoutError(f"no whole answer within {self._timeout_seconds:g} s") from None
         finally:
+            is_late.set()
             for one in sockets:
                 with contextlib.suppress(OSError):  # the thread that still reads then ends, and closes the connection
                     one.shutdown(socket.SHUT_RDWR)
