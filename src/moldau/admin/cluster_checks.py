@@ -215,7 +215,8 @@ def _quorum(talk: Talk) -> Iterator[Finding]:
             ERROR,
             "controller",
             what,
-            "start controllers until more than half of the voters run; `moldau quorum status`",
+            "start controllers until more than half of the voters run; where they do, their logs say whom they do not"
+            " reach, and whether they lost metadata; `moldau quorum status`",
         )
         return
     voters = part.current_voters

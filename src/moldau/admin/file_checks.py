@@ -17,6 +17,7 @@ from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
 from moldau.broker.config import storage_format as formatting
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.broker.config.storage_format import FormatRefused
+from moldau.broker.kraft.committed import note_of
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import ConfigError
 from moldau.model.properties import read_properties
@@ -108,6 +109,24 @@ def _folders(config: NodeConfig) -> Iterator[Finding]:
         problems = [line.strip() for line in said.partition("Found problem")[2].splitlines()[1:] if line.strip()]
         mend = "`moldau storage format -t CLUSTER_ID -c FILE` (`moldau storage random-uuid` draws an id)"
         yield Finding(ERROR, "log.dirs", some(problems) or "not formatted", mend)
+    yield from _metadata_log(config, disk)
+
+
+def _metadata_log(config: NodeConfig, disk: RealDisk) -> Iterator[Finding]:
+    """A metadata log whose folder was removed, while it is on record what was committed in it."""
+    folder = f"{config.metadata_dir}/{formatting.METADATA_FOLDER}"
+    with suppress(FormatRefused, OSError, ValueError):  # told above
+        meta = formatting.read_meta(config.metadata_dir, disk)
+        note = note_of(disk, config.metadata_dir, meta.cluster_id, meta.directory_id)
+        if note.offset and not any(name.endswith((".log", ".checkpoint")) for name in _names_in(disk, folder)):
+            what = f"the metadata log is gone, and up to offset {note.offset} it was committed: {folder} was removed"
+            mend = "start it where another controller has the metadata; or put the folder back (decision 53)"
+            yield Finding(ERROR, "metadata log", what, mend)
+
+
+def _names_in(disk: RealDisk, folder: str) -> list[str]:
+    """What a folder holds; nothing when it is not there."""
+    return disk.list_dir(folder) if disk.exists(folder) else []
 
 
 def _formats(config: NodeConfig) -> Iterator[Finding]:

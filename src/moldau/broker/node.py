@@ -50,6 +50,7 @@ from moldau.controller.feature_support import UnsupportedLevel
 from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
 from moldau.ports import PlaneEvents, World
+from moldau.quorum.follower import CommittedMetadataLost
 from moldau.storage.errors import LogError
 from moldau.wire.schema import Message
 
@@ -381,7 +382,9 @@ class Node:
 
     def failed(self, task: str, error: BaseException) -> None:
         """A background task raised: the node stops rather than live on half dead (law X7)."""
-        if isinstance(error, (StartRefused, RegistrationRefused, WrongCluster, UnsupportedLevel)):
+        if isinstance(
+            error, (StartRefused, RegistrationRefused, WrongCluster, UnsupportedLevel, CommittedMetadataLost)
+        ):
             log.critical("%s", error)
             print(f"moldau node {self.config.node_id}: {error}", flush=True)
         else:

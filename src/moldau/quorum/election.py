@@ -1,9 +1,10 @@
 """Elections: votes and pre-votes, their responses, when to stand; and BeginQuorumEpoch and EndQuorumEpoch.
 
-A replica gives one vote an epoch, only to a voter whose log is at least as new as its own; a pre-vote (KIP-996) binds
-no one, and a replica that still gets answers from the leader refuses it. Where the log decides who votes (KIP-853) a
-controller votes when it is asked, whatever its own log says: it may be the one whose addition its log does not have
-yet. ``step.py`` persists every vote before its response.
+A replica gives one vote an epoch, only to a voter whose log is at least as new as its own, and holds all that is on
+record here as committed (decision 53); a pre-vote (KIP-996) binds no one, and a replica that still gets answers from
+the leader refuses it. Where the log decides who votes (KIP-853) a controller votes when it is asked, whatever its own
+log says: it may be the one whose addition its log does not have yet. ``step.py`` persists every vote before its
+response.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def _vote_refusal(quorum: Quorum, request: VoteAsk) -> Code:
 
 def _log_is_as_new(quorum: Quorum, request: VoteAsk) -> bool:
     mine = quorum.log.last
+    if request.last.offset < quorum.committed_before:
+        return False  # ours may have been lost, but what was committed is on record
     return (request.last.epoch, request.last.offset) >= (mine.epoch, mine.offset)
 
 

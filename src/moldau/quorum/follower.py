@@ -88,6 +88,7 @@ def handle_fetch_response(context: StepContext, peer: int, request: FetchAsk, re
     if response.diverging is not None:
         _truncate(context, context.quorum.log.truncation_point(response.diverging))
     elif response.snapshot is not None:
+        _refuse_loss(context, response.snapshot.offset)
         context.update_role(loading=Loading(response.snapshot))
     elif _append(context, role, response):
         # Only a response that continued our log proves that what is below the high watermark is the leader's: after
@@ -121,12 +122,30 @@ def _refused_by_leader(context: StepContext, role: Follower, code: Code, epoch: 
         context.update_role(in_flight=None, retry_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
 
 
+class CommittedMetadataLost(AssertionError):
+    """A leader lacks what is known to be committed. By Raft it cannot be elected: a majority of the voters lost it, or
+    we are wrong. An assertion, so that simulated runs take it for a broken law."""
+
+
+def _refuse_loss(context: StepContext, end: int) -> None:
+    """Raise when a leader would leave us nothing of what is committed from ``end`` on: this may be the last copy."""
+    quorum = context.quorum
+    committed = quorum.high_watermark
+    if not quorum.lacks_committed:
+        committed = max(committed, quorum.committed_before)
+    if end < committed:
+        raise CommittedMetadataLost(
+            f"node {quorum.role.leader}, the leader of epoch {quorum.role.epoch}, has nothing of the metadata log from"
+            f" offset {end} on, and up to {committed} it was committed: a majority of the voters has lost committed"
+            " metadata. This node stops and keeps its log, which may be the last copy. Stop all controllers, copy the"
+            " folder __cluster_metadata-0 of a node that has the metadata to those that lost it, and start them"
+            " (docs/decisions/0053)"
+        )
+
+
 def _truncate(context: StepContext, end: int) -> None:
     quorum = context.quorum
-    assert end >= quorum.high_watermark, (
-        f"the leader of epoch {quorum.role.epoch} would have us truncate to {end}, below the committed "
-        f"{quorum.high_watermark}: a majority of the voters has lost committed metadata"
-    )
+    _refuse_loss(context, end)
     if end < quorum.log.end:
         context.emit(do.Truncate(end))
         context.update(log=quorum.log.truncated(end))

@@ -51,6 +51,9 @@ class Quorum:
     timing: Timing = Timing()
     log: LogView = LogView()
     high_watermark: int = 0
+    committed_before: int = 0
+    """Up to where the log was committed before the start, as far as is on record; delivered only when a leader proves
+    it."""
     flushes: bool = (
         True  # whether it flushes before it fetches: every voter, and every replica that may become one (KAFKA-17332)
     )
@@ -68,11 +71,18 @@ class Quorum:
         """Whether this node may stand: a voter, or one whose removal is not known to be committed.
 
         Of two voters the one being removed may alone hold the record that says so; if it did not stand, and commit it,
-        no replica could (the other's log is shorter).
+        no replica could (the other's log is shorter). Never one that has lost what was committed.
         """
+        if self.lacks_committed and len(self.voters.voters) > 1:  # nobody else can have what a sole voter lost
+            return False
         if self.is_voter:
             return True
         return self.voter_log.offset >= self.high_watermark and self.voter_log.before.holds(self.me)
+
+    @property
+    def lacks_committed(self) -> bool:
+        """Whether the log ends below what is on record as committed: it was lost, and must come from a leader."""
+        return self.log.end < self.committed_before
 
     @property
     def has_fixed_voters(self) -> bool:

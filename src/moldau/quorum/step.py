@@ -57,10 +57,10 @@ def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list
         become_unattached(context, log.last_epoch, context.short_deadline_ms())
     elif leads is not None and leads == quorum.me.id and voter:
         context.update(role=Resigned(epoch, quorum.me, leads, context.short_deadline_ms()))
-    elif leads is not None and leads == quorum.me.id and not quorum.has_fixed_voters:
+    elif leads is not None and leads == quorum.me.id and (quorum.lacks_committed or not quorum.has_fixed_voters):
         become_unattached(
             context, epoch + 1, context.short_deadline_ms()
-        )  # it was removed: it must not be taken for the leader
+        )  # it was removed, or has lost its log: it must not be taken for the leader
     elif leads is not None and leads != quorum.me.id and leads in quorum.voters.ids:
         become_follower(context, epoch, leads)
     elif voted is not None and voted == quorum.me and voter:

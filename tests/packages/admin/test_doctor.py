@@ -13,6 +13,9 @@ from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
 from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
 from moldau.admin.perf import percentile
+from moldau.broker.config.storage_format import read_meta
+from moldau.model import NO_UUID, uuid_text
+from moldau.runtime.disk import RealDisk
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
 from tests.packages.storage.test_old_formats import records
 
@@ -121,6 +124,23 @@ def test_a_formatted_node_s_file_has_nothing_wrong(tmp_path: Path) -> None:
     assert CliRunner().invoke(cli, words).exit_code == 0
     assert set(found(file).values()) <= {NOTE}
     assert CliRunner().invoke(cli, ["doctor", str(file)]).exit_code == 0
+
+
+def test_a_metadata_log_that_was_removed_is_missed(tmp_path: Path) -> None:
+    file = node_file(tmp_path)
+    words = ["storage", "format", "-t", "bW9sZGF1LW5vZGUtdGVzdA", "-c", str(file)]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    meta = read_meta(str(tmp_path / "data"), RealDisk())
+    owner = f"{meta.cluster_id} {uuid_text(meta.directory_id or NO_UUID)}"
+    note = tmp_path / "data/committed-metadata"
+    for text, missed in ((f"{owner}\n1748\n3\n", True), (f"another {owner}\n1748\n3\n", False), ("x", False)):
+        note.write_text(text)
+        assert any("up to offset 1748 it was committed" in what for what in found(file)) == missed
+    log = tmp_path / "data/__cluster_metadata-0"
+    log.mkdir()
+    (log / "00000000000000000000.log").touch()
+    note.write_text(f"{owner}\n1748\n3\n")
+    assert set(found(file).values()) <= {NOTE}
 
 
 @pytest.mark.parametrize(

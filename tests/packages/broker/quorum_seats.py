@@ -235,6 +235,13 @@ class SeatedQuorum:
         assert not self.failures, self.failures
         return found
 
+    async def until_failure(self, limit_s: float = 60.0) -> None:
+        """Wait until a node has stopped by an error."""
+        end = time.monotonic() + limit_s
+        while not self.failures:
+            assert time.monotonic() < end, f"waited {limit_s:.0f} s in vain for a node to stop\n{self.state()}"
+            await asyncio.sleep(0.002)
+
     def state(self) -> str:
         """One line for each node."""
         return "\n".join(seat.state() for seat in self.seats.values())

@@ -7,6 +7,24 @@ from typing import Any
 
 import pytest
 
+from moldau.model import Code
+from moldau.quorum import (
+    At,
+    ElectionState,
+    LogView,
+    OffsetAndEpoch,
+    Quorum,
+    ReplicaKey,
+    Unattached,
+    VoterSet,
+    election,
+    start,
+    step,
+)
+from moldau.quorum import effects as do
+from moldau.quorum import events as on
+from moldau.quorum.follower import CommittedMetadataLost
+from moldau.quorum.messages import FetchAnswer
 from moldau.simulator.machines.quorum_world import QuorumSimulation
 
 SEEDS = int(os.environ.get("MOLDAU_SEEDS", "6"))
@@ -105,6 +123,52 @@ def test_one_voter_that_lost_its_disk_is_healed_once_a_leader_exists(seed: int) 
     goal = world.most_committed() + 10
     world.boot(victim)
     world.run(lambda: world.all_reached(goal))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_majority_that_lost_its_logs_waits_for_one_that_has_them(seed: int) -> None:
+    """What was committed is on record beside the log: they elect none of themselves, and lose nothing."""
+    world = seeded(seed, voters=3, check_majority=False)
+    warmed_up(world)
+    goal = world.most_committed()
+    world.run(lambda: world.all_reached(goal))
+    kept = world.rng.randrange(3)
+    for id in world.nodes:
+        world.kill(id)
+    lost = [id for id in range(3) if id != kept]
+    for id in lost:
+        world.lose_log(id)
+        world.boot(id)
+    world.run_for(20_000)
+    assert world.leader() is None
+    assert not any(world.nodes[id].disk.entries for id in lost)
+    world.boot(kept)
+    goal = world.most_committed() + 10
+    world.run(lambda: world.all_reached(goal))
+
+
+def test_a_law_catches_voters_that_lost_their_logs_and_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Quorum, "lacks_committed", property(lambda self: False))
+    monkeypatch.setattr(election, "_log_is_as_new", lambda quorum, request: request.last >= (0, 0))
+    with pytest.raises(AssertionError, match="R1|R3"):
+        test_a_majority_that_lost_its_logs_waits_for_one_that_has_them(0)
+
+
+def test_what_is_on_record_as_committed_is_not_cut_after_a_start() -> None:
+    """The watermark is not known again until a leader says it; the note beside the log is."""
+    log = LogView().appended(5, 1).flushed_to(5)
+    voters = VoterSet.of(1, 2, 3)
+    blank = Quorum(me=ReplicaKey(1), voters=voters, role=Unattached(0), log=log, committed_before=4)
+    for end, lost in ((4, False), (2, True)):
+        quorum, effects = start(blank, ElectionState(3, 2), At(0, 0))
+        (ask,) = [effect.ask for effect in effects if isinstance(effect, do.SendAsk)]
+        answer = FetchAnswer(Code.NONE, 3, 2, diverging=OffsetAndEpoch(end, 1))
+        if lost:
+            with pytest.raises(CommittedMetadataLost, match="up to 4 it was committed"):
+                step(quorum, on.Answered(2, ask, answer), At(1, 0))
+            continue
+        _, effects = step(quorum, on.Answered(2, ask, answer), At(1, 0))
+        assert do.Truncate(end) in effects
 
 
 @pytest.mark.parametrize("seed", range(SEEDS * 4))

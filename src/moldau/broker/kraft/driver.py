@@ -17,6 +17,7 @@ from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.effects import EffectExecutor
 from moldau.broker.kraft.requests import Endpoints, to_request
 from moldau.broker.kraft.settings import SeatSettings
+from moldau.broker.kraft.watch import Watch
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
 from moldau.ports.pools import QUORUM
@@ -52,12 +53,14 @@ class Driver:
         self._told: dict[int, Address] = {}
         self.quorum: Quorum
         self.executor = EffectExecutor(settings, self)
+        self._watch = Watch(settings.world, self.executor.label, self.address)
 
     def start(self) -> None:
         """Open the log, deliver the newest snapshot, and take the state that record and log say."""
         blank, election = self.executor.open()
         self.quorum, effects = start(blank, election, self._at())
         log.info("[%s] starts as %s", self.executor.label, _named(self.quorum))
+        self._watch.look(self.quorum)
         self._do(effects)
 
     def end(self) -> None:
@@ -65,6 +68,7 @@ class Driver:
         self._over = True
         if self._timer is not None:
             self._timer.cancel()
+        self._watch.close()
         self._todo.clear()
         self.executor.close()
 
@@ -85,6 +89,7 @@ class Driver:
             else:
                 self.fail(error)
             return
+        self._watch.look(self.quorum)
         role = self.quorum.role
         if type(role) is not type(before) or role.epoch != before.epoch:
             log.info("[%s] becomes %s on %s", self.executor.label, _named(self.quorum), type(event).__name__)
@@ -138,6 +143,7 @@ class Driver:
     def fail(self, error: Exception) -> None:
         """The machine and its effects part here: do nothing more, and let the node stop (law X7)."""
         self._over = True
+        self._watch.close()
 
         async def stop() -> None:
             raise error
@@ -233,15 +239,19 @@ class Driver:
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
             for node in response.node_endpoints:
                 self._told[node.node_id] = (node.host, node.port)
-            event = on.Answered(peer, ask, self.executor.with_voters(to_answer(response)))
+            answer = to_answer(response)
+            self._watch.answered(peer, ask, answer)
+            event = on.Answered(peer, ask, self.executor.with_voters(answer))
             self._strangers.discard(peer)
         except ConnectionRefusedError:
+            self._watch.failed(peer)
             event = on.Refused(peer, ask)
         except (OSError, Malformed, Unusable, UnsupportedApi) as error:
             if not isinstance(error, OSError):
                 log.warning(
                     "[%s] %s of node %d cannot be used: %s", self.executor.label, type(ask).__name__, peer, error
                 )
+            self._watch.failed(peer)
             event = on.Unreachable(peer, ask)
             if isinstance(error, Stranger):
                 self._met_stranger(peer)

@@ -50,6 +50,8 @@ class QuorumDisk:
     entries: list[laws.Entry] = field(default_factory=list)
     flushed: int = 0
     snapshots: dict[int, list[laws.Entry]] = field(default_factory=dict)
+    noted: OffsetAndEpoch = OffsetAndEpoch(0, 0)
+    """What was committed, and in which epoch: kept beside the log."""
 
     @property
     def end(self) -> int:
@@ -178,8 +180,11 @@ class QuorumSimulation:
             role=Unattached(0),
             timing=self.timing,
             log=node.disk.view(),
+            committed_before=node.disk.noted.offset,
             flushes=voter,
         )
+        if blank.lacks_committed and election.epoch < node.disk.noted.epoch:
+            election = ElectionState(node.disk.noted.epoch)
         quorum, effects = start(blank, election, self._at())
         self._finish(node, quorum, effects, None)
 
@@ -205,6 +210,12 @@ class QuorumSimulation:
             for number, (peer, ask) in list(other.waiting.items()):
                 if peer == id:
                     self._fail_later(other, number, on.Unreachable(peer, ask))
+
+    def lose_log(self, id: int) -> None:
+        """Its folder is removed: its log, its snapshots and its votes; what is noted beside the folder stays."""
+        noted = self.nodes[id].disk.noted
+        self.wipe(id)
+        self.nodes[id].disk.noted = noted
 
     def wipe(self, id: int) -> None:
         self.kill(id)
@@ -349,6 +360,8 @@ class QuorumSimulation:
                 disk.start = begin
                 disk.snapshots = {end: held for end, held in disk.snapshots.items() if end >= begin}
             case do.Commit(high_watermark):
+                if high_watermark > disk.noted.offset and node.quorum is not None:
+                    disk.noted = OffsetAndEpoch(high_watermark, node.quorum.role.epoch)
                 if self.snapshot_every and self.rng.randrange(self.snapshot_every) == 0:
                     self.after(0, lambda: self._take_snapshot(node, high_watermark, life))
             case do.BecameActive(epoch):

@@ -1,0 +1,106 @@
+"""What a log must say when the quorum does not go on: no majority for long, or a leader whose records do not fit.
+
+Decides nothing; ``driver.py`` tells it of every event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from moldau.ports import Handle, World
+from moldau.quorum import Follower, Leader, Quorum
+from moldau.quorum.messages import Ask, FetchAnswer, FetchAsk
+
+log = logging.getLogger("moldau.quorum")
+
+WARN_MS = 30_000
+"""How long there is no majority until a warning, and from one warning to the next."""
+
+
+def is_led(quorum: Quorum) -> bool:
+    """Whether a leader with a majority is there: one that answers us, or this node, once it has committed something."""
+    role = quorum.role
+    if isinstance(role, Leader):
+        return role.high_watermark is not None
+    return isinstance(role, Follower) and role.heard
+
+
+class Watch:
+    """One driver's. ``address`` tells where a voter listens."""
+
+    def __init__(self, world: World, label: str, address: Callable[[int | None], tuple[str, int] | None]) -> None:
+        self._world = world
+        self._label = label
+        self._address = address
+        self._quorum: Quorum | None = None
+        self._since_ms: int | None = None
+        self._timer: Handle | None = None
+        self._silent: dict[int, int] = {}
+        self._unfit_ms: int | None = None
+
+    def look(self, quorum: Quorum) -> None:
+        """The state after an event."""
+        self._quorum = quorum
+        if is_led(quorum):
+            self.close()
+            self._since_ms = None
+        elif self._since_ms is None:
+            self._since_ms = self._now_ms()
+            self._timer = self._world.tasks.call_later(WARN_MS, self._warn)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def answered(self, peer: int, ask: Ask, answer: object) -> None:
+        """A peer answered. Batches that begin below our end say that its log has other ones there, and always will."""
+        self._silent.pop(peer, None)
+        if not isinstance(ask, FetchAsk) or not isinstance(answer, FetchAnswer) or not answer.spans:
+            return
+        if answer.spans[0].base >= ask.at.offset:
+            return
+        now_ms = self._now_ms()
+        if self._unfit_ms is None or now_ms - self._unfit_ms >= WARN_MS:
+            self._unfit_ms = now_ms
+            log.warning(
+                "[%s] the records of node %d, the leader of epoch %d, do not continue this log at %d: the two logs"
+                " differ below, as after voters have lost their logs. Nothing is fetched. Stop this node, move its"
+                " folder __cluster_metadata-0 away if the leader's metadata is the right one, and start it",
+                *(self._label, peer, ask.epoch, ask.at.offset),
+            )
+
+    def failed(self, peer: int) -> None:
+        """A peer gave no answer."""
+        self._silent.setdefault(peer, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self._world.clock.monotonic_ms()
+
+    def _warn(self) -> None:
+        self._timer = None
+        quorum, now_ms = self._quorum, self._now_ms()
+        if quorum is None or quorum.closing or self._since_ms is None:
+            return
+        self._timer = self._world.tasks.call_later(WARN_MS, self._warn)
+        ids = sorted(quorum.voters.ids)
+        silent = [
+            f"{self._named(id)} (for {(now_ms - self._silent[id]) // 1000} s)" for id in ids if id in self._silent
+        ]
+        what = "leads, and can commit nothing" if isinstance(quorum.role, Leader) else "has no leader"
+        answers = f"no answer from {', '.join(silent)}" if silent else "all others answer"
+        lost = ""
+        if quorum.lacks_committed:
+            lost = (
+                f"; its own log ends at {quorum.log.end}, and up to {quorum.committed_before} it was committed, so that"
+                " it does not stand"
+            )
+        log.warning(
+            "[%s] %s for %d s: more than half of the voters %s must have the metadata and reach each other; %s%s",
+            *(self._label, what, (now_ms - self._since_ms) // 1000, ids, answers, lost),
+        )
+
+    def _named(self, id: int) -> str:
+        address = self._address(id)
+        return f"{id}" if address is None else f"{id} at {address[0]}:{address[1]}"
