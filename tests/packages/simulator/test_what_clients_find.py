@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from moldau.client.admin import NewTopic, create_topics
+from moldau.client.admin import NewTopic, create_topics, delete_records
 from moldau.client.connection import ConnectionOptions, connect
-from moldau.model import Code
+from moldau.client.producer import Producer, ProducerOptions
+from moldau.model import Code, TopicPartition
 from moldau.ports import World
 from moldau.simulator.cluster import PORT, SimCluster
 from moldau.simulator.loop import Owner
@@ -57,6 +59,40 @@ def test_a_restarted_broker_refuses_clients_until_it_knows_its_cluster() -> None
     asyncio.set_event_loop(None)
     cluster.loop.run_until_complete(scenario())
     cluster.close()
+
+
+def test_records_are_deleted_where_every_replica_has_let_them_expire_by_itself() -> None:
+    """Followers tell their leader where their logs begin by then, though they have nothing to fetch."""
+    plan = draw(4, "kill")
+    run = SimulatedRun(replace(plan, settings={**plan.settings, "log.retention.check.interval.ms": "1000"}))
+    cluster, where = run.cluster, TopicPartition("old", 0)
+    found: list[tuple[Code, int]] = []
+
+    async def scenario() -> None:
+        new = NewTopic(name="old", partitions=1, replication_factor=3, configs={"retention.ms": "3000"})
+        made = await create_topics(run.admin.client, [new])
+        assert made["old"].code is Code.NONE
+        producer = Producer(run.admin.client, ProducerOptions(acks=-1))
+        assert await producer.prepare("old") is Code.NONE
+        assert (await producer.send("old", b"record", partition=0)).code is Code.NONE
+        await producer.close()
+
+        def expired() -> bool:
+            (of,) = run.observer.replicas("old").values()
+            return len(of) == 3 and all(replica.log.log_start_offset == 1 for replica in of.values())
+
+        assert await cluster.until(expired, 60)
+        found.append((await delete_records(run.admin.client, {where: 1}, timeout_ms=5_000))[where])
+
+    async def begun() -> None:
+        assert await run._begin()
+        await run.admin.begin(scenario())
+
+    cluster.loop.after_turn = lambda: None  # what expires is no loss (S20)
+    asyncio.set_event_loop(None)
+    cluster.loop.run_until_complete(begun())
+    cluster.close()
+    assert found == [(Code.NONE, 1)]
 
 
 def test_a_topic_that_was_made_has_been_told_to_every_broker() -> None:

@@ -139,6 +139,15 @@ class Fetcher:
             self._wake(0)
             self._unblock(following)
 
+    def start_moved(self, replica: Replica) -> None:
+        """Its log may begin elsewhere than the leader was told, by its own retention: nothing else names a quiet
+        partition, and a leader's DeleteRecords waits to hear of it (KIP-107)."""
+        following = self.followed.get(replica.key)
+        if following is None or following.replica is not replica or not following.in_session:
+            return
+        if following.told_start != replica.log.log_start_offset:
+            self._name(following)
+
     def _await_disk(self) -> None:
         """Leave out what has records that are not durable and should be: a leader takes what is fetched next for an
         acknowledgement of all before it. And what was cut below its recovery point on file, which is being written."""
@@ -372,7 +381,7 @@ class Fetcher:
         if said is None:
             return
         replica = following.replica
-        machine, epoch, log_start = replica.machine, said[0], replica.log.log_start_offset
+        machine, epoch = replica.machine, said[0]
         diverging = part.diverging_epoch
         parted = None
         if diverging.end_offset >= 0 or diverging.epoch >= 0:
@@ -384,7 +393,7 @@ class Fetcher:
         match then:
             case Next.APPEND:
                 self._append(following, part)
-                if part.records or replica.log.log_start_offset != log_start:
+                if part.records or replica.log.log_start_offset != said[2]:
                     self._still(following)
             case Next.REFETCH:
                 self._still(following)

@@ -6,12 +6,14 @@ nothing left to follow. Read next: ``replicas/follow/fetcher.py``, the conversat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from moldau.broker.replicas.follow.fetcher import Fetcher
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.replica import Key, Replica
 
+LOOKED_AT_ONCE = 1000
+"""Partitions whose log starts are compared in one turn of the loop."""
 Place = tuple[int, int]
 """(leader, which of its fetchers)."""
 
@@ -54,6 +56,15 @@ class FetcherManager:
         place = self._place_of.get(replica.key)
         if place is not None:
             self._fetchers[place].flushed(replica)
+
+    def starts_moved(self) -> Generator[None, None, None]:
+        """Retention has looked at all logs: tell leaders of those whose start moved. Pauses after some."""
+        for at, (key, (leader, number)) in enumerate(list(self._place_of.items()), 1):
+            fetcher, replica = self._fetchers.get((leader, number)), self._replicas.by_key.get(key)
+            if fetcher is not None and replica is not None:
+                fetcher.start_moved(replica)
+            if not at % LOOKED_AT_ONCE:
+                yield
 
     def reconfigure(self) -> None:
         """num.replica.fetchers may have changed: share the partitions out anew."""

@@ -62,6 +62,12 @@ class FollowedPartition:
             self._said, self._next = self._next[0][1], self._next[1:]
         return self._said
 
+    @property
+    def told_start(self) -> int | None:
+        """The log's start in its newest mention."""
+        newest = self._next[-1][1] if self._next else self._said
+        return None if newest is None else newest[2]
+
     def next_backoff_ms(self, max_ms: int) -> int:
         """How long to leave it out now: longer after each error in a row."""
         self.backoff_ms = longer_ms(self.backoff_ms, FIRST_BACKOFF_MS, max_ms)
