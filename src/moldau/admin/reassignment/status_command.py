@@ -20,7 +20,7 @@ from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
-from moldau.admin.reassignment.waits import Downs, Sizes, Wait, dead_of, sizes_of, text_of, waits_of
+from moldau.admin.reassignment.waits import Downs, Known, Sizes, Wait, dead_of, sizes_of, text_of, waits_of
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
@@ -143,12 +143,12 @@ def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: boo
     states = waves.stand(goal, origin, shown, moving)
     alive = talk.cluster.brokers()
     there = {p: one for p, one in moving.items() if p in shown}
-    waits = {p: waits_of(p, shown[p], one, alive, {}, {}) for p, one in there.items()}
+    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in there.items()}
     since = downs.look(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
     brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive.keys()
     sizes = sizes_of(talk, brokers) if brokers else {}
-    waits = {p: waits_of(p, shown[p], one, alive, sizes, since) for p, one in there.items()}
+    waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in there.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
     for row in rows:
         row["waits_for"] = waits.get(TopicPartition(row["topic"], row["partition"]), [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from moldau.admin.asking import Talk, note
 from moldau.admin.each_broker import told_directories
@@ -33,6 +33,15 @@ Sizes = Mapping[tuple[TopicPartition, int], int]
 """Bytes of each replica."""
 
 
+class Known(NamedTuple):
+    """What waits are told from."""
+
+    alive: Collection[int]
+    sizes: Sizes = {}
+    since: Mapping[int, float] = {}
+    """Since when brokers are down, of those of which it is known."""
+
+
 class Wait(TypedDict):
     """A broker that holds a move up."""
 
@@ -43,33 +52,24 @@ class Wait(TypedDict):
     bytes_behind: int | None
 
 
-def waits_of(
-    p: TopicPartition,
-    now: Shown,
-    one: Reassignment,
-    alive: Collection[int],
-    sizes: Sizes,
-    since: Mapping[int, float],
-) -> list[Wait]:
+def waits_of(p: TopicPartition, now: Shown, one: Reassignment, known: Known) -> list[Wait]:
     """Whom the move of a partition waits for, the dead ones first."""
     lacking = [r for r in one.replicas if r not in one.removing and r not in now.isr]
     if now.leader == NO_LEADER:  # those of the ISR alone may lead
-        lacking += [r for r in now.isr if r not in alive]
-    waits = [_wait(p, now, broker, alive, sizes, since) for broker in lacking]
+        lacking += [r for r in now.isr if r not in known.alive]
+    waits = [_wait(p, now, broker, known) for broker in lacking]
     return sorted(waits, key=lambda wait: (wait["state"] not in (DOWN, OFFLINE), wait["broker"]))
 
 
-def _wait(
-    p: TopicPartition, now: Shown, broker: int, alive: Collection[int], sizes: Sizes, since: Mapping[int, float]
-) -> Wait:
-    if broker not in alive:
-        return {"broker": broker, "state": DOWN, "since": _time(since.get(broker)), "bytes_behind": None}
+def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
+    if broker not in known.alive:
+        return {"broker": broker, "state": DOWN, "since": _time(known.since.get(broker)), "bytes_behind": None}
     if broker in now.offline:
         return {"broker": broker, "state": OFFLINE, "since": None, "bytes_behind": None}
     if now.leader == NO_LEADER:
         return {"broker": broker, "state": UNLED, "since": None, "bytes_behind": None}
-    whole = sizes.get((p, now.leader))
-    behind = None if whole is None else max(0, whole - sizes.get((p, broker), 0))
+    whole = known.sizes.get((p, now.leader))
+    behind = None if whole is None else max(0, whole - known.sizes.get((p, broker), 0))
     return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind}
 
 
@@ -159,9 +159,9 @@ class Teller:
         alive: Collection[int],
     ) -> list[int]:
         """Note what is new; the dead brokers that moves wait for."""
-        waits = {p: waits_of(p, shown[p], one, alive, {}, {}) for p, one in moving.items() if p in shown}
+        waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
         since = self._downs.look(self._talk, dead_of(waits), alive)
-        waits = {p: waits_of(p, shown[p], moving[p], alive, {}, since) for p in waits}
+        waits = {p: waits_of(p, shown[p], moving[p], Known(alive, {}, since)) for p in waits}
         dead = {
             p: text_of(stuck)
             for p, some in sorted(waits.items())
@@ -177,7 +177,7 @@ class Teller:
             self._changed_s, self._pause_s = now_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
             asked = {wait["broker"] for some in waits.values() for wait in some} | {shown[p].leader for p in waits}
             sizes = sizes_of(self._talk, asked & set(alive))
-            _note({p: text_of(waits_of(p, shown[p], moving[p], alive, sizes, since)) for p in sorted(waits)})
+            _note({p: text_of(waits_of(p, shown[p], moving[p], Known(alive, sizes, since))) for p in sorted(waits)})
         return dead_of(waits)
 
 
