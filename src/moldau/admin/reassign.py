@@ -7,7 +7,7 @@ works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from moldau.admin.reassignment import apply_command, plan_command, status_comman
 from moldau.admin.reassignment.apply_command import PLAN, TIMEOUT
 from moldau.admin.reassignment.cluster import current, demand_cluster, ids, listed, read, tell_refusals, under_way
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
+from moldau.admin.reassignment.waits import Teller
+from moldau.admin.reassignment.waves import Shown
 from moldau.admin.throttles import throttle
 from moldau.admin.waiting import Looks
 from moldau.client import admin
@@ -293,9 +295,12 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
     """Watch until nothing moves; the exit code. Tells how many are done."""
     settling = LOOKS_AFTER
     looks = Looks(timeout_s, first_s=FIRST_S)
+    teller = Teller(talk)
     with Progress("", len(plan)) as progress:
         for _ in looks:
-            rows = _look(talk, plan, placed, under_way(talk, list(plan)))
+            moving = under_way(talk, list(plan))
+            rows = _look(talk, plan, placed, moving)
+            _tell_waits(talk, teller, moving)
             left = sum(row["status"] == "moving" for row in rows)
             odd = sum(row["status"] != "done" for row in rows)
             if not odd:
@@ -309,3 +314,17 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
                     return MISMATCH
             progress.at(len(plan) - odd, f"{left} of {len(plan)} moves are under way ...")
     return IN_PROGRESS
+
+
+def _tell_waits(talk: Talk, teller: Teller, moving: Mapping[TopicPartition, admin.Reassignment]) -> None:
+    """Note whom the moves wait for, where that is worth telling."""
+    shown = (
+        {
+            TopicPartition(name, number): Shown(part.replicas, part.leader, part.isr, part.offline)
+            for name, topic in talk.cluster.topics({p.topic for p in moving}).items()
+            for number, part in topic.partitions.items()
+        }
+        if moving
+        else {}
+    )
+    teller.tell(shown, moving, talk.cluster.brokers())

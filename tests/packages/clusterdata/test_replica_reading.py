@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 
 from moldau.clusterdata.replica_check.comparing import Verdict
-from moldau.clusterdata.replica_check.folders import WINDOW_BYTES, Pace, directories, replicas_in, verify
+from moldau.clusterdata.replica_check.folders import WINDOW_BYTES, Pace, _end, directories, replicas_in, verify
 from moldau.model import TopicPartition
+from moldau.wire.batch import build
 from tests.packages.clusterdata.naive import batch_of, replica
 
 ORDERS = TopicPartition("orders", 0)
@@ -71,3 +73,19 @@ def test_bytes_between_two_segments_that_are_no_batch_are_a_difference(tmp_path:
         (tmp_path / str(broker) / "orders-0" / f"{5:020d}.log").write_bytes(batch_of(5, [b"b"]))
     found = verify(replicas_in(directories([str(tmp_path)]))[ORDERS], Pace(None))
     assert [one.verdict for one in found] == [Verdict.OK, Verdict.DIVERGED, Verdict.DIVERGED]
+
+
+def test_the_end_of_a_log_is_found_by_lengths_wherever_windows_of_small_and_large_batches_meet(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    file = tmp_path / f"{0:020d}.log"
+    for _ in range(20):
+        data, ends, offset = b"", [0], 0
+        while len(data) < 600_000:
+            size = rng.choice([10, 500, 8_000, 40_000, 300_000])
+            data += build([(0, None, bytes(size), ())] * 2, base_offset=offset)
+            offset += 2
+            ends.append(len(data))
+        for cut in (len(data), rng.randrange(len(data)), ends[-2] + 60):
+            file.write_bytes(data[:cut])
+            whole = sum(end <= cut for end in ends) - 1
+            assert _end([(0, str(file))]) == 2 * whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
@@ -48,7 +49,8 @@ class Findings:
     def print(self) -> None:
         """Tell them on standard error."""
         for name, pairs in _ordered(self.mismatches):
-            _say(f"Mismatches in :{name}", *(f"  Index offset: {a}, log offset: {b}" for a, b in _sorted(pairs)))
+            lines = (f"  Index offset: {a}, log offset: {b}" for a, b in reversed(_sorted(pairs)))
+            _say(f"Mismatches in :{name}", *lines)
         for name, pairs in _ordered(self.wrong_times):
             lines = (f"  Index timestamp: {a}, log timestamp: {b}" for a, b in pairs)
             _say(f"Found timestamp mismatch in :{name}", *lines)
@@ -191,7 +193,7 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
     """An index of times, in the same way."""
     base = base_of(file)
     stem = file.name.split(".")[0]
-    positions = [(base + delta, at) for delta, at in _OFFSETS.iter_unpack(_whole(file.parent / f"{stem}.index"))]
+    positions = _Positions(_index_bytes(file.parent / f"{stem}.index"), base)
     with LogFile(file.parent / f"{stem}.log") as log:
         data = _index_bytes(file)
         entries = list(_TIMES.iter_unpack(data[: len(data) // _TIMES.size * _TIMES.size]))
@@ -199,14 +201,14 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             _check_times(file, data, entries, base)
             print(f"{file} passed sanity check.")
             return
-        before = NO_TIMESTAMP
+        before, from_start = NO_TIMESTAMP, _FromStart(log)
         for number, (time, delta) in enumerate(entries):
             offset = base + delta
             if delta == 0 and number > 0:
                 return
-            at = max((position for last, position in positions if last <= offset), default=0)
+            at = positions.before(offset)
             log.demand_within(at)
-            batch = next(((h, data) for _, h, data in log.batches(at) if h.last_offset >= offset), None)
+            batch = from_start.reaching(offset) if at == 0 else _reaching(log.batches(at), offset)
             if batch is None or batch[0].last_offset != offset:
                 put(found.not_found, file, offset, -1 if batch is None else batch[0].last_offset)
             else:
@@ -217,6 +219,77 @@ def dump_time_index(file: Path, sanity: bool, quiet: bool, found: Findings) -> N
             if not quiet:
                 print(f"timestamp: {time} offset: {offset}")
             before = time
+
+
+class _Positions:
+    """Where an index of positions says to begin reading, found as Kafka finds it: it halves what may be in no order."""
+
+    def __init__(self, data: bytes, base: int) -> None:
+        self._data, self._base = data, base
+        self._last = len(data) // _OFFSETS.size - 1
+
+    def before(self, offset: int) -> int:
+        """The position of the entry for an offset, or of the last one before it; 0 when there is none."""
+        if self._last < 0:
+            return 0
+        warm = max(0, self._last - _WARM_ENTRIES)
+        if self._offset(warm) < offset:
+            slot = self._slot(warm, self._last, offset)
+        elif self._offset(0) > offset:
+            return 0
+        else:
+            slot = self._slot(0, warm, offset)
+        return int(_OFFSETS.unpack_from(self._data, slot * _OFFSETS.size)[1])
+
+    def _slot(self, low: int, high: int, offset: int) -> int:
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = self._offset(middle)
+            if found == offset:
+                return middle
+            low, high = (low, middle - 1) if found > offset else (middle, high)
+        return low
+
+    def _offset(self, slot: int) -> int:
+        return self._base + int(_OFFSETS.unpack_from(self._data, slot * _OFFSETS.size)[0])
+
+
+_WARM_ENTRIES = 8192 // _OFFSETS.size
+"""Of so many entries at the end Kafka looks first whether they hold an offset."""
+
+
+class _FromStart:
+    """The batches of a log from its start, walked once however often they are asked for: the index of a log in use
+    ends with zeros, and sends every search to the start."""
+
+    def __init__(self, log: LogFile) -> None:
+        self._log, self._left = log, log.batches()
+        self._offsets: list[int] = []
+        self._positions: list[int] = []
+        self._error: JavaError | None = None
+
+    def reaching(self, offset: int) -> tuple[Batch, bytes] | None:
+        """The first batch that ends at an offset or after it."""
+        at = bisect_left(self._offsets, offset)
+        if at < len(self._offsets):
+            return _reaching(self._log.batches(self._positions[at]), offset)
+        if self._error is not None:
+            raise self._error
+        try:
+            for position, header, data in self._left:
+                if not self._offsets or header.last_offset > self._offsets[-1]:
+                    self._offsets.append(header.last_offset)
+                    self._positions.append(position)
+                if header.last_offset >= offset:
+                    return header, data
+        except JavaError as error:
+            self._error = error
+            raise
+        return None
+
+
+def _reaching(batches: Iterator[tuple[int, Batch, bytes]], offset: int) -> tuple[Batch, bytes] | None:
+    return next(((header, data) for _, header, data in batches if header.last_offset >= offset), None)
 
 
 def _newest(batch: Batch, data: bytes) -> int:
@@ -246,17 +319,12 @@ def _read_whole(file: Path) -> bytes:
         raise JavaError("java.nio.file.NoSuchFileException", str(file)) from None
 
 
-def _whole(file: Path) -> bytes:
-    data = _index_bytes(file)
-    found = data[: len(data) // _OFFSETS.size * _OFFSETS.size]
-    return found.rstrip(b"\0").ljust(-(-len(found.rstrip(b"\0")) // _OFFSETS.size) * _OFFSETS.size, b"\0")
-
-
 def _check(file: Path, data: bytes, size: int, last: int, base: int) -> None:
     if last < 0:
+        name = str(file.absolute()) if size == _OFFSETS.size else f"({file.absolute()})"
         text = (
-            f"Corrupt index found, index file ({file.absolute()}) has non-zero size but the last offset is"
-            f" {base + last} which is less than the base offset {base}"
+            f"Corrupt index found, index file {name} has non-zero size but the last offset is {base + last}"
+            f" which is less than the base offset {base}"
         )
         raise JavaError(_CORRUPT, text)
     if len(data) % size:

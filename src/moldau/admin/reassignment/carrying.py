@@ -7,7 +7,7 @@ that began them; what only a process knows is in the journal (``journal.py``). W
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from moldau.admin.progress import Progress
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.journal import Journal
+from moldau.admin.reassignment.waits import Teller
 from moldau.admin.reassignment.waves import Limits, Shown
 from moldau.admin.throttles import Throttles, throttle, unthrottle
 from moldau.admin.waiting import Looks
@@ -67,6 +68,7 @@ class Carrier:
         self._refused: dict[TopicPartition, str] = {}
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
+        self._teller = Teller(talk)
 
     # ---- what can be wished
 
@@ -137,7 +139,7 @@ class Carrier:
             if begin:
                 self._begin(waiting, shown, moving)
             self._place()
-            self._tell(states, moving)
+            self._tell(states, shown, moving)
             unsure = [p for p, state in states.items() if state == waves.OTHERWISE]
             self._otherwise = Counter({p: self._otherwise[p] + 1 for p in unsure})
             settled = all(count >= LOOKS_OTHERWISE for count in self._otherwise.values())
@@ -152,7 +154,7 @@ class Carrier:
             raise Refused(whole.code, whole.message or "the moves under way")
         topics = self._talk.cluster.topics({p.topic for p in goal})
         shown = {
-            TopicPartition(name, number): Shown(part.replicas, part.leader)
+            TopicPartition(name, number): Shown(part.replicas, part.leader, part.isr, part.offline)
             for name, topic in topics.items()
             for number, part in topic.partitions.items()
         }
@@ -259,11 +261,12 @@ class Carrier:
         if cluster.limit(max(int(1000 * self._looks.left_s), LEAST_MS)) and again:
             cluster.client.close()
 
-    def _tell(self, states: dict[TopicPartition, str], moving: Moving) -> None:
-        """How far it is, whenever that changes; who is missing, if a move waits for a broker."""
+    def _tell(self, states: dict[TopicPartition, str], shown: Mapping[TopicPartition, Shown], moving: Moving) -> None:
+        """How far it is, whenever that changes; whom moves wait for, if they do."""
         counts = Counter(states.values())
-        dead = {r for one in moving.values() for r in one.adding} - self._patiently(self._talk.cluster.brokers).keys()
-        missing = f"; they wait for broker {', '.join(map(str, sorted(dead)))}, which is not alive" if dead else ""
+        alive = self._patiently(self._talk.cluster.brokers).keys()
+        dead = self._patiently(lambda: self._teller.tell(shown, moving, alive))
+        missing = f"; they wait for broker {', '.join(map(str, dead))}, which is not alive" if dead else ""
         text = (
             f"{counts[waves.FINISHED]} of {len(states)} done, {counts[waves.MOVING]} under way,"
             f" {counts[waves.WAITING]} wait{missing}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -12,7 +12,6 @@ import click
 
 from moldau.admin import plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
-from moldau.admin.each_broker import told_directories
 from moldau.admin.options import PAUSE, WATCH
 from moldau.admin.output import DONE, show_one, watch
 from moldau.admin.rate import bytes_text, time_text
@@ -21,16 +20,15 @@ from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
+from moldau.admin.reassignment.waits import Downs, Known, Sizes, Wait, dead_of, sizes_of, text_of, waits_of
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
 
-COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied")
+COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied", "waits_for")
 WIDE = ("leader", "adding", "removing")
 UNDER_WAY = (RUNNING, CANCELLING, ROLLING_BACK)
 """States in which a process is to carry the plan out."""
-Sizes = Mapping[tuple[TopicPartition, int], int]
-"""Bytes of each replica."""
 
 
 class Row(TypedDict):
@@ -47,6 +45,8 @@ class Row(TypedDict):
     leader: int | None
     adding: list[int]
     removing: list[int]
+    waits_for: list[Wait]
+    """The brokers that hold the move up."""
 
 
 class Report(TypedDict):
@@ -92,7 +92,7 @@ def status(
             journal = known(path, talk, plan)
             if journal is not None and journal.plan != plan:  # of an earlier plan in the same file, which has ended
                 journal = None
-            watched.look(_look(talk, plan if journal is None else journal.goal, journal, is_applied))
+            watched.look(watched.ask(talk, plan if journal is None else journal.goal, journal, is_applied))
         _print(watched.report, everything, output, path)
         return None if watched.left else DONE
 
@@ -110,6 +110,11 @@ class _Watched:
 
     def __init__(self) -> None:
         self._before: tuple[float, int] | None = None
+        self._downs = Downs()
+
+    def ask(self, talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool) -> Report:
+        """The next report."""
+        return _look(talk, goal, journal, is_applied, self._downs)
 
     def look(self, report: Report) -> None:
         """Take the next one."""
@@ -125,28 +130,35 @@ class _Watched:
         return self.report["counts"][waves.MOVING] + (0 if has_ended else self.report["counts"][waves.WAITING])
 
 
-def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool) -> Report:
+def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool, downs: Downs) -> Report:
     """Everything that is known."""
     moving = listed(talk, list(goal))
     topics = talk.cluster.topics({p.topic for p in goal})
     shown = {
-        TopicPartition(name, number): Shown(part.replicas, part.leader)
+        TopicPartition(name, number): Shown(part.replicas, part.leader, part.isr, part.offline)
         for name, topic in topics.items()
         for number, part in topic.partitions.items()
     }
     origin = goal if journal is None else journal.origin
     states = waves.stand(goal, origin, shown, moving)
     alive = talk.cluster.brokers()
-    brokers = {b for p, one in moving.items() if p in shown for b in (*one.adding, shown[p].leader)} & alive.keys()
-    sizes = _sizes(talk, brokers) if brokers else {}
+    there = {p: one for p, one in moving.items() if p in shown}
+    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in there.items()}
+    since = downs.look(talk, dead_of(waits), alive)
+    waited = {wait["broker"] for some in waits.values() for wait in some}
+    brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive.keys()
+    sizes = sizes_of(talk, brokers) if brokers else {}
+    waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in there.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
+    for row in rows:
+        row["waits_for"] = waits.get(TopicPartition(row["topic"], row["partition"]), [])
     return {
         "state": None if journal is None else journal.state,
         "applied": is_applied,
         "rate": None if journal is None else journal.rate,
         "throttled": bool(journal is not None and journal.throttles),
         "counts": {**dict.fromkeys((waves.FINISHED, waves.MOVING, waves.WAITING), 0), **Counter(states.values())},
-        "missing_brokers": sorted({r for one in moving.values() for r in one.adding} - alive.keys()),
+        "missing_brokers": dead_of(waits),
         "bytes_per_second": None,
         "partitions": rows,
     }
@@ -161,6 +173,7 @@ def _row(
         "replicas": None if shown is None else list(shown.replicas), "wanted": list(wanted),
         "percent": None, "bytes": None, "bytes_copied": None, "leader": None if shown is None else shown.leader,
         "adding": [] if moving is None else moving.adding, "removing": [] if moving is None else moving.removing,
+        "waits_for": [],
     }  # fmt: skip
     if moving is not None and shown is not None and (p, shown.leader) in sizes:
         whole = sizes[p, shown.leader] * len(moving.adding)
@@ -169,24 +182,12 @@ def _row(
     return row
 
 
-def _sizes(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, int], int]:
-    """Bytes of the replicas of these brokers, of those that answer."""
-    return {
-        (TopicPartition(topic.name, part.partition_index), broker): part.partition_size
-        for broker, directories in told_directories(talk, brokers).items()
-        for directory in directories
-        for topic in directory.topics
-        for part in topic.partitions
-        if not part.is_future_key
-    }
-
-
 def _print(report: Report, everything: bool, output: str, path: Path) -> None:
     if show_one(report, output):
         return
     rows = [row for row in report["partitions"] if everything or row["status"] not in (waves.FINISHED, waves.WAITING)]
     if rows or output == "tsv":
-        show(rows, output, COLUMNS, WIDE)
+        show([{**row, "waits_for": text_of(row["waits_for"])} for row in rows], output, COLUMNS, WIDE)
     if output != "tsv":
         print(_words(report, path), flush=True)
 

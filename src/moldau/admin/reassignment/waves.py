@@ -20,6 +20,9 @@ class Shown(NamedTuple):
 
     replicas: Sequence[int]
     leader: int
+    isr: Sequence[int] = ()
+    offline: Sequence[int] = ()
+    """Replicas whose broker, or whose log directory there, is away."""
 
 
 class Limits(NamedTuple):

@@ -56,6 +56,9 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
     heads = {id: next(batches, None) for id, batches in replicas.items()}
     reached = dict.fromkeys(replicas, 0)
     while True:
+        while (same := _agreed(list(heads.values()), until)) is not None:  # nearly always: none has to be told apart
+            reached.update(dict.fromkeys(heads, same.last_offset + 1))
+            heads = {id: next(replicas[id], None) for id in heads}
         for id, batch in list(heads.items()):
             if batch is not None and batch.base_offset < until and not batch.sound:
                 found[id] = Finding(id, Verdict.DIVERGED, batch.base_offset, "its checksum is wrong")
@@ -96,6 +99,14 @@ def compare_records(replicas: Mapping[int, Iterator[tuple[int, object]]], until:
                 found[id] = Finding(id, Verdict.DIVERGED, at, "another record")
                 del heads[id]
     return [found.get(id, Finding(id, Verdict.OK, None, BY_RECORD))._replace(compared_to=until) for id in replicas]
+
+
+def _agreed(batches: list[Batch | None], until: int) -> Batch | None:
+    """The batch that all of them are, sound and not beyond the end; None where anything is otherwise."""
+    first = batches[0] if batches else None
+    if first is None or not first.sound or first.base_offset >= until or batches.count(first) != len(batches):
+        return None
+    return first
 
 
 BY_RECORD = "compacted: records that several replicas have are the same"

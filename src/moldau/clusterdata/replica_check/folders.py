@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from struct import Struct
 
 from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare
 from moldau.model import TopicPartition
@@ -21,7 +22,12 @@ from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, headers, read_header
 from moldau.wire.crc import crc32c
 
 WINDOW_BYTES = 4 << 20
+HEADERS_BYTES, NEAR_BYTES = 256 << 10, 32 << 10
+"""How much is read at once to look at lengths alone, while batches are no larger than the second."""
 _CRC_FROM = 21
+_COMPARED = Struct(">qiibI2xi")
+"""Base offset, length, epoch, format, checksum and the last offset's distance: what is compared, and no more is made of
+a header."""
 
 
 class Directory(NamedTuple):
@@ -143,13 +149,18 @@ def _end(files: Sequence[tuple[int, str]]) -> int:
         return 0
     end, path = files[-1]
     with open(path, "rb", buffering=0) as file:
-        size, at = os.fstat(file.fileno()).st_size, 0
+        size, at, length, window, held_from = os.fstat(file.fileno()).st_size, 0, 0, b"", 0
         while at + HEADER_SIZE <= size:
-            header = read_header(os.pread(file.fileno(), HEADER_SIZE, at), 0)
-            at += LENGTH_OVERHEAD + header.length
-            if header.length < HEADER_SIZE - LENGTH_OVERHEAD or at > size:
+            if at + HEADER_SIZE > held_from + len(window):  # one read for many small batches; of large ones a header
+                wished = HEADERS_BYTES if length < NEAR_BYTES else HEADER_SIZE
+                window, held_from = os.pread(file.fileno(), wished, at), at
+                if len(window) < HEADER_SIZE:
+                    break  # it was cut meanwhile
+            base, length, _, _, _, last = _COMPARED.unpack_from(window, at - held_from)
+            at += LENGTH_OVERHEAD + length
+            if length < HEADER_SIZE - LENGTH_OVERHEAD or at > size:
                 break
-            end = max(end, header.next_offset)
+            end = max(end, base + last + 1)
     return end
 
 
@@ -194,14 +205,18 @@ def _batches(file: io.FileIO, between: tuple[int, int | None], start: int, pace:
     while done < size:
         held += _fill(file, view[held : held + size - done - held])
         end = 0
-        for position, header in headers(view[:held]):
-            end = position + LENGTH_OVERHEAD + header.length
-            expected = header.next_offset
-            if header.last_offset < start:
+        while end + HEADER_SIZE <= held:
+            base, length, epoch, magic, crc, last = _COMPARED.unpack_from(view, end)
+            position, after = end, end + LENGTH_OVERHEAD + length
+            if length < HEADER_SIZE - LENGTH_OVERHEAD or after > held:
+                break
+            end, last = after, base + last
+            expected = last + 1
+            if last < start:
                 continue
-            pace.read(header.size)
-            sound = header.magic == 2 and crc32c(view[position + _CRC_FROM : end]) == header.crc
-            yield Batch(header.base_offset, header.last_offset, header.leader_epoch, header.size, header.crc, sound)
+            pace.read(after - position)
+            sound = magic == 2 and crc32c(view[position + _CRC_FROM : after]) == crc
+            yield Batch(base, last, epoch, after - position, crc, sound)
         if end:
             view[: held - end] = view[end:held]
             held, done = held - end, done + end

@@ -1,0 +1,189 @@
+"""What a move that is under way waits for: which broker holds it up, and why.
+
+A controller ends a move when every replica that is to stay is in the ISR, those that were there before as well as those
+that come (KAFKA-15665; Kafka's ZooKeeper controller has always done so). So a dead broker that only keeps its replica
+holds a move up, too. Used by ``status_command.py``, ``carrying.py`` and ``execute --wait``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, TypedDict
+
+from moldau.admin.asking import Talk, note
+from moldau.admin.each_broker import told_directories
+from moldau.admin.rate import bytes_text
+from moldau.admin.reassignment.waves import Shown
+from moldau.client import admin
+from moldau.client.admin import Reassignment
+from moldau.client.client import Refused
+from moldau.client.lines import UnsupportedApi
+from moldau.model import TopicPartition
+
+DOWN, OFFLINE, UNLED, BEHIND = "down", "directory offline", "no leader", "catching up"
+QUORUM_S = 2.0
+"""How long the quorum is asked since when a broker is silent, of which most can be said without that."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 600.0
+"""How long nothing has changed before it is said who is being waited for; after each time twice as long."""
+MOST_TOLD = 20
+NO_LEADER = -1
+
+Sizes = Mapping[tuple[TopicPartition, int], int]
+"""Bytes of each replica."""
+
+
+class Known(NamedTuple):
+    """What waits are told from."""
+
+    alive: Collection[int]
+    sizes: Sizes = {}
+    since: Mapping[int, float] = {}
+    """Since when brokers are down, of those of which it is known."""
+
+
+class Wait(TypedDict):
+    """A broker that holds a move up."""
+
+    broker: int
+    state: str
+    since: str | None
+    """Since when it is down, where anybody knows."""
+    bytes_behind: int | None
+
+
+def waits_of(p: TopicPartition, now: Shown, one: Reassignment, known: Known) -> list[Wait]:
+    """Whom the move of a partition waits for, the dead ones first."""
+    lacking = [r for r in one.replicas if r not in one.removing and r not in now.isr]
+    if now.leader == NO_LEADER:  # those of the ISR alone may lead
+        lacking += [r for r in now.isr if r not in known.alive]
+    waits = [_wait(p, now, broker, known) for broker in lacking]
+    return sorted(waits, key=lambda wait: (wait["state"] not in (DOWN, OFFLINE), wait["broker"]))
+
+
+def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
+    if broker not in known.alive:
+        return {"broker": broker, "state": DOWN, "since": _time(known.since.get(broker)), "bytes_behind": None}
+    if broker in now.offline:
+        return {"broker": broker, "state": OFFLINE, "since": None, "bytes_behind": None}
+    if now.leader == NO_LEADER:
+        return {"broker": broker, "state": UNLED, "since": None, "bytes_behind": None}
+    whole = known.sizes.get((p, now.leader))
+    behind = None if whole is None else max(0, whole - known.sizes.get((p, broker), 0))
+    return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind}
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def text_of(waits: Iterable[Wait]) -> str:
+    """The same in words."""
+    return "; ".join(map(_words, waits))
+
+
+def _words(wait: Wait) -> str:
+    broker, behind = f"broker {wait['broker']}", wait["bytes_behind"]
+    if wait["state"] == DOWN:
+        return f"{broker} is down" + (f" since {wait['since']}" if wait["since"] else "")
+    if wait["state"] == OFFLINE:
+        return f"{broker} has lost the log directory of its replica"
+    if wait["state"] == UNLED:
+        return f"{broker} has nobody to copy from: the partition has no leader"
+    return f"{broker} is catching up" + ("" if behind is None else f", {bytes_text(behind)} behind")
+
+
+def dead_of(waits: Mapping[TopicPartition, Collection[Wait]]) -> list[int]:
+    """The brokers that are down and hold any of these moves up."""
+    return sorted({wait["broker"] for some in waits.values() for wait in some if wait["state"] == DOWN})
+
+
+def sizes_of(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, int], int]:
+    """Bytes of the replicas of these brokers, of those that answer."""
+    return {
+        (TopicPartition(topic.name, part.partition_index), broker): part.partition_size
+        for broker, directories in told_directories(talk, brokers).items()
+        for directory in directories
+        for topic in directory.topics
+        for part in topic.partitions
+        if not part.is_future_key
+    }
+
+
+class Downs:
+    """Since when brokers are down: as the quorum knows it, or as this process has seen it."""
+
+    def __init__(self) -> None:
+        self._alive: set[int] = set()
+        self._since: dict[int, float] = {}
+
+    def look(self, talk: Talk, dead: Collection[int], alive: Collection[int]) -> Mapping[int, float]:
+        """Since when each of the dead is down, of those of which it is known."""
+        self._since = {id: since for id, since in self._since.items() if id not in alive}
+        unknown = set(dead) - self._since.keys()
+        if unknown:
+            told = _last_heard_of(talk)
+            seen = dict.fromkeys(unknown & self._alive, time.time())
+            self._since |= seen | {id: since for id, since in told.items() if id in unknown}
+        self._alive = set(alive)
+        return self._since
+
+
+def _last_heard_of(talk: Talk) -> dict[int, float]:
+    """When the quorum's leader heard of each node the last time; nothing where there is no quorum, or no leader."""
+    try:
+        with talk.apart(int(1000 * QUORUM_S)) as brief:
+            _, part = brief.ask(admin.describe_quorum)
+    except (OSError, Refused, UnsupportedApi, SystemExit):
+        return {}
+    if part is None:
+        return {}
+    known = [*part.current_voters, *part.observers]
+    return {one.replica_id: one.last_fetch_timestamp / 1000 for one in known if one.last_fetch_timestamp > 0}
+
+
+class Teller:
+    """Tells who waits for moves whom they wait for: of dead brokers at once, of slow ones when nothing changes."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._downs = Downs()
+        self._dead: dict[TopicPartition, str] = {}
+        self._before: object = None
+        self._changed_s, self._pause_s = time.monotonic(), FIRST_PAUSE_S
+
+    def tell(
+        self,
+        shown: Mapping[TopicPartition, Shown],
+        moving: Mapping[TopicPartition, Reassignment],
+        alive: Collection[int],
+    ) -> list[int]:
+        """Note what is new; the dead brokers that moves wait for."""
+        waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
+        since = self._downs.look(self._talk, dead_of(waits), alive)
+        waits = {p: waits_of(p, shown[p], moving[p], Known(alive, {}, since)) for p in waits}
+        dead = {
+            p: text_of(stuck)
+            for p, some in sorted(waits.items())
+            if (stuck := [wait for wait in some if wait["state"] in (DOWN, OFFLINE)])
+        }
+        _note({p: text for p, text in dead.items() if self._dead.get(p) != text})
+        self._dead = dead
+        state = sorted((p, [(wait["broker"], wait["state"]) for wait in some]) for p, some in waits.items())
+        now_s = time.monotonic()
+        if state != self._before:
+            self._before, self._changed_s, self._pause_s = state, now_s, FIRST_PAUSE_S
+        elif state and now_s - self._changed_s >= self._pause_s:
+            self._changed_s, self._pause_s = now_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
+            asked = {wait["broker"] for some in waits.values() for wait in some} | {shown[p].leader for p in waits}
+            sizes = sizes_of(self._talk, asked & set(alive))
+            _note({p: text_of(waits_of(p, shown[p], moving[p], Known(alive, sizes, since))) for p in sorted(waits)})
+        return dead_of(waits)
+
+
+def _note(texts: Mapping[TopicPartition, str]) -> None:
+    told = [(p, text) for p, text in texts.items() if text]
+    for p, text in told[:MOST_TOLD]:
+        note(f"{p} waits: {text}")
+    if len(told) > MOST_TOLD:
+        note(f"and {len(told) - MOST_TOLD} more partitions; `moldau reassign status` shows them")
