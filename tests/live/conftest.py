@@ -138,9 +138,10 @@ def both(java: JavaTools, bootstrap_servers: str, tmp_path: Path) -> Both:
 
 @pytest.fixture(scope="session")
 def filled(bootstrap_servers: str) -> str:
-    """A topic of three partitions with ten records each, a millisecond apart."""
+    """A topic of three partitions with ten records each, a millisecond apart, which are of 2023 and are to stay."""
     with Cluster(bootstrap_servers) as cluster:
-        topic = admin.NewTopic(name="filled", partitions=3, replication_factor=2)
+        configs = {"retention.ms": "-1"}
+        topic = admin.NewTopic(name="filled", partitions=3, replication_factor=2, configs=configs)
         cluster.run(admin.create_topics(cluster.client, [topic]))
         for number in range(3):
             records = [(1_700_000_000_000 + n, b"k%d" % n, b"value %d" % n, ()) for n in range(10)]

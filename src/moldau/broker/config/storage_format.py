@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.kraft.committed import forget
 from moldau.model import uuid_bytes, uuid_text
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import MetaProperties, format_meta, parse_meta
@@ -72,7 +71,6 @@ def format_storage(
         )
         disk.write_atomic(f"{folder}/{META}", format_meta(meta))
     if config.metadata_dir in fresh:
-        forget(disk, config.metadata_dir)
         disk.write_atomic(f"{config.metadata_dir}/{BOOTSTRAP}", _checkpoint(_bootstrap_records(), []))
         if voters is not None:
             disk.make_dirs(f"{config.metadata_dir}/{METADATA_FOLDER}")

@@ -29,12 +29,6 @@ def note_path(folder: str) -> str:
     return f"{folder}/{NOTE}"
 
 
-def forget(disk: Disk, folder: str) -> None:
-    """A directory is formatted: what another cluster committed there says nothing any more."""
-    if disk.exists(note_path(folder)):
-        disk.remove(note_path(folder))
-
-
 class Noted(NamedTuple):
     """Up to where the log was committed, and in which epoch."""
 
@@ -43,7 +37,8 @@ class Noted(NamedTuple):
 
 
 def note_of(disk: Disk, folder: str, cluster_id: str, directory_id: bytes | None) -> Noted:
-    """What the note says; 0 and 0 when there is none, it is damaged, or the directory was formatted since."""
+    """What the note says; 0 and 0 when there is none, it is damaged, or the directory was formatted since and has
+    another id."""
     with suppress(OSError, ValueError):  # one guard less, and no reason not to start
         owner, offset, epoch = disk.read(note_path(folder)).decode().splitlines()
         if owner == _owner(cluster_id, directory_id) and int(offset) >= 0 and 0 <= int(epoch) <= EPOCH_MAX:
