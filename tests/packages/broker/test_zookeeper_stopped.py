@@ -9,6 +9,7 @@ import pytest
 
 from moldau.broker.node import Node
 from moldau.broker.zookeeper import batch
+from moldau.image import Delta
 from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -152,5 +153,26 @@ def test_who_is_told_its_roles_again_is_not_told_of_what_it_is_deleting(tmp_path
             assert isinstance(roles, LeaderAndIsrRequest)
             assert "t" not in [one.topic_name for one in roles.topic_states]
             del channel.say
+
+    run(scenario)
+
+
+def test_a_controller_that_rules_again_has_what_it_had_stopped_and_begins_it_anew(tmp_path: Path) -> None:
+    """The image that it reads may have no news of it: it was neither led nor deleted with its topic (seed 184)."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            node = a_follower(nodes)
+            replicas, image = node.replicas, node.metadata.image
+            key = image.topic("t").partitions[0].key  # type: ignore[union-attr]
+            replicas.stopped.stop(key)
+            assert key not in replicas.by_key
+            replicas.stopped.clear()
+            replicas.stopped.stop(key)
+            assert key in replicas.stopped, "its topic is still marked for deletion"
+            replicas.stopped.clear()
+            replicas.apply(image, Delta())
+            assert key in replicas.by_key, "it has the part that the image gives it"
 
     run(scenario)

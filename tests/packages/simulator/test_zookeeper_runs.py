@@ -7,7 +7,7 @@ import pytest
 from moldau.simulator.faults_zookeeper import ZOOKEEPER_FAULTS
 from moldau.simulator.plan_zookeeper import draw_zookeeper
 from moldau.simulator.run import RunOutcome, simulate
-from moldau.simulator.scenes import ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import PIPELINED, ZOOKEEPER, ZOOKEEPER_SCENES
 
 
 def told(outcome: RunOutcome) -> str:
@@ -24,6 +24,12 @@ def test_every_scene_of_this_plane_has_its_fault() -> None:
 @pytest.mark.parametrize("seed", [3])
 def test_mixed_faults_break_no_law(seed: int) -> None:
     outcome = simulate(seed, None, ZOOKEEPER)
+    assert outcome.verdict == "passed", told(outcome)
+
+
+def test_a_controller_that_comes_back_deletes_what_it_had_stopped() -> None:
+    """It had stopped its replicas of a topic that is to be deleted, lost its session, and ruled again: seed 184."""
+    outcome = simulate(184, PIPELINED, ZOOKEEPER)
     assert outcome.verdict == "passed", told(outcome)
 
 

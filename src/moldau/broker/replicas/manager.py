@@ -201,6 +201,7 @@ class ReplicaManager:
                 self._assign(change.topic, change.after, is_new)
                 if pace.spent(spent):
                     yield
+        yield from self.stopped.begin(image, self._assign)
         if delta.brokers:
             yield from self._brokers_changed(set(delta.brokers))
 
@@ -481,6 +482,7 @@ class ReplicaManager:
         """Stop leading, following and sweeping, answer everybody who waits. From now on no log is changed here: what
         closes them, on another thread, vouches for all that was acknowledged."""
         self._stopped = True
+        self.stopped.end()
         if self._sweep is not None:
             self._sweep.cancel()
         self._isr.close()
