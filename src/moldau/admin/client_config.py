@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from moldau.model.config_key import ConfigError
-from moldau.model.properties import read_properties
+from moldau.model.properties import decode_properties, read_properties
 
 _OF_LIBRDKAFKA = {
     "metadata.broker.list": "bootstrap.servers",
@@ -76,10 +76,12 @@ class ClientConfig:
 def read_client_config(path: str) -> ClientConfig:
     """The settings of a file; BadClientConfig when it cannot be read or asks for what is not served."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        raw = Path(path).read_bytes()
     except OSError as error:
         raise BadClientConfig(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
+    try:
+        text = decode_properties(raw)
+    except ConfigError:
         raise BadClientConfig(f"{path} is no text file; Java's properties or librdkafka's key=value are") from None
     try:
         given = read_properties(text)

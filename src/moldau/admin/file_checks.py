@@ -20,7 +20,7 @@ from moldau.broker.config.storage_format import FormatRefused
 from moldau.broker.kraft.committed import note_of
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import ConfigError
-from moldau.model.properties import read_properties
+from moldau.model.properties import decode_properties, read_properties
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogDir
 from moldau.storage.errors import OldFormat
@@ -37,13 +37,13 @@ FULL, NEARLY_FULL = 0.03, 0.10
 def file_checks(path: str) -> tuple[list[Finding], str | None]:
     """All that is wrong with a file; and the servers that it names, when it is a client's."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
+        with open(path, "rb") as file:
+            text = decode_properties(file.read())
     except OSError as error:
         return [
             Finding(ERROR, path, f"cannot be read: {error.strerror}", "name a server.properties or a client's file")
         ], None
-    except UnicodeDecodeError:
+    except ConfigError:
         return [Finding(ERROR, path, "is no text file", "name a server.properties or a client's file")], None
     try:
         if not OF_NODES & set(read_properties(text)):

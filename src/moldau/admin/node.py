@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from moldau.admin.banner import banner
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model.config_key import ConfigError
+from moldau.model.properties import decode_properties
 from moldau.runtime.levels import read_levels
 from moldau.runtime.open_files import allow_many_files
 
@@ -44,12 +45,11 @@ def run_node(arguments: Sequence[str]) -> int:
         print(f"moldau node: {error}\n{USAGE}", file=sys.stderr)
         return 2
     try:
-        with open(path, encoding="utf-8-sig") as file:  # editors put a byte order mark first
-            config = load(file.read(), overrides)
+        with open(path, "rb") as file:
+            config = load(decode_properties(file.read()), overrides)
         levels = read_levels(level or os.environ.get("MOLDAU_LOG_LEVEL") or config["logger.level"])
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        print(f"moldau node: cannot read {path}: {why}", file=sys.stderr)
+    except OSError as error:
+        print(f"moldau node: cannot read {path}: {error.strerror}", file=sys.stderr)
         return 1
     except ConfigError as error:
         print(f"moldau node: {path}: {error}", file=sys.stderr)

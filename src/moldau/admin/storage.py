@@ -12,6 +12,7 @@ from moldau.broker.config import storage_format as formatting
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model import uuid_text
 from moldau.model.config_key import ConfigError
+from moldau.model.properties import decode_properties
 
 
 @click.group()
@@ -21,9 +22,9 @@ def storage() -> None:
 
 def _config(path: str) -> NodeConfig:
     try:
-        return load(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"cannot read {path}: {error.strerror if isinstance(error, OSError) else error}")
+        return load(decode_properties(Path(path).read_bytes()))
+    except OSError as error:
+        fail(f"cannot read {path}: {error.strerror}")
     except ConfigError as error:
         fail(f"{path}: {error}")
     raise AssertionError

@@ -33,7 +33,7 @@ from moldau.ports import pools
 from moldau.ports.buggify import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.runtime.repeated import UNLIMITED
 from moldau.storage import index_saves
-from moldau.storage.errors import DirOffline, LogError
+from moldau.storage.errors import BrokerWithoutDisk, DirOffline, LogError
 from moldau.storage.flush import Flush
 from moldau.storage.folder import LogDir
 from moldau.storage.loading import DirLoad
@@ -218,7 +218,9 @@ class DataSide:
         config = self._node.config
         holds_metadata = not config.on_zookeeper and dir.path == _plain(config.metadata_dir)
         if not self.log_dirs.online or holds_metadata:
-            self._node.failed("log directories", DirOffline(dir.path, dir.offline))
+            why = "It holds the metadata log" if holds_metadata else "No other log directory is left"
+            why += ", and this node stops: mend the disk, or give it space, and start the node again"
+            self._node.failed("log directories", BrokerWithoutDisk(dir.path, dir.offline, why))
             return
         # Not at once: whoever ran into the failure is still in the middle of something.
         self._world.tasks.call_soon(lambda: self._retire(dir))
@@ -239,7 +241,8 @@ class DataSide:
         """The controller must know by now: as long as it does not, it lets us lead what we have lost (KIP-858)."""
         registered = self._node.metadata.image.brokers.get(self._node.config.node_id)
         if registered is not None and dir.id in registered.log_dirs and not self._stopped:
-            self._node.failed("log directories", DirOffline(dir.path, dir.offline))
+            why = "The controller could not be told in log.dir.failure.timeout.ms, and this node stops"
+            self._node.failed("log directories", BrokerWithoutDisk(dir.path, dir.offline, why))
 
     def start(self) -> None:
         """Begin the passes."""

@@ -51,7 +51,7 @@ from moldau.image import Endpoint
 from moldau.ports import Listener as BoundListener
 from moldau.ports import PlaneEvents, World
 from moldau.quorum.follower import CommittedMetadataLost
-from moldau.storage.errors import LogError
+from moldau.storage.errors import BrokerWithoutDisk, LogError
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -66,6 +66,17 @@ log = logging.getLogger("moldau.node")
 
 class StartRefused(Exception):
     """The node cannot start; the text says what is in the way and what to do."""
+
+
+TOLD_PLAINLY = (
+    StartRefused,
+    RegistrationRefused,
+    WrongCluster,
+    UnsupportedLevel,
+    CommittedMetadataLost,
+    BrokerWithoutDisk,
+)
+"""What ends a node and says all by itself: where in our code it happened is of no use to who reads it."""
 
 
 class Node:
@@ -382,9 +393,7 @@ class Node:
 
     def failed(self, task: str, error: BaseException) -> None:
         """A background task raised: the node stops rather than live on half dead (law X7)."""
-        if isinstance(
-            error, (StartRefused, RegistrationRefused, WrongCluster, UnsupportedLevel, CommittedMetadataLost)
-        ):
+        if isinstance(error, TOLD_PLAINLY):
             log.critical("%s", error)
             print(f"moldau node {self.config.node_id}: {error}", flush=True)
         else:

@@ -6,6 +6,7 @@ this reader to that library. Format: java.util.Properties.load.
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from moldau.model.config_key import ConfigError
@@ -16,6 +17,21 @@ MALFORMED = "Malformed \\uxxxx encoding."
 """What Java says of \\u without four hexadecimal digits."""
 _MEANING = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
+
+
+def decode_properties(raw: bytes) -> str:
+    r"""The text of such a file: UTF-8, with or without a byte order mark, or else Latin-1, as Java reads all of them.
+    ConfigError when it is no text.
+
+    >>> decode_properties("# é".encode()), decode_properties(b"# \xe9")
+    ('# é', '# é')
+    """
+    try:
+        return raw.decode("utf-8-sig")  # editors put the mark first
+    except UnicodeDecodeError:
+        if b"\0" in raw or raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise ConfigError("it is no text in UTF-8 or Latin-1; write it in one of these") from None
+        return raw.decode("latin-1")
 
 
 def read_properties(text: str) -> dict[str, str]:

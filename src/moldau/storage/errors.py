@@ -66,6 +66,17 @@ class DirOffline(LogError):
         self.path = path
 
 
+class BrokerWithoutDisk(DirOffline):
+    """A directory is offline without which the broker cannot go on; ``why`` says so and what to do."""
+
+    def __init__(self, path: str, cause: object, why: str) -> None:
+        super().__init__(path, cause)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}. {self.why}"
+
+
 class UnusableFile(LogError):
     """One file or folder cannot be opened, made or renamed, while its log directory answers: it costs its partition."""
 

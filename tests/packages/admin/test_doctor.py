@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_used_is_told_why(text: str, says: str, tmp_path: 
 
 
 def test_files_that_are_none_are_told(tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xff")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0\xff")
     for path in (tmp_path / "nowhere", tmp_path, tmp_path / "binary"):
         assert [one.severity for one in file_checks(str(path))[0]] == [ERROR]
 

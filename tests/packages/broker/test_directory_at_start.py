@@ -28,9 +28,9 @@ def fail(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def test_a_node_whose_only_directory_fails_while_it_is_read_stops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It went on as a broker that is registered and never serves."""
+    """It went on as a broker that is registered and never serves; it ended with a traceback that named no remedy."""
 
     async def scene() -> None:
         one = WholeNode(tmp_path, {}, standalone=False)
@@ -44,6 +44,10 @@ def test_a_node_whose_only_directory_fails_while_it_is_read_stops(
             await one.node.stop()
 
     run(scene)
+    (fatal,) = [one for one in caplog.records if one.levelname == "CRITICAL"]
+    assert fatal.exc_info is None
+    assert fatal.message.startswith(f"log directory {tmp_path / 'data'} is offline: ")
+    assert "It holds the metadata log, and this node stops: mend the disk" in fatal.message
 
 
 def test_a_node_with_another_directory_serves_and_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from moldau.broker.config.node_config import NodeConfig, load
 from moldau.broker.config.storage_format import BOOTSTRAP, METADATA_VERSION, FormatRefused
 from moldau.model import uuid_text
 from moldau.model.config_key import ConfigError
+from moldau.model.properties import decode_properties
 from moldau.ports import Disk, Random
 from moldau.storage.checkpoints import MetaProperties, parse_meta
 from moldau.storage.errors import BrokenFile
@@ -158,7 +159,7 @@ def _config(words: Words) -> NodeConfig:
     given = read_config(path)
     demand_startable(given)
     try:
-        return load(Path(path).read_text(encoding="utf-8-sig"))
+        return load(decode_properties(Path(path).read_bytes()))
     except ConfigError as error:
         raise JavaError(CONFIG_ERROR, str(error)) from None
 

@@ -131,7 +131,8 @@ class NodeConfig:
         if node is None:
             node = broker if broker is not None and broker >= 0 else None
         if node is None:
-            raise ConfigError("Missing required configuration node.id: the number of this node, unique in the cluster")
+            key = "broker.id" if self.on_zookeeper else "node.id"
+            raise ConfigError(f"Missing required configuration {key}: the number of this node, unique in the cluster")
         if broker is not None and broker >= 0 and broker != node:
             raise ConfigError(
                 f"Invalid value {broker} for configuration broker.id: it must equal node.id, which is {node}"
