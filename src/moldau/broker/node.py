@@ -68,15 +68,8 @@ class StartRefused(Exception):
     """The node cannot start; the text says what is in the way and what to do."""
 
 
-TOLD_PLAINLY = (
-    StartRefused,
-    RegistrationRefused,
-    WrongCluster,
-    UnsupportedLevel,
-    CommittedMetadataLost,
-    BrokerWithoutDisk,
-)
-"""What ends a node and says all by itself: where in our code it happened is of no use to who reads it."""
+TOLD = (StartRefused, RegistrationRefused, WrongCluster, UnsupportedLevel, CommittedMetadataLost, BrokerWithoutDisk)
+"""What ends a node and says all by itself: it is told without a traceback."""
 
 
 class Node:
@@ -393,7 +386,7 @@ class Node:
 
     def failed(self, task: str, error: BaseException) -> None:
         """A background task raised: the node stops rather than live on half dead (law X7)."""
-        if isinstance(error, TOLD_PLAINLY):
+        if isinstance(error, TOLD):
             log.critical("%s", error)
             print(f"moldau node {self.config.node_id}: {error}", flush=True)
         else:
