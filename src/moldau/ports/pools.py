@@ -18,6 +18,8 @@ class Pool(NamedTuple):
 
 QUORUM = Pool("quorum")
 """The fsyncs that a vote or a commit waits for: quorum-state and the metadata log. Nothing else runs here."""
+METADATA_NOTE = Pool("metadata note")
+"""The note of what is committed, which nobody waits for."""
 SNAPSHOTS = Pool("metadata snapshots", 3)
 """Reading and writing whole snapshots of the metadata log: long, and nobody's vote waits for it. A fetched one is not
 kept waiting by the node's own, nor by one that is read."""

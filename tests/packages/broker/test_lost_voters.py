@@ -36,6 +36,20 @@ async def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SeatedQuorum
     return quorum
 
 
+async def of_epoch(fresh: SeatedQuorum, epoch: int) -> bool:
+    """Run voters on new disks, and stop them; whether the last records of their logs are of this epoch."""
+    fresh.folder.mkdir()
+    await fresh.start(1, 2)
+    while (at := (await fresh.leader()).listener.active) is not None and at < epoch:
+        (await fresh.leader()).plane.resign()
+        await fresh.until(lambda at=at: (one := fresh.active()) and one.listener.active > at, "the next leader")  # type: ignore[misc]
+    await fresh.write("other")
+    machine = (await fresh.leader()).plane.quorum
+    await fresh.until(lambda: noted(fresh.folder, 1) and noted(fresh.folder, 2), "both hold it")
+    await fresh.stop()
+    return machine is not None and machine.log.last_epoch == epoch
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 @pytest.mark.parametrize("lost", [(3,), (1, 2)])
 @on_loop
@@ -129,16 +143,16 @@ async def test_a_leader_whose_batches_lie_across_the_end_of_a_log_is_warned_of(
     """Voters on new disks wrote an epoch anew. Where the one with the old log led then, the others asked it for the
     same records for ever, and nobody said why nothing was committed."""
     quorum = await written(tmp_path, monkeypatch)
+    machine = quorum.seats[3].plane.quorum
+    assert machine is not None
     await quorum.stop()
     fresh = SeatedQuorum(tmp_path / "fresh", (1, 2, 3))
-    fresh.folder.mkdir()
-    await fresh.start(1, 2)
-    await fresh.write("other")
-    await fresh.stop()
+    while not await of_epoch(fresh, machine.log.last_epoch):  # there were more elections than we wanted
+        fresh = SeatedQuorum(tmp_path / f"{fresh.folder.name}-again", (1, 2, 3))
     shutil.copytree(tmp_path / "3", fresh.folder / "3")
     monkeypatch.setattr(watch, "WARN_MS", 100)
 
-    await fresh.start(1, 2, 3)
+    await fresh.start(1, 3)  # of these two only the one with the longer log can lead
 
     for told in ("do not continue this log at", "leads, and can commit nothing for"):
         await fresh.until(lambda told=told: any(told in one.getMessage() for one in caplog.records), told)  # type: ignore[misc]
@@ -166,3 +180,41 @@ async def test_a_voter_without_a_majority_says_whom_it_does_not_reach(
     await quorum.write("and no more warnings")
     assert len(warnings()) == found
     await quorum.stop()
+
+
+@on_loop
+async def test_a_sole_voter_that_lost_its_log_goes_on_and_notes_what_it_commits_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its old note it would neither stand nor vote once there are others, until the log was as long as before."""
+    monkeypatch.setattr(committed, "NOTE_MS", 1)
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    end = await quorum.write(*TOPICS)
+    await quorum.until(lambda: noted(tmp_path, 1) > end, "it notes it")
+    await quorum.stop()
+    shutil.rmtree(metadata_log(tmp_path, 1))
+
+    await quorum.start(1)
+    await quorum.write("anew")
+    await quorum.until(lambda: 0 < noted(tmp_path, 1) < end, "it notes what there is")
+    machine = quorum.seats[1].plane.quorum
+
+    assert machine is not None
+    assert not machine.lacks_committed
+    assert machine.committed_before <= machine.high_watermark
+    await quorum.stop()
+
+
+@on_loop
+async def test_a_broker_that_is_no_controller_notes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a migration back to ZooKeeper the next quorum begins in epoch 1, below its note, and it never joined."""
+    monkeypatch.setattr(committed, "NOTE_MS", 1)
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1, 2)
+    end = await quorum.write(*TOPICS)
+    await quorum.until(lambda: quorum.seats[2].listener.offset >= end, "it follows")
+    await quorum.until(lambda: noted(tmp_path, 1) > end, "the controller notes it")
+    await quorum.stop()
+
+    assert not Path(committed.note_path(str(tmp_path / "2"))).exists()

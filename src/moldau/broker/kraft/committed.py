@@ -15,7 +15,7 @@ from moldau.broker.kraft.requests import EPOCH_MAX
 from moldau.model import NO_UUID, uuid_text
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk, Handle, World
-from moldau.ports.pools import QUORUM
+from moldau.ports.pools import METADATA_NOTE
 
 logger = logging.getLogger("moldau.quorum")
 
@@ -51,7 +51,7 @@ def _owner(cluster_id: str, directory_id: bytes | None) -> str:
 
 
 class CommittedNote:
-    """The note of one replica: ``noted`` is what it says."""
+    """The note of one controller."""
 
     def __init__(self, world: World, folder: str, cluster_id: str, directory_id: bytes) -> None:
         self._world = world
@@ -59,25 +59,33 @@ class CommittedNote:
         self._owner = _owner(cluster_id, directory_id)
         self._read = partial(note_of, world.disk, folder, cluster_id, directory_id)
         self._timer: Handle | None = None
-        self._writing = self._over = False
-        self._committed = self.noted = Noted(0, 0)
+        self._writing = self._over = self._failed = False
+        self._committed = self._noted = self._at_start = Noted(0, 0)
 
-    def read(self) -> None:
-        """Read what an earlier life noted."""
-        self.noted = self._read()
+    def read(self) -> Noted:
+        """What an earlier life noted."""
+        self._noted = self._at_start = self._read()
+        return self._noted
 
-    def committed(self, offset: int, epoch: int) -> None:
-        """Note it soon. What was noted once stays true, so that a lower offset changes nothing."""
+    def committed(self, offset: int, epoch: int, *, before: int) -> None:
+        """Note it soon. What was noted once stays true, so that a lower offset changes nothing, unless what was
+        committed ``before`` the start lies below what was read then: a sole voter lost its log and went on."""
+        wait_ms = NOTE_MS
+        if before < self._at_start.offset:
+            self._noted, self._at_start, wait_ms = Noted(0, 0), Noted(before, epoch), 0
         self._committed = Noted(offset, epoch)
-        if offset > self.noted.offset and self._timer is None and not self._writing and not self._over:
-            self._timer = self._world.tasks.call_later(NOTE_MS, self._due)
+        self._note_in(wait_ms)
+
+    def _note_in(self, wait_ms: int) -> None:
+        if self._committed.offset > self._noted.offset and not (self._timer or self._writing or self._over):
+            self._timer = self._world.tasks.call_later(wait_ms, self._due)
 
     def close(self) -> None:
         """Note the last."""
         self._over = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._committed.offset > self.noted.offset and not self._writing:
+        if self._committed.offset > self._noted.offset and not self._writing:
             with suppress(OSError):
                 self._write(*self._committed)
 
@@ -87,13 +95,15 @@ class CommittedNote:
 
     async def _note(self, offset: int, epoch: int) -> None:
         try:
-            await self._world.tasks.off_loop(lambda: self._write(offset, epoch), QUORUM)
-            self.noted = Noted(offset, epoch)
+            await self._world.tasks.off_loop(lambda: self._write(offset, epoch), METADATA_NOTE)
+            self._noted, self._failed = Noted(offset, epoch), False
         except OSError as error:
-            logger.warning("it could not be noted that metadata is committed up to %d: %s", offset, error)
+            if not self._failed:
+                logger.warning("it could not be noted that metadata is committed up to %d: %s", offset, error)
+            self._failed = True
         finally:
             self._writing = False
-        self.committed(*self._committed)  # committed meanwhile, and perhaps the last for long
+        self._note_in(NOTE_MS)  # committed meanwhile, and perhaps the last for long
 
     def _write(self, offset: int, epoch: int) -> None:
         self._world.disk.write_atomic(self._path, f"{self._owner}\n{offset}\n{epoch}\n".encode())

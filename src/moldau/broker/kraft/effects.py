@@ -15,7 +15,7 @@ from typing import Protocol
 
 from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
-from moldau.broker.kraft.committed import CommittedNote, note_path
+from moldau.broker.kraft.committed import CommittedNote, Noted, note_path
 from moldau.broker.kraft.delivery import READ_BYTES, Delivery
 from moldau.broker.kraft.files import QuorumFiles
 from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
@@ -81,7 +81,9 @@ class EffectExecutor:
         self.snapshot_fetch_bytes = settings.snapshot_fetch_bytes
         self._snapshot_ms = 0
         self._snapshotting = False
-        self.note = CommittedNote(settings.world, settings.folder, settings.cluster_id, settings.me.directory_id)
+        self.note: CommittedNote | None = None
+        if settings.may_vote:  # who only follows holds a copy, and may follow another quorum one day
+            self.note = CommittedNote(settings.world, settings.folder, settings.cluster_id, settings.me.directory_id)
 
     # ---- opening
 
@@ -113,7 +115,7 @@ class EffectExecutor:
             self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
         self._snapshot_ms = self._world.clock.monotonic_ms()
         end = self.log.log_end_offset
-        self.note.read()
+        noted = Noted(0, 0) if self.note is None else self.note.read()
         epochs = tuple(EpochStart(epoch, start) for epoch, start in self.log.epochs.entries() if start < end)
         view = LogView(start=self.log.log_start_offset, end=end, flushed=end, epochs=epochs, snapshots=tuple(held))
         voter_log = self._voter_log(held[-1] if held else None)
@@ -125,7 +127,7 @@ class EffectExecutor:
             role=Unattached(0),
             timing=settings.timing,
             log=view,
-            committed_before=self.note.noted.offset,
+            committed_before=noted.offset,
             flushes=settings.may_vote,
         )
         election = self.files.read_election()
@@ -134,10 +136,10 @@ class EffectExecutor:
                 "[%s] the metadata log in %s ends at %d, and up to %d it was committed (%s): it was lost, or a part of"
                 " it. This node follows a leader that has it, and where others vote it does not stand before. If no"
                 " controller has it, and the cluster is to go on without, stop this node and remove the file",
-                *(self.label, self.log.folder.path, end, self.note.noted.offset, note_path(settings.folder)),
+                *(self.label, self.log.folder.path, end, noted.offset, note_path(settings.folder)),
             )
-            if election.epoch < self.note.noted.epoch:  # its votes are lost too: no leader of an older epoch is the one
-                election = ElectionState(self.note.noted.epoch)
+            if election.epoch < noted.epoch:  # its votes are lost too: no leader of an older epoch is the one
+                election = ElectionState(noted.epoch)
         return blank, election
 
     def _voter_log(self, newest: OffsetAndEpoch | None) -> VoterLog:
@@ -179,7 +181,8 @@ class EffectExecutor:
     def close(self) -> None:
         if hasattr(self, "delivery"):
             self.delivery.close()
-        self.note.close()
+        if self.note is not None:
+            self.note.close()
         if hasattr(self, "log"):
             self.log.close()
 
@@ -223,7 +226,9 @@ class EffectExecutor:
             case do.Commit(high_watermark):
                 self.log.high_watermark = high_watermark
                 self.delivery.committed(high_watermark)
-                self.note.committed(high_watermark, self._driver.quorum.role.epoch)
+                if self.note is not None:
+                    quorum = self._driver.quorum
+                    self.note.committed(high_watermark, quorum.role.epoch, before=quorum.committed_before)
             case do.BecameActive(epoch):
                 self.delivery.became_active(epoch)
             case do.LostActive():

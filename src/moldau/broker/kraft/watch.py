@@ -45,6 +45,7 @@ class Watch:
         if is_led(quorum):
             self.close()
             self._since_ms = None
+            self._silent.clear()  # who is not asked meanwhile is not silent
         elif self._since_ms is None:
             self._since_ms = self._now_ms()
             self._timer = self._world.tasks.call_later(WARN_MS, self._warn)
@@ -84,12 +85,13 @@ class Watch:
         if quorum is None or quorum.closing or self._since_ms is None:
             return
         self._timer = self._world.tasks.call_later(WARN_MS, self._warn)
-        ids = sorted(quorum.voters.ids)
+        ids = sorted(quorum.voters.ids or self._silent)  # without voters: those whom the settings name
         silent = [
             f"{self._named(id)} (for {(now_ms - self._silent[id]) // 1000} s)" for id in ids if id in self._silent
         ]
+        known = f" {ids}" if quorum.voters.ids else ""
         what = "leads, and can commit nothing" if isinstance(quorum.role, Leader) else "has no leader"
-        answers = f"no answer from {', '.join(silent)}" if silent else "all others answer"
+        answers = f"no answer from {', '.join(silent)}" if silent else "all that were asked answer"
         lost = ""
         if quorum.lacks_committed:
             lost = (
@@ -97,10 +99,13 @@ class Watch:
                 " it does not stand"
             )
         log.warning(
-            "[%s] %s for %d s: more than half of the voters %s must have the metadata and reach each other; %s%s",
-            *(self._label, what, (now_ms - self._since_ms) // 1000, ids, answers, lost),
+            "[%s] %s for %d s: more than half of the controllers%s must have the metadata and reach each other; %s%s",
+            *(self._label, what, (now_ms - self._since_ms) // 1000, known, answers, lost),
         )
 
     def _named(self, id: int) -> str:
         address = self._address(id)
-        return f"{id}" if address is None else f"{id} at {address[0]}:{address[1]}"
+        if address is None:
+            return f"{id}"
+        host_port = f"{address[0]}:{address[1]}"
+        return f"{id} at {host_port}" if id >= 0 else host_port  # settings name addresses, whose ids are not known yet
