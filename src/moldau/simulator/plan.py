@@ -59,6 +59,7 @@ class Plan:
     (KIP-853); empty where they are static, and ``joins`` where they add themselves. ``group_log``: configs of
     __consumer_offsets, where it is compacted all the time. ``kafka``: brokers that go by Apache Kafka's rules
     (kafka_rules.py). ``pipelined``: whether a producer has several requests under way (pipelined_producer.py).
+    ``deletions``: the topic whose records a client deletes (deleter.py); they expire after ``expires_ms``, if not 0.
     ``buggify``: whether production code takes buggify points now and then (buggify.py). ``step``: how much one step of
     a node's loop holds; None: little, by the seed.
     """
@@ -88,6 +89,8 @@ class Plan:
     group_log: Mapping[str, str] = field(default_factory=dict)
     kafka: tuple[int, ...] = ()
     pipelined: bool = False
+    deletions: TopicPlan | None = None
+    expires_ms: int = 0
     buggify: bool = True
     step: int | None = None
 
@@ -114,6 +117,9 @@ class Plan:
             for one in self.topics
         )
         topics += "; a pipelined producer" if self.pipelined else ""
+        if self.deletions is not None:
+            expire = f", and expire after {self.expires_ms} ms" if self.expires_ms else ""
+            topics += f"; {self.deletions.name}: {self.deletions.partitions} partitions, records are deleted{expire}"
         kept = "" if self.elr else "no "
         voters = f"voters {', '.join(map(str, self.first_voters))}, who change; " if self.first_voters else ""
         kept = "".join((f"{kept}eligible leader replicas", *(f"; {name} {at}" for name, at in self.levels.items())))

@@ -19,11 +19,12 @@ from moldau.simulator.laws.control import ControlLaws
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.laws.zookeeper import ZooKeeperLaws
 from moldau.simulator.plan import Plan, with_pipelined
+from moldau.simulator.plan_deletions import with_deletions
 from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
 from moldau.simulator.plan_upkeep import with_upkeep
 from moldau.simulator.plan_zookeeper import draw_zookeeper, with_kafka_brokers
-from moldau.simulator.scenes import KEYED, LOST_SEGMENT, MIXED, PIPELINED, QUORUM, UPKEEP, ZOOKEEPER
+from moldau.simulator.scenes import DELETIONS, KEYED, LOST_SEGMENT, MIXED, PIPELINED, QUORUM, UPKEEP, ZOOKEEPER
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -55,6 +56,8 @@ def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -
         plan = with_group_log(with_keys(plan))
     if buggify or pipelined:
         plan = with_pipelined(plan, always=pipelined)
+    if scene == DELETIONS:
+        plan = with_deletions(plan)
     return replace(plan, buggify=buggify)
 
 

@@ -19,8 +19,10 @@ from moldau.client.groups import committed
 from moldau.client.reading import LATEST, list_offsets
 from moldau.model import Code, TopicPartition
 from moldau.simulator.administrator import Administrator
+from moldau.simulator.deleter import Deleter
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws
+from moldau.simulator.laws.deletions import DeletionLaws
 from moldau.simulator.load import (
     EXPECTED_ERRORS,
     GROUP,
@@ -122,6 +124,10 @@ class SimulatedRun:
         self.members = [SimulatedMember(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
         self.auditors = [Auditor(self.cluster, "auditor")] if plan.group_log else []
         self.finals: list[SimulatedReader] = []
+        self.deleter: Deleter | None = None
+        if plan.deletions is not None:
+            laws = DeletionLaws(self.observer, plan.deletions, expires=plan.expires_ms > 0)
+            self.deleter = Deleter(self.cluster, plan.deletions, laws)
         self.timeline = Timeline(self.observer, plan.topics[0].name)
         self._looked_s = -1.0
         self.cluster.loop.after_turn = self._look
@@ -132,6 +138,8 @@ class SimulatedRun:
             self._looked_s = now_s
             self.data.look()
             self.plane.look()
+            if self.deleter is not None:
+                self.deleter.laws.look()
             self.observer.note_controller()
             self.timeline.note(now_s)
             if self._fail_fast and self.cluster.broken:
@@ -145,6 +153,9 @@ class SimulatedRun:
         reading = [reader.begin(reader.read()) for reader in self.readers.values()]
         reading += [member.begin(member.consume()) for member in self.members]
         reading += [auditor.begin(auditor.audit()) for auditor in self.auditors]
+        deleter = self.deleter
+        if deleter is not None:
+            tasks += [deleter.begin(deleter.delete()), deleter.writer.begin(deleter.writer.write())]
         administrator = self.admin.begin(self.admin.administrate())
         breaking = asyncio.create_task(self.injector.run())
         await asyncio.sleep(self.plan.span_s)
@@ -158,6 +169,8 @@ class SimulatedRun:
             return
         for writer in (one for writers in self.writers.values() for one in writers):
             writer.going = False
+        if deleter is not None:
+            deleter.going = deleter.writer.going = False
         await self._ended(tasks, "producers")
         # Members go on committing until all is read; what they have written is in sync when they have left.
         if await self._heals(core, moving=False, written=OFFSETS if self.members else None):
@@ -168,6 +181,8 @@ class SimulatedRun:
             for reader in (*self.readers.values(), *self.members, *self.auditors):
                 reader.going = False
             await self._ended(reading, "readers")
+            if deleter is not None:
+                await self._ended([deleter.begin(deleter.end())], "the deleter")
             await self._check_laws(core)
             if len(self.observer.controllers) > ruled and not self.plan.network.spikes:
                 self.cluster.violated("L8: the controller changed, and nothing had happened to the last one")
@@ -181,11 +196,12 @@ class SimulatedRun:
         if self.plan.plane == QUORUM and not await self.admin.begin(self.admin.begin_lower()):
             self.cluster.violated("C13: levels of features cannot be lowered where there is no partition")
             return False
+        topics = (*self.plan.topics, *((self.plan.deletions,) if self.plan.deletions is not None else ()))
         new = [
             NewTopic(
                 name=one.name, partitions=one.partitions, replication_factor=one.replication_factor, configs=one.configs
             )
-            for one in self.plan.topics
+            for one in topics
         ]
         if self.plan.group_log:
             size = [int(self.plan.settings[f"offsets.topic.{key}"]) for key in ("num.partitions", "replication.factor")]
@@ -271,6 +287,9 @@ class SimulatedRun:
             *self.injector.undone(),
         ):
             self.cluster.violated(law)
+        if self.deleter is not None:
+            for law in self.deleter.laws.at_rest(self.deleter.writer.sends):
+                self.cluster.violated(law)
         for topic in self.plan.topics:
             await self._read_back(topic.name)
         if self.members:
@@ -323,6 +342,7 @@ class SimulatedRun:
             coverage=self.coverage()
             | self.data.compaction.coverage
             | self.injector.coverage
+            | (set() if self.deleter is None else self.deleter.laws.coverage)
             | (set() if cluster.buggify is None else cluster.buggify.coverage),
             buggify={} if cluster.buggify is None else cluster.buggify.taken,
         )
@@ -343,4 +363,6 @@ class SimulatedRun:
             found.append("nothing was read back")
         if self.members and not any(member.commits for member in self.members):
             found.append("the group committed nothing")
+        if self.deleter is not None and not self.deleter.answered:
+            found.append("no records were deleted")
         return found

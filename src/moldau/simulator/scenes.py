@@ -30,4 +30,6 @@ MIXED = "mixed"
 """Some brokers go by Apache Kafka's rules; faults are drawn as in any run of ZooKeeper mode."""
 PIPELINED = "pipelined"
 """A producer with several requests under way is there; faults are drawn as in any run."""
+DELETIONS = "deletions"
+"""A client deletes records of a topic of its own while nodes die; comes when it is asked for."""
 RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

@@ -108,6 +108,7 @@ def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], 
             SimpleNamespace(name="safe", unclean=False, keys=0),
         ],
         group_log={},
+        deletions=None,
     )
     cluster = SimpleNamespace(violated=None, plan=plan, unclean=unclean)
     observer: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)

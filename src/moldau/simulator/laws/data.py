@@ -136,6 +136,8 @@ class DataLaws:
         self._keyed = {topic.name: topic.tombstones_stay for topic in topics if topic.keys}
         if observer.cluster.plan.group_log:
             self._keyed[OFFSETS] = True
+        deletions = observer.cluster.plan.deletions
+        self._deleted = None if deletions is None else deletions.name
         self.compaction = CompactionLaws(observer)
         self.past: dict[Any, Past] = {}
         observer.listeners.append(self.heard)
@@ -172,8 +174,10 @@ class DataLaws:
         return committed is not None and id in committed.isr and machine.leader_epoch >= past.anew
 
     def _start(self, id: int, replica: Replica) -> None:
-        """S20: no log start moves without a decision: no client deletes records here, and none expire."""
-        if replica.log.log_start_offset:
+        """S20: no log start moves without a decision: no client deletes records here, and none expire. But of the one
+        topic where it is so, of which ``DeletionLaws`` are.
+        """
+        if replica.log.log_start_offset and replica.partition.topic != self._deleted:
             self._violated(f"S20: n{id} has {replica.partition} from {replica.log.log_start_offset} on only")
 
     def _replica(self, past: Past, id: int, replica: Any, state: tuple[Any, ...]) -> None:
@@ -184,6 +188,7 @@ class DataLaws:
         if log.log_end_offset < same:
             self._violated(f"S12: n{id} cut {name} to {log.log_end_offset}, {same} was committed and on it")
             same = log.log_end_offset
+        same = max(same, log.log_start_offset)
         high = machine.high_watermark
         if machine.role in (Role.LEADER, Role.FOLLOWER) and same < high <= log.log_end_offset:
             same = self._compare(past, id, name, past.read(log, same, high)) or same
@@ -201,9 +206,15 @@ class DataLaws:
                 continue
             at = bisect_left(past.pieces, piece.base, key=lambda one: one.base)
             committed = past.pieces[at] if at < len(past.pieces) else None
-            if committed != piece:
+            if name.topic == self._deleted and self._is_between(past.pieces[max(at - 1, 0) : at], piece, committed):
+                past.pieces.insert(at, piece)
+            elif committed != piece:
                 self._violated(f"S4: n{id} has {piece} in {name}, committed is {committed}")
         return found[-1].last + 1 if found else 0
+
+    def _is_between(self, before: list[Any], piece: Any, after: Any) -> bool:
+        """Whether a batch is in none of those that were committed: it was deleted from the first log looked at."""
+        return all(one.last < piece.base for one in before) and (after is None or piece.last < after.base)
 
     def _together(self, key: Any, past: Past, of: dict[int, Any]) -> None:
         committed = self._observer.image.partition(*key)
@@ -301,7 +312,7 @@ class DataLaws:
             for id, one in of.items():
                 log = one.log
                 if past is not None and pieces(log, log.log_start_offset, past.true_end) != [
-                    piece for piece in past.pieces if piece.base >= log.log_start_offset
+                    piece for piece in past.pieces if piece.last >= log.log_start_offset
                 ]:
                     broken.append(f"S4: n{id} does not hold what was committed of {name}")
                 wrong = _epochs(log)
@@ -342,6 +353,6 @@ def _epochs(log: Any) -> str:
     rebuilt: list[tuple[int, int]] = []
     for piece in pieces(log, log.log_start_offset, log.log_end_offset):
         if not rebuilt or rebuilt[-1][0] != piece.epoch:
-            rebuilt.append((piece.epoch, piece.base))
+            rebuilt.append((piece.epoch, max(piece.base, log.log_start_offset)))
     told = entries[:-1] if entries and entries[-1][1] == log.log_end_offset else entries
     return "" if told == rebuilt else f"the epoch table is {entries}, the log says {rebuilt}"

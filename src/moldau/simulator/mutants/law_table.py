@@ -17,7 +17,8 @@ from moldau.simulator.mutants.mutant import Mutant
 CHECKS = (
     "moldau.controller.laws", "moldau.replication.laws", "moldau.quorum.laws", "moldau.groups.laws",
     "moldau.zookeeper.laws", "moldau.history.checks", "moldau.simulator.laws.compacted",
-    "moldau.simulator.laws.control", "moldau.simulator.laws.data", "moldau.simulator.laws.quorum",
+    "moldau.simulator.deleter", "moldau.simulator.laws.control", "moldau.simulator.laws.data",
+    "moldau.simulator.laws.deletions", "moldau.simulator.laws.quorum",
     "moldau.simulator.laws.rest", "moldau.simulator.laws.sequences", "moldau.simulator.laws.zookeeper",
     "moldau.simulator.machines.controller_play",
     "moldau.simulator.machines.controller_swarm", "moldau.simulator.machines.groups_swarm",
@@ -29,7 +30,7 @@ CHECKS = (
 LAWS = (
     *(f"C{number}" for number in range(1, 14)),
     *(f"R{number}" for number in range(1, 11)),
-    *(f"L{number}" for number in range(1, 13) if number != 10),
+    *(f"L{number}" for number in range(1, 14) if number != 10),
 )
 """Of the controller, the quorum and liveness; L10 is of transactions, which are refused."""
 
