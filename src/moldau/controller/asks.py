@@ -252,6 +252,13 @@ class ElectUncleanLeaders:
 
 
 @value(kw_only=True)
+class RaiseLeaderEpochs:
+    """Brokers have logs of later leader epochs than the ones they were told: partition -> the epoch that was told."""
+
+    told: Mapping[Key, int]
+
+
+@value(kw_only=True)
 class Move:
     """A partition's new replicas, or None to cancel the move under way."""
 

@@ -9,13 +9,20 @@ from collections.abc import Iterator
 from itertools import chain
 
 from moldau.controller import failures
-from moldau.controller.asks import ElectionType, ElectLeaders, ElectUncleanLeaders, RebalanceLeaders
+from moldau.controller.asks import (
+    ElectionType,
+    ElectLeaders,
+    ElectUncleanLeaders,
+    RaiseLeaderEpochs,
+    RebalanceLeaders,
+)
 from moldau.controller.batched import Work, batched, looked_through
 from moldau.controller.change import DesiredState, ElectionMode, LeaderEligibility, change
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
 from moldau.model import Code
+from moldau.wire.records.metadata import PartitionChangeRecord
 from moldau.wire.schema import Message
 
 _PREFERRED = DesiredState(how=ElectionMode.PREFERRED)
@@ -134,3 +141,17 @@ def elect_unclean_leaders(view: DecisionContext, ask: ElectUncleanLeaders) -> Wo
 
     records, _ = yield from batched(view, tuple(view.image.index.led.get(NO_LEADER, ())), elect)
     return Decision(records, Moved(count=count))
+
+
+def raise_leader_epochs(view: DecisionContext, ask: RaiseLeaderEpochs) -> Work:
+    """Give partitions whose leader epochs are lower than those in brokers' logs the next one, under the leader that
+    they have: as often as brokers say so of the newest, until it is above them all."""
+
+    def raised(view: DecisionContext, key: Key) -> tuple[list[Message], None]:
+        partition = view.image.partition(*key)
+        if partition is None or partition.leader == NO_LEADER or partition.leader_epoch != ask.told[key]:
+            return [], None
+        return [PartitionChangeRecord(partition_id=key[1], topic_id=key[0], leader=partition.leader)], None
+
+    records, _ = yield from batched(view, tuple(sorted(ask.told)), raised)
+    return Decision(records, Moved(count=len(records)))

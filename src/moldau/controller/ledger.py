@@ -48,6 +48,7 @@ DECISIONS: dict[type, Callable[[DecisionContext, Any], Decision | Work]] = {  # 
     asks.ElectLeaders: elections.elect_leaders,
     asks.RebalanceLeaders: elections.rebalance_leaders,
     asks.ElectUncleanLeaders: elections.elect_unclean_leaders,
+    asks.RaiseLeaderEpochs: elections.raise_leader_epochs,
     asks.AlterPartitionReassignments: reassignment.alter_reassignments,
     asks.ListPartitionReassignments: reassignment.list_reassignments,
     asks.AssignReplicasToDirs: reassignment.assign_directories,

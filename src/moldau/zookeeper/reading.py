@@ -122,15 +122,15 @@ def read_in_turns(
             lives[id] = broker.lives_since(stat.czxid)
         except BadZnode as error:
             bad.append(error)
-    names: dict[bytes, str] = {}
+    owners = _owners(survey)
     for name in sorted(survey.topics):
-        topic = _topic(name, survey, known_znodes, names, bad)
+        topic = _topic(name, survey, known_znodes, owners, bad)
         if topic.id is None:
             known = known_id(name) if _has_state(survey, topic) else None
-            topic = topic._replace(id=known if known is not None and known not in names else new_id())
+            topic = topic._replace(id=known if known is not None and known not in owners else new_id())
             repairs.append(Set(path=paths.topic(name), data=topic_json(topic), version=survey.topics[name][1].version))
         assert topic.id is not None
-        names[topic.id] = name
+        owners[topic.id] = name
         found.append(records.TopicRecord(name=topic.name, topic_id=topic.id))
         numbers = sorted(topic.partitions)
         for at in range(0, len(numbers), step):
@@ -268,16 +268,36 @@ def _has_state(survey: Survey, topic: TopicZnode) -> bool:
     return any((topic.name, number) in survey.states for number in topic.partitions)
 
 
+def _owners(survey: Survey) -> dict[bytes, str]:
+    """Whose each topic id is. No controller gives two topics one, so all but one are somebody's copies of its znode:
+    the topic is the one that a controller has decided of, and of several the one whose znode was created first."""
+    owners: dict[bytes, tuple[bool, int, str]] = {}
+    for name, (data, stat) in survey.topics.items():
+        try:
+            survey.check(paths.topic(name))
+            topic = parse_topic(name, data)
+        except BadZnode:
+            continue  # named when its turn comes
+        if topic.id is not None:
+            claim = (not _has_state(survey, topic), stat.czxid, name)
+            owners[topic.id] = min(owners.get(topic.id, claim), claim)
+    return {id: name for id, (_, _, name) in owners.items()}
+
+
 def _topic(
-    name: str, survey: Survey, known_znodes: KnownZnodes, names: Mapping[bytes, str], bad: list[BadZnode]
+    name: str, survey: Survey, known_znodes: KnownZnodes, owners: Mapping[bytes, str], bad: list[BadZnode]
 ) -> TopicZnode:
     """A topic's znode. One that cannot be read is a topic without partitions, so that nobody takes its name."""
     data, stat = survey.topics[name]
     try:
         survey.check(paths.topic(name))
         topic = parse_topic(name, data)
-        if topic.id is not None and topic.id in names:
-            raise BadZnode(paths.topic(name), f"topic_id is that of topic {names[topic.id]}")
+        if topic.id is not None and owners[topic.id] != name:
+            owner = owners[topic.id]
+            raise BadZnode(
+                paths.topic(name),
+                f"topic_id is that of topic {owner}, of which {name} must be a copy; remove the znode of {name}",
+            )
     except BadZnode as error:
         bad.append(error)
         known_znodes.unread[paths.topic(name)] = survey.written(paths.topic(name), stat)

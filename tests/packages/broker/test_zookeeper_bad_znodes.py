@@ -92,6 +92,30 @@ def test_a_foreign_topic_that_appears_under_a_controller_is_left_alone(
     run(scenario)
 
 
+def test_a_copy_of_a_topics_znode_does_not_take_its_place_under_the_next_controller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name that sorts first had the id: the real topic was gone, and its followers' logs were cut to nothing."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            nodes.write("/brokers/topics/a-copy", nodes.server.znodes["/brokers/topics/t"].data)
+            await until(lambda: "/brokers/topics/a-copy" in nodes.server.znodes, "it is there")
+            depose(nodes)
+            told = "left out: znode /brokers/topics/a-copy: topic_id is that of topic t"
+            await until(lambda: told in caplog.text, "the copy is named")
+            await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+            for node in nodes.nodes.values():
+                known = node.metadata.image.topic("t")
+                assert known is not None
+                assert list(known.partitions) == [0]
+                assert not any(one.topic == "a-copy" for one in node.replicas.logs.logs)
+            nodes.server.apply(0, [Delete(path="/brokers/topics/a-copy")])
+
+    run(scenario)
+
+
 def test_foreign_data_in_the_controllers_znode_is_waited_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

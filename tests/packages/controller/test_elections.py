@@ -8,6 +8,7 @@ from moldau.controller.asks import (
     ElectLeaders,
     ElectUncleanLeaders,
     IncrementalAlterConfigs,
+    RaiseLeaderEpochs,
     RebalanceLeaders,
 )
 from moldau.image import NO_LEADER, Recovery
@@ -126,3 +127,24 @@ def test_allowing_unclean_elections_elects_at_once_and_the_periodic_look_finds_l
     desk.ask(IncrementalAlterConfigs(resources=(change,)))
     assert (desk.partition("t").leader, desk.partition("t").recovery) == (1, Recovery.RECOVERING)
     assert desk.ask(ElectUncleanLeaders()).count == 0
+
+
+def test_a_leader_epoch_that_logs_are_ahead_of_is_raised_under_the_same_leader() -> None:
+    """Brokers name the epoch that they were told: what is said of an older one raises nothing again."""
+    desk = Desk(3)
+    desk.create("t", (0,), (1,), (2,))
+    refuse(desk, 2)
+    keys = [(desk.partition("t", number).topic_id, number) for number in range(3)]
+    unknown = (bytes(16), 0)
+    before = [desk.partition("t", number) for number in range(3)]
+    assert before[2].leader == NO_LEADER
+    told = {key: partition.leader_epoch for key, partition in zip(keys, before, strict=True)}
+    stale = told | {keys[1]: told[keys[1]] - 1, unknown: 0}
+    assert desk.ask(RaiseLeaderEpochs(told=stale)).count == 1
+    after = [desk.partition("t", number) for number in range(3)]
+    assert after[1:] == before[1:]
+    assert (after[0].leader, after[0].isr) == (before[0].leader, before[0].isr)
+    assert after[0].leader_epoch == before[0].leader_epoch + 1
+    assert desk.ask(RaiseLeaderEpochs(told=stale)).count == 0
+    desk.ask(RaiseLeaderEpochs(told={keys[0]: after[0].leader_epoch}))
+    assert desk.partition("t").leader_epoch == before[0].leader_epoch + 2

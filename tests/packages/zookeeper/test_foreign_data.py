@@ -243,3 +243,30 @@ def test_one_bad_setting_costs_itself_and_names_entity_key_and_value() -> None:
         "log.segment.bytes": "14"
     }
     assert judged("topics/t", {"leader.replication.throttled.replicas": "9" * 5000 + ":1"})[0] == {}
+
+
+def test_of_topics_with_one_id_the_decided_one_counts_and_else_the_oldest() -> None:
+    """No controller gives two topics one id: the others are copies that somebody made by hand."""
+    id = bytes(range(16))
+    topic = znodes.topic_json(znodes.TopicZnode("t", id, {0: znodes.Assignment((1,))}))
+    state = znodes.state_json(znodes.StateZnode(1, 3, (1,), 1, 0, (1,)))
+    older, newer = Stat(czxid=5, mzxid=9, version=0, ephemeral_owner=0), Stat(7, 7, 0, 0)
+    for states, stats, owner in (
+        ((), {"a": newer, "t": older}, "t"),
+        ((), {"a": older, "t": newer}, "a"),
+        (("t",), {"a": older, "t": newer}, "t"),
+        (("a", "t"), {"a": newer, "t": older}, "t"),
+    ):
+        found = read(
+            Survey(
+                topics={name: (topic, stat) for name, stat in stats.items()},
+                states={(name, 0): (state, older) for name in states},
+            ),
+            lambda: bytes(16),
+        )
+        (copy,) = {"a", "t"} - {owner}
+        assert image_from(found.records).names[owner] == id
+        assert image_from(found.records).names[copy] != id
+        assert [error.path for error in found.bad] == [paths.topic(copy)]
+        assert f"topic {owner}" in str(found.bad[0])
+        assert paths.topic(copy) in found.known_znodes.unread

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, cast
 
 from moldau.broker.host import Host
@@ -21,6 +21,7 @@ from moldau.broker.network.peers import Link
 from moldau.broker.node_parts import WithChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
+from moldau.broker.zookeeper.translation import roles_in
 from moldau.broker.zookeeper.undeleted import Undeleted
 from moldau.controller.replica_states import ReplicaStates, ReplicaStep, replica_changes
 from moldau.controller.state_change import Author
@@ -160,6 +161,8 @@ class Channels:
         self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
         """Called with broker, broker epoch and a code for each partition whenever a LeaderAndIsr was answered."""
 
+        self.outdated: list[Callable[[dict[Key, int]], object]] = []
+        """Called with partition -> leader epoch, where a broker's log has a later epoch than it was told."""
         self.stale: list[Callable[[int], object]] = []
         """Called with a broker that knows a newer controller epoch than ours, and heeds us no more."""
 
@@ -285,6 +288,14 @@ class Channels:
             codes = said(message, answer)
             for told in self.answered:
                 told(broker.id, broker.epoch, codes)
+            self._hear_outdated(message, codes)
+
+    def _hear_outdated(self, message: LeaderAndIsrRequest, codes: Mapping[Key, Code]) -> None:
+        fenced = {key for key, code in codes.items() if code is Code.FENCED_LEADER_EPOCH}
+        if fenced:
+            epochs = {(id, state.partition_index): state.leader_epoch for _, id, state in roles_in(message)}
+            for told in self.outdated:
+                told({key: epochs[key] for key in fenced if key in epochs})
 
     def _is_stale(self, broker_id: int) -> None:
         for told in self.stale:

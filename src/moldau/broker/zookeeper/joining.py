@@ -99,8 +99,9 @@ def _refuse_another(node: Joining) -> None:
             continue  # whoever claims it tells
         raise FormatRefused(
             f"no cluster stands in ZooKeeper at {node.config['zookeeper.connect']}, and {folder} belongs to cluster"
-            f" {known}: has ZooKeeper lost its data, or is its chroot another? Bring its data back from a copy, or give"
-            " this node empty directories"
+            f" {known}: has ZooKeeper lost its data, or is its chroot another? Bring its data back from the"
+            " newest copy that there is (topics made and brokers in sync since then are not in it), or give this node"
+            " empty directories"
         )
 
 

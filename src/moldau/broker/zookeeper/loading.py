@@ -16,7 +16,13 @@ from functools import partial
 
 from moldau.broker.loop import InWorld, run_in_slices
 from moldau.broker.zookeeper.parts import ZooKeeperNode
-from moldau.broker.zookeeper.restoring import in_transactions, known_topic_ids, lost_assignments, lost_states
+from moldau.broker.zookeeper.restoring import (
+    in_transactions,
+    known_topic_ids,
+    lost_assignments,
+    lost_states,
+    raised_epochs,
+)
 from moldau.image import Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
@@ -118,6 +124,17 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
             for some in in_transactions(ops):
                 await zk.multi([guard, *some])
             found = await read_all(node, zk, known_ids.get)
+    ops = raised_epochs(found, node.replicas.logs.logs, controller_epoch=epoch)
+    if ops:
+        log.error(
+            "the leader epochs of %d partition(s) are older than those of their logs here, and are raised: the data of"
+            " ZooKeeper are older than the logs, perhaps an older copy of them, e.g. %s",
+            len(ops),
+            ops[0][0].path,
+        )
+        for some in in_transactions(ops):
+            await zk.multi([guard, *some])
+        found = await read_all(node, zk, known_ids.get)
     registered = {record.broker_id for record in found.records if isinstance(record, RegisterBrokerRecord)}
     named: set[int] = set()
     for record in found.records:

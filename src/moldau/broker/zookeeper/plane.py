@@ -68,6 +68,7 @@ class ZooKeeperPlane:
         self.channels = Channels(node)
         self.channels.stale.append(self._not_heeded)
         self.channels.answered.append(lambda broker_id, epoch, codes: self.candidate.heeded())
+        self.channels.outdated.append(lambda told: node.controller.tell(asks.RaiseLeaderEpochs(told=told)))
         self.writer = Writer(node, self)
         self.watching = Watching(node, self)
         self.presenting = Presenting(node) if node.config.migrates else None

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from moldau.broker.loop import sleep, yield_to_loop
 from moldau.broker.metadata.state_change_log import Line
 from moldau.broker.replicas.manager import REMOVED_AT_ONCE
-from moldau.broker.zookeeper import request_lines, translation
+from moldau.broker.zookeeper import own_logs, request_lines, translation
 from moldau.broker.zookeeper.batch import FULL, UNKNOWN
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.request_lines import Request
+from moldau.image.partition import Key
 from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import ZooKeeperError
 from moldau.storage.folder import LogDir
@@ -83,6 +84,8 @@ class Receiving:
         """Newest controller epoch under which this broker's epoch was named: whoever does so once always does."""
         self._registrations = -1
         """The last change of who is registered after which all epochs were looked up."""
+        self._outdated: dict[Key, int] = {}
+        """Later leader epochs of logs, which were named in the log already."""
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -99,8 +102,14 @@ class Receiving:
             if refusal is not None:
                 return refusal, []
             node = self._node
-            image, me = node.metadata.image, node.config.node_id
-            records, codes = node.rules.leader_and_isr(image, me, request, node.replicas.stopped)
+            image, me, logs = node.metadata.image, node.config.node_id, node.replicas.logs.logs
+            believed, copies = own_logs.without_copies(request, image, logs)
+            records, codes = node.rules.leader_and_isr(image, me, believed, node.replicas.stopped)
+            outdated, raised = list(own_logs.outdated(believed, logs)), own_logs.is_raised(request)
+            own_logs.name_outdated(outdated, self._outdated, raised=raised)
+            if raised:
+                codes = own_logs.held_back(outdated, records, codes)
+            codes = [*codes, *copies]
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             self.complete |= request.type in {FULL, UNKNOWN} and self._cluster_known

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from moldau.broker.zookeeper.own_logs import latest_epoch
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.image import Image
 from moldau.image.partition import NO_LEADER
@@ -18,7 +19,7 @@ from moldau.ports.zookeeper import Create, NoAuth, Op, Set, ZooKeeper
 from moldau.storage.log import Log
 from moldau.wire.records.metadata import PartitionRecord, TopicRecord
 from moldau.zookeeper import paths
-from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.payload import INT_MAX, BadZnode
 from moldau.zookeeper.reading import Reading
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_topic, state_json, topic_json
@@ -109,6 +110,26 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
             versions = range(known.partition_epoch + UNHEARD)
             lost += ([Set(path=place, data=data, version=version)] for version in versions)
     return lost
+
+
+def raised_epochs(found: Reading, logs: Mapping[TopicPartition, Log], controller_epoch: int) -> list[list[Op]]:
+    """For each partition whose state has a lower leader epoch than its log here: what writes the state with the next
+    one. Everything else is as it was, also since when those in sync are trusted. Brokers whose logs are later still
+    will say so (``own_logs.py``)."""
+    names = {bytes(record.topic_id): record.name for record in found.records if isinstance(record, TopicRecord)}
+    raised: list[list[Op]] = []
+    for record in found.records:
+        if not isinstance(record, PartitionRecord):
+            continue
+        id, number = bytes(record.topic_id), record.partition_id
+        latest = latest_epoch(logs, names[id], id, number)
+        if record.leader_epoch < latest < INT_MAX:
+            isr, recovery = tuple(record.isr), record.leader_recovery_state
+            since = tuple(found.since.get(member, 0) for member in isr)
+            state = StateZnode(record.leader, latest + 1, isr, controller_epoch, recovery, since)
+            path = paths.state(names[id], number)
+            raised.append([Set(path=path, data=state_json(state), version=record.partition_epoch)])
+    return raised
 
 
 async def assigned_undecided(node: ZooKeeperNode, zk: ZooKeeper) -> dict[TopicPartition, bytes]:

@@ -1,0 +1,117 @@
+"""What this broker's logs have against a controller's word: a topic id that is another topic's, a leader epoch that has
+been.
+
+A topic id belongs to one name, and no log has records of a later leader epoch than ZooKeeper knows. Where they do, the
+data of ZooKeeper are somebody's copy: of one topic's znode under another name, or of all znodes from before those
+elections. A leader of an old epoch would forget where the later ones began, and followers would find no place to follow
+from. So the partition is led by nobody here until a controller of ours has raised its epoch above those of the logs.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+
+from moldau.broker.zookeeper.batch import UNKNOWN
+from moldau.broker.zookeeper.translation import roles_in
+from moldau.image import Image
+from moldau.image.partition import NO_LEADER, Key
+from moldau.model import Code, TopicPartition
+from moldau.model.named import NamedTuple
+from moldau.storage.log import Log
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.records.metadata import PartitionRecord
+from moldau.wire.schema import Message
+
+log = logging.getLogger("moldau.zookeeper")
+
+Logs = Mapping[TopicPartition, Log]
+Told = list[tuple[str, bytes, int, Code]]
+"""Topic name, topic id, partition and code."""
+
+
+def latest_epoch(logs: Logs, name: str, topic_id: bytes, number: int) -> int:
+    """The newest leader epoch in a partition's log, -1 where there is no log of this very topic."""
+    found = logs.get(TopicPartition(name, number))
+    return -1 if found is None or found.topic_id != topic_id else found.epochs.latest
+
+
+def without_copies(request: LeaderAndIsrRequest, image: Image, logs: Logs) -> tuple[LeaderAndIsrRequest, Told]:
+    """The request without topics whose ids are those of other topics' logs, and what is answered of these: served, the
+    other's log would be cut to what a replica under the wrong name has."""
+    new = {bytes(topic.topic_id) for topic in request.topic_states} - image.topics.keys()
+    if not new:
+        return request, []
+    owners = {one.topic_id: partition.topic for partition, one in logs.items() if one.topic_id in new}
+    copies = {
+        topic.topic_name: owner
+        for topic in request.topic_states
+        if (owner := owners.get(bytes(topic.topic_id), topic.topic_name)) != topic.topic_name
+    }
+    if not copies:
+        return request, []
+    for name, owner in copies.items():
+        log.error("topic %s is refused: its id is that of topic %s, whose logs are here", name, owner)
+    believed = copy.copy(request)
+    believed.topic_states = [topic for topic in request.topic_states if topic.topic_name not in copies]
+    told = [
+        (name, id, state.partition_index, Code.INCONSISTENT_TOPIC_ID)
+        for name, id, state in roles_in(request)
+        if name in copies
+    ]
+    return believed, told
+
+
+class Outdated(NamedTuple):
+    """A role under a leader epoch below that of this broker's log."""
+
+    partition: TopicPartition
+    key: Key
+    epoch: int
+    latest: int
+
+
+def outdated(request: LeaderAndIsrRequest, logs: Logs) -> Iterator[Outdated]:
+    """All such roles in a request."""
+    for name, id, state in roles_in(request):
+        latest = latest_epoch(logs, name, id, state.partition_index)
+        if latest > state.leader_epoch:
+            number = state.partition_index
+            yield Outdated(TopicPartition(name, number), (id, number), state.leader_epoch, latest)
+
+
+def is_raised(request: LeaderAndIsrRequest) -> bool:
+    """Whether the controller raises epochs of which a broker answers FENCED_LEADER_EPOCH: ours does, in ZooKeeper mode,
+    and says types, which Apache Kafka's do not."""
+    return request.type != UNKNOWN and not request.is_k_raft_controller
+
+
+def name_outdated(found: Iterable[Outdated], named: dict[Key, int], *, raised: bool) -> None:
+    """Say what is wrong, and what becomes of it, once for each log: ``named`` has the epochs that were said."""
+    for one in found:
+        if named.get(one.key) == one.latest:
+            continue
+        named[one.key] = one.latest
+        log.error(
+            "%s: leader epoch %d is older than %d of the log here: the data of ZooKeeper are older than the logs,"
+            " perhaps an older copy of them; %s",
+            one.partition,
+            one.epoch,
+            one.latest,
+            "the controller is asked for a later epoch"
+            if raised
+            else "replicas may not follow until elections have brought it above that of the log",
+        )
+
+
+def held_back(found: Iterable[Outdated], records: list[Message], told: Told) -> Told:
+    """Have outdated roles in ``records`` led by nobody; what is answered, then: FENCED_LEADER_EPOCH of these."""
+    keys = {one.key for one in found}
+    for record in records:
+        if isinstance(record, PartitionRecord) and (bytes(record.topic_id), record.partition_id) in keys:
+            record.leader = NO_LEADER
+    return [
+        (name, id, number, Code.FENCED_LEADER_EPOCH if code is Code.NONE and (id, number) in keys else code)
+        for name, id, number, code in told
+    ]

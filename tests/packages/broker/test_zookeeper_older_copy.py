@@ -1,0 +1,144 @@
+"""ZooKeeper brought back from an older copy: leader epochs of the states are lower than those in the logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.broker.zookeeper import batch, own_logs, translation
+from moldau.client.producer import Producer
+from moldau.image import Image
+from moldau.image.partition import NO_LEADER
+from moldau.model import Code, TopicPartition
+from moldau.replication.epochs import EpochTable
+from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.records.metadata import PartitionRecord
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.test_zookeeper_plane import settled
+from tests.packages.broker.test_zookeeper_removed import placed, restarted
+from tests.packages.broker.zookeeper_nodes import Nodes
+
+NAMES = {"on-12": [1, 2], "on-23": [2, 3], "on-31": [3, 1]}
+STATES = {name: f"/brokers/topics/{name}/partitions/0/state" for name in NAMES}
+
+
+async def written(nodes: Nodes, count: int) -> None:
+    """Ten records more in each topic, which are committed, so that each log has ``count``."""
+    client = nodes.client()
+    for name in NAMES:
+        producer = Producer(client)
+        await producer.prepare(name)
+        for number in range(10):
+            producer.send(name, b"%d" % number, partition=0)
+        await producer.close()
+    client.close()
+    await until(lambda: watermarks(nodes) == [count] * 6, f"every replica has {count} records, and knows it")
+
+
+def watermarks(nodes: Nodes) -> list[int]:
+    replicas = (r for node in nodes.nodes.values() for r in node.replicas.by_key.values())
+    return [replica.machine.high_watermark for replica in replicas if replica.partition.topic in NAMES]
+
+
+def with_epoch(nodes: Nodes, leader_epoch: int) -> Callable[[], None]:
+    """States say another leader epoch, and all that they said beside."""
+
+    def change() -> None:
+        for path in STATES.values():
+            nodes.write(path, json.dumps(nodes.json(path) | {"leader_epoch": leader_epoch}).encode())
+
+    return change
+
+
+async def at_rest(nodes: Nodes) -> None:
+    await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+    await until(lambda: all(len(nodes.json(path)["isr"]) == 2 for path in STATES.values()), "all are in sync")
+    await until(nodes.agree, "everybody knows it")
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_leader_epochs_of_an_older_copy_of_zookeeper_are_raised_above_those_of_the_logs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, read: bool
+) -> None:
+    """Followers never followed, and nobody said why: acknowledged records could not be read any more. A controller
+    raises the epochs by its own logs (``read``), and by what the other brokers answer."""
+    if not read:
+        monkeypatch.setattr("moldau.broker.zookeeper.loading.raised_epochs", lambda *_, **__: [])
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            for name, replicas in NAMES.items():
+                await placed(nodes, name, replicas)
+            await written(nodes, 10)
+            await restarted(nodes, with_epoch(nodes, 30))
+            await at_rest(nodes)
+            await written(nodes, 20)
+            assert "older than the logs" not in caplog.text
+            await restarted(nodes, with_epoch(nodes, 0))
+            await at_rest(nodes)
+            assert all(nodes.json(path)["leader_epoch"] > 30 for path in STATES.values())
+            await written(nodes, 30)
+        assert "the data of ZooKeeper are older than the logs" in caplog.text
+
+    run(scenario)
+
+
+class Held:
+    """As much of a log as is looked at."""
+
+    def __init__(self, topic_id: bytes, *epochs: int) -> None:
+        self.topic_id = topic_id
+        self.epochs = EpochTable((epoch, 10 * at) for at, epoch in enumerate(epochs))
+
+
+ID = bytes(range(16))
+
+
+def role(name: str, *, type: int = batch.INCREMENTAL, quorum: bool = False) -> LeaderAndIsrRequest:
+    """Broker 1 leads partition 0 under leader epoch 3."""
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(leader=1, isr=[1], replicas=[1], leader_epoch=3)
+    topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=name, topic_id=ID, partition_states=[state])
+    return LeaderAndIsrRequest(type=type, is_k_raft_controller=quorum, topic_states=[topic])
+
+
+@pytest.mark.parametrize(
+    ("type", "quorum", "raised"),
+    [(batch.INCREMENTAL, False, True), (batch.UNKNOWN, False, False), (batch.FULL, True, False)],
+)
+def test_a_role_under_an_epoch_that_has_been_is_named_once_and_waits_where_it_is_raised(
+    caplog: pytest.LogCaptureFixture, type: int, quorum: bool, raised: bool
+) -> None:
+    """Apache Kafka's controllers, and those of a quorum, raise nothing for such an answer: the role is taken then."""
+    logs: Any = {TopicPartition("t", 0): Held(ID, 2, 7), TopicPartition("u", 0): Held(ID, 3)}
+    request = role("t", type=type, quorum=quorum)
+    found = list(own_logs.outdated(request, logs))
+    assert [(one.partition, one.epoch, one.latest) for one in found] == [(TopicPartition("t", 0), 3, 7)]
+    assert own_logs.is_raised(request) is raised
+    named: dict[Any, int] = {}
+    for _ in range(2):
+        own_logs.name_outdated(found, named, raised=raised)
+    assert (
+        caplog.text.count("t-0: leader epoch 3 is older than 7 of the log here: the data of ZooKeeper are older") == 1
+    )
+    records, told = translation.leader_and_isr(Image(), 1, request)
+    assert [code for *_, code in told] == [Code.NONE]
+    assert [code for *_, code in own_logs.held_back(found, records, told)] == [Code.FENCED_LEADER_EPOCH]
+    assert [one.leader for one in records if isinstance(one, PartitionRecord)] == [NO_LEADER]
+    assert not list(own_logs.outdated(role("u"), logs)), "a log of this very epoch is none of a later one"
+    assert not list(own_logs.outdated(role("t"), {TopicPartition("t", 0): Held(bytes(16), 7)})), "of another topic"  # type: ignore[dict-item]
+
+
+def test_a_topic_whose_id_is_that_of_another_topic_s_log_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """A replica under the wrong name begins empty, and whoever fetches by the id would cut the other's log to that."""
+    logs: Any = {TopicPartition("t", 0): Held(ID, 2)}
+    believed, told = own_logs.without_copies(role("a-copy"), Image(), logs)
+    assert believed.topic_states == []
+    assert told == [("a-copy", ID, 0, Code.INCONSISTENT_TOPIC_ID)]
+    assert "topic a-copy is refused: its id is that of topic t, whose logs are here" in caplog.text
+    for name, held in (("t", logs), ("a-copy", {TopicPartition("t", 0): Held(bytes(16), 2)})):
+        request = role(name)
+        assert own_logs.without_copies(request, Image(), held) == (request, [])
