@@ -108,8 +108,11 @@ class Talk:
 
     def apart(self, patience_ms: int) -> Talk:
         """Another conversation with the same cluster, over its own connections, that waits no longer for anything."""
-        there = self.cluster.client.answered
-        return Talk(self.bootstrap, patience_ms, request_timeout_ms=patience_ms, answered=there)
+        client = self.cluster.client
+        other = Talk(self.bootstrap, patience_ms, request_timeout_ms=patience_ms, answered=client.answered)
+        # those that live, by the view: the only address that was given may be that of a broker that has died since
+        other.cluster.client.bootstrap += [(one.host, one.port) for one in client.view.brokers.values()]
+        return other
 
     def __enter__(self) -> Talk:
         return self

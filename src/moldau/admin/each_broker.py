@@ -40,7 +40,11 @@ def told_directories(talk: Talk, ids: Collection[int]) -> Told:
     if not there:
         return found
     with talk.apart(int(1000 * DIRECTORIES_S)) as other:
-        other.cluster.brokers()
+        try:
+            other.cluster.brokers()
+        except (OSError, Refused) as error:
+            note(f"the brokers cannot be asked ({error}): {lacking}")
+            return found
         for id in there:
             try:
                 found |= other.ask(admin.describe_log_dirs, [id])

@@ -174,7 +174,7 @@ class Client:
         self.lines = lines
         self.options = options if options is not None else ClientOptions()
         self.view = View()
-        self._bootstrap = addresses(bootstrap)
+        self.bootstrap = addresses(bootstrap)
         self.answered: tuple[str, int] | None = None
         """A server that has just answered somebody: asked before others, which may take connections and say nothing."""
         self._open: dict[tuple[str, int, str], Line] = {}
@@ -213,7 +213,7 @@ class Client:
                 return line
         known = [(b.host, b.port) for b in self.view.brokers.values()]
         first = [self.answered] if self.answered is not None and not known else []
-        places = list(dict.fromkeys(first + self._shuffled(known) + self._shuffled(self._bootstrap)))
+        places = list(dict.fromkeys(first + self._shuffled(known) + self._shuffled(self.bootstrap)))
         problems = []
         for host, port in places:
             try:

@@ -147,7 +147,7 @@ def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: boo
     since = downs.look(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
     brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive.keys()
-    sizes = sizes_of(talk, brokers) if brokers else {}
+    sizes = sizes_of(talk, brokers) if brokers else Sizes()
     waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in there.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
     for row in rows:
@@ -175,9 +175,9 @@ def _row(
         "adding": [] if moving is None else moving.adding, "removing": [] if moving is None else moving.removing,
         "waits_for": [],
     }  # fmt: skip
-    if moving is not None and shown is not None and (p, shown.leader) in sizes:
-        whole = sizes[p, shown.leader] * len(moving.adding)
-        copied = min(whole, sum(sizes.get((p, broker), 0) for broker in moving.adding))
+    if moving is not None and shown is not None and (p, shown.leader) in sizes.of:
+        whole = sizes.of[p, shown.leader] * len(moving.adding)
+        copied = min(whole, sum(sizes.of.get((p, broker), 0) for broker in moving.adding))
         row |= {"bytes": whole, "bytes_copied": copied, "percent": round(100 * copied / whole, 1) if whole else 100.0}
     return row
 

@@ -2,7 +2,8 @@
 
 A controller ends a move when every replica that is to stay is in the ISR, those that were there before as well as those
 that come (KAFKA-15665; Kafka's ZooKeeper controller has always done so). So a dead broker that only keeps its replica
-holds a move up, too. Used by ``status_command.py``, ``carrying.py`` and ``execute --wait``.
+holds a move up, too; Kafka's KRaft controllers of before that, and since KAFKA-19975, may end the move once those that
+come are in the ISR. Used by ``status_command.py``, ``carrying.py`` and ``execute --wait``.
 """
 
 from __future__ import annotations
@@ -29,15 +30,31 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 600.0
 MOST_TOLD = 20
 NO_LEADER = -1
 
-Sizes = Mapping[tuple[TopicPartition, int], int]
-"""Bytes of each replica."""
+ASKED_AGAIN_S = 60.0
+"""How long nobody is asked again since when a broker is down of which nobody knew."""
+
+
+class Sizes(NamedTuple):
+    """Bytes of replicas, as their brokers tell."""
+
+    of: Mapping[tuple[TopicPartition, int], int] = {}
+    told: Collection[int] = ()
+    """The brokers that answered: of replicas of the others nothing is known."""
+
+    def behind(self, p: TopicPartition, leader: int, broker: int) -> int | None:
+        """How much less a broker has of a partition than its leader; None where either has not answered. A broker that
+        answered and does not name the replica has nothing of it yet."""
+        whole = self.of.get((p, leader))
+        if whole is None or broker not in self.told:
+            return None
+        return max(0, whole - self.of.get((p, broker), 0))
 
 
 class Known(NamedTuple):
     """What waits are told from."""
 
     alive: Collection[int]
-    sizes: Sizes = {}
+    sizes: Sizes = Sizes()
     since: Mapping[int, float] = {}
     """Since when brokers are down, of those of which it is known."""
 
@@ -68,8 +85,7 @@ def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
         return {"broker": broker, "state": OFFLINE, "since": None, "bytes_behind": None}
     if now.leader == NO_LEADER:
         return {"broker": broker, "state": UNLED, "since": None, "bytes_behind": None}
-    whole = known.sizes.get((p, now.leader))
-    behind = None if whole is None else max(0, whole - known.sizes.get((p, broker), 0))
+    behind = known.sizes.behind(p, now.leader, broker)
     return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind}
 
 
@@ -98,16 +114,18 @@ def dead_of(waits: Mapping[TopicPartition, Collection[Wait]]) -> list[int]:
     return sorted({wait["broker"] for some in waits.values() for wait in some if wait["state"] == DOWN})
 
 
-def sizes_of(talk: Talk, brokers: Collection[int]) -> dict[tuple[TopicPartition, int], int]:
+def sizes_of(talk: Talk, brokers: Collection[int]) -> Sizes:
     """Bytes of the replicas of these brokers, of those that answer."""
-    return {
+    told = {id: directories for id, directories in told_directories(talk, brokers).items() if directories}
+    sizes = {
         (TopicPartition(topic.name, part.partition_index), broker): part.partition_size
-        for broker, directories in told_directories(talk, brokers).items()
+        for broker, directories in told.items()
         for directory in directories
         for topic in directory.topics
         for part in topic.partitions
         if not part.is_future_key
     }
+    return Sizes(sizes, told.keys())
 
 
 class Downs:
@@ -116,26 +134,32 @@ class Downs:
     def __init__(self) -> None:
         self._alive: set[int] = set()
         self._since: dict[int, float] = {}
+        self._asked_s: dict[int, float] = {}
 
     def look(self, talk: Talk, dead: Collection[int], alive: Collection[int]) -> Mapping[int, float]:
         """Since when each of the dead is down, of those of which it is known."""
         self._since = {id: since for id, since in self._since.items() if id not in alive}
-        unknown = set(dead) - self._since.keys()
+        now_s = time.monotonic()
+        self._asked_s = {
+            id: at_s for id, at_s in self._asked_s.items() if id not in alive and now_s - at_s < ASKED_AGAIN_S
+        }
+        unknown = set(dead) - self._since.keys() - self._asked_s.keys()
         if unknown:
             told = _last_heard_of(talk)
             seen = dict.fromkeys(unknown & self._alive, time.time())
             self._since |= seen | {id: since for id, since in told.items() if id in unknown}
+            self._asked_s |= dict.fromkeys(unknown, now_s)
         self._alive = set(alive)
         return self._since
 
 
 def _last_heard_of(talk: Talk) -> dict[int, float]:
     """When the quorum's leader heard of each node the last time; nothing where there is no quorum, or no leader."""
-    try:
-        with talk.apart(int(1000 * QUORUM_S)) as brief:
+    with talk.apart(int(1000 * QUORUM_S)) as brief:
+        try:  # within the conversation, which ends the command with a word when it ends by an error
             _, part = brief.ask(admin.describe_quorum)
-    except (OSError, Refused, UnsupportedApi, SystemExit):
-        return {}
+        except (OSError, Refused, UnsupportedApi):
+            return {}
     if part is None:
         return {}
     known = [*part.current_voters, *part.observers]
@@ -161,7 +185,7 @@ class Teller:
         """Note what is new; the dead brokers that moves wait for."""
         waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
         since = self._downs.look(self._talk, dead_of(waits), alive)
-        waits = {p: waits_of(p, shown[p], moving[p], Known(alive, {}, since)) for p in waits}
+        waits = {p: waits_of(p, shown[p], moving[p], Known(alive, since=since)) for p in waits}
         dead = {
             p: text_of(stuck)
             for p, some in sorted(waits.items())
@@ -176,9 +200,15 @@ class Teller:
         elif state and now_s - self._changed_s >= self._pause_s:
             self._changed_s, self._pause_s = now_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
             asked = {wait["broker"] for some in waits.values() for wait in some} | {shown[p].leader for p in waits}
-            sizes = sizes_of(self._talk, asked & set(alive))
+            sizes = self._sizes_of(asked & set(alive))
             _note({p: text_of(waits_of(p, shown[p], moving[p], Known(alive, sizes, since))) for p in sorted(waits)})
         return dead_of(waits)
+
+    def _sizes_of(self, brokers: Collection[int]) -> Sizes:
+        try:
+            return sizes_of(self._talk, brokers)
+        except (OSError, Refused, UnsupportedApi):  # whom moves wait for is told all the same
+            return Sizes()
 
 
 def _note(texts: Mapping[TopicPartition, str]) -> None:

@@ -1,0 +1,138 @@
+"""Whom moves wait for, asked of clusters of which a broker is dead, that do not know, or that answer in part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+
+from moldau.admin import each_broker
+from moldau.admin.asking import Talk
+from moldau.admin.reassignment import waits
+from moldau.admin.reassignment.waits import Downs, Known, Teller, sizes_of, text_of, waits_of
+from moldau.admin.reassignment.waves import Shown
+from moldau.client.admin import Reassignment
+from moldau.client.client import Refused
+from moldau.client.lines import UnsupportedApi
+from moldau.client.view import Broker
+from moldau.model import Code, TopicPartition
+from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
+from tests.packages.client.mini_cluster import MiniCluster, in_thread
+
+P = TopicPartition("t", 0)
+DEAD = ("127.0.0.1", 1)
+"""Nobody listens there."""
+
+
+@pytest.fixture
+def mini() -> Iterator[MiniCluster]:
+    with in_thread(MiniCluster(2, {"t": 1})) as cluster:
+        yield cluster
+
+
+def begun() -> Talk:
+    """A conversation whose only bootstrap server has died since it answered."""
+    return Talk(":".join(map(str, DEAD)), answered=DEAD)
+
+
+def moving(adding: int) -> tuple[Shown, Reassignment]:
+    return Shown([1, adding], 1, [1], []), Reassignment([1, adding], [adding], [])
+
+
+def directory(size: int) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+    kind = DescribeLogDirsResponse
+    part = kind.DescribeLogDirsPartition(partition_index=0, partition_size=size)
+    topics = [kind.DescribeLogDirsTopic(name="t", partitions=[part])] if size else []
+    return kind.DescribeLogDirsResult(log_dir="/d", topics=topics)
+
+
+def test_another_conversation_reaches_brokers_that_the_first_one_knows(mini: MiniCluster) -> None:
+    """It knew the bootstrap server alone, which was dead: `moldau reassign apply` ended in the middle with exit 1."""
+    known = {id: Broker(id, "127.0.0.1", node.port) for id, node in enumerate(mini.nodes)}
+    with begun() as talk:
+        talk.cluster.client.view.brokers = known
+        with talk.apart(2_000) as other:
+            assert len(other.cluster.brokers()) == 2
+
+
+def test_a_look_for_sizes_that_reaches_nobody_costs_the_sizes_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(each_broker, "DIRECTORIES_S", 0.05)
+    monkeypatch.setattr(each_broker, "silent_brokers", lambda talk, ids: {})
+    with begun() as talk:
+        assert sizes_of(talk, [2, 3]).of == {}
+    said = capsys.readouterr().err
+    assert "what is in its directories is not known" in said
+    assert "moldau:" not in said
+
+
+@pytest.mark.parametrize("error", [Refused(Code.NOT_CONTROLLER, "x"), ConnectionError("x"), UnsupportedApi("x")])
+def test_whom_moves_wait_for_is_told_where_the_sizes_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(waits, "sizes_of", fails)
+    monkeypatch.setattr(waits, "FIRST_PAUSE_S", 0.0)
+    shown, one = moving(2)
+    talk: Any = None  # nobody is asked
+    teller = Teller(talk)
+    for _ in range(2):
+        assert teller.tell({P: shown}, {P: one}, [1, 2]) == []
+    assert "t-0 waits: broker 2 is catching up\n" in capsys.readouterr().err
+
+
+class Apart(Talk):
+    """A conversation that ends every question with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        double: Any = SimpleNamespace(close=lambda: None)
+        self.bootstrap, self.cluster, self._error = "localhost:9092", double, error
+
+    def ask(self, *_: object, **__: object) -> NoReturn:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [UnsupportedApi("no version"), ConnectionError("nobody answers")])
+def test_a_quorum_that_cannot_be_asked_is_no_error_and_is_not_asked_at_every_look(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    """Each look told of an error: that the brokers were too old, or that nobody answered."""
+    asked: list[int] = []
+
+    def apart(patience_ms: int) -> Talk:
+        asked.append(patience_ms)
+        return Apart(error)
+
+    talk: Any = SimpleNamespace(apart=apart)
+    downs = Downs()
+    for _ in range(3):
+        assert downs.look(talk, [2], [1, 3]) == {}
+    assert len(asked) == 1
+    assert capsys.readouterr().err == ""
+    assert downs.look(talk, [2, 3], [1]).keys() == {3}, "the one that went meanwhile"
+    assert len(asked) == 2, "of another broker it is asked"
+    monkeypatch.setattr(waits, "ASKED_AGAIN_S", 0.0)
+    downs.look(talk, [2, 3], [1])
+    assert len(asked) == 3
+
+
+def test_a_broker_that_does_not_tell_its_sizes_is_not_taken_for_one_that_has_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was told to be as far behind as the whole replica is large."""
+    told = {1: [directory(1_000)], 2: [directory(0)], 3: []}
+    monkeypatch.setattr(waits, "told_directories", lambda talk, ids: {id: told[id] for id in ids if id in told})
+    talk: Any = None
+    behind: dict[int, int | None] = {}
+    for broker in (2, 3, 4):
+        shown, one = moving(broker)
+        known = Known([1, 2, 3, 4], sizes_of(talk, [1, broker]))
+        (wait,) = waits_of(P, shown, one, known)
+        behind[broker] = wait["bytes_behind"]
+    assert behind == {2: 1_000, 3: None, 4: None}
+    assert text_of([wait]) == "broker 4 is catching up"
