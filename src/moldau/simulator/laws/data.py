@@ -212,7 +212,7 @@ class DataLaws:
                 self._violated(f"S4: n{id} has {piece} in {name}, committed is {committed}")
         return found[-1].last + 1 if found else 0
 
-    def _is_between(self, before: list[Any], piece: Any, after: Any) -> bool:
+    def _is_between(self, before: list[Piece], piece: Piece, after: Piece | None) -> bool:
         """Whether a batch is in none of those that were committed: it was deleted from the first log looked at."""
         return all(one.last < piece.base for one in before) and (after is None or piece.last < after.base)
 

@@ -8,14 +8,17 @@ the next checkpoint only (replica.high.watermark.checkpoint.interval.ms), as in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from moldau.broker.replicas.replica import Replica
 from moldau.history.rows import OK, Send
+from moldau.image.partition import Partition
 from moldau.model import TopicPartition
 from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.compacted import CONTROL, SHOWN, walk
 from moldau.simulator.plan import TopicPlan
+from moldau.storage import Log
 from moldau.wire import batch
 
 RUNNING = (Role.LEADER, Role.FOLLOWER)
@@ -27,7 +30,7 @@ class Held(NamedTuple):
     had to begin by what had stood there.
     """
 
-    log: Any  # of a real node, looked at from outside
+    log: Log
     start: int
     on_file: int
     due: int
@@ -67,7 +70,7 @@ class DeletionLaws:
             if leader is not None and leader.log.dir.offline is None and _follows(leader, state):
                 self._holds(where, state.leader, "leads", leader)
 
-    def _partitions(self) -> Iterator[tuple[TopicPartition, Any, dict[int, Any]]]:
+    def _partitions(self) -> Iterator[tuple[TopicPartition, Partition, dict[int, Replica]]]:
         """(partition, its committed state, its running replicas)."""
         replicas = self._observer.replicas(self._topic.name)
         for name, key, state in self._observer.partitions():
@@ -75,11 +78,11 @@ class DeletionLaws:
             if topic == self._topic.name:
                 yield TopicPartition(topic, int(number)), state, replicas.get(key, {})
 
-    def _forget(self, where: TopicPartition, state: Any, of: dict[int, Any]) -> None:
+    def _forget(self, where: TopicPartition, state: Partition, of: dict[int, Replica]) -> None:
         """A crash of all that may lead may take back what was not on their disks."""
         deleted, held = self._deleted.get(where, 0), self._held.get(where, {})
         known = []
-        for id in {*state.isr, *getattr(state, "elr", ())}:
+        for id in {*state.isr, *state.elr}:
             seen, replica = held.get(id), of.get(id)
             if replica is not None and (seen is None or seen.log is not replica.log):
                 known.append(max(replica.log.log_start_offset, 0 if seen is None else seen.on_file))  # a new life
@@ -89,7 +92,7 @@ class DeletionLaws:
             self.coverage.add("crashes took a deletion back")
             self._deleted[where] = max(known)
 
-    def _holds(self, where: TopicPartition, id: int, as_what: str, replica: Any) -> None:
+    def _holds(self, where: TopicPartition, id: int, as_what: str, replica: Replica) -> None:
         start, deleted = replica.log.log_start_offset, self._deleted.get(where, 0)
         if start < deleted:
             self._violated(f"S21: n{id} {as_what} {where} and has it from {start} on: below {deleted} it was deleted")
@@ -150,7 +153,7 @@ class DeletionLaws:
         return broken
 
 
-def texts(log: Any) -> dict[int, str]:  # Any: of a real node, looked at from outside
+def texts(log: Log) -> dict[int, str]:
     """The values of a log's records by their offsets."""
     found: dict[int, str] = {}
     for header, raw in walk(log, log.log_start_offset, log.log_end_offset):
@@ -167,7 +170,7 @@ def unkept(where: TopicPartition, sends: list[Send], start: int, held: dict[int,
     return broken[:SHOWN] + ([f"S16: {twice} records are in {where} twice"] if twice else [])
 
 
-def _follows(replica: Any, state: Any) -> bool:
+def _follows(replica: Replica, state: Partition) -> bool:
     """Whether a replica has its part under the committed leader epoch."""
     machine = replica.machine
     return machine.role in RUNNING and machine.leader_epoch == state.leader_epoch
