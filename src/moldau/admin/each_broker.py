@@ -32,6 +32,7 @@ def answering(talk: Talk, ids: Collection[int], lacking: str) -> list[int]:
 def told_directories(talk: Talk, ids: Collection[int]) -> Told:
     """What these brokers tell of their log directories; a note names each that does not tell."""
     from moldau.client import admin
+    from moldau.client.lines import UnsupportedApi
     from moldau.client.sync import Refused
 
     lacking = "what is in its directories is not known"
@@ -42,12 +43,12 @@ def told_directories(talk: Talk, ids: Collection[int]) -> Told:
     with talk.apart(int(1000 * DIRECTORIES_S)) as other:
         try:
             other.cluster.brokers()
-        except (OSError, Refused) as error:
+        except (OSError, Refused, UnsupportedApi) as error:
             note(f"the brokers cannot be asked ({error}): {lacking}")
             return found
         for id in there:
             try:
                 found |= other.ask(admin.describe_log_dirs, [id])
-            except (OSError, Refused) as error:
+            except (OSError, Refused, UnsupportedApi) as error:
                 note(f"broker {id} does not answer ({error}): {lacking}")
     return found

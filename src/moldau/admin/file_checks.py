@@ -109,7 +109,8 @@ def _folders(config: NodeConfig) -> Iterator[Finding]:
         problems = [line.strip() for line in said.partition("Found problem")[2].splitlines()[1:] if line.strip()]
         mend = "`moldau storage format -t CLUSTER_ID -c FILE` (`moldau storage random-uuid` draws an id)"
         yield Finding(ERROR, "log.dirs", some(problems) or "not formatted", mend)
-    yield from _metadata_log(config, disk)
+    if config.is_controller:  # no others note
+        yield from _metadata_log(config, disk)
 
 
 def _metadata_log(config: NodeConfig, disk: RealDisk) -> Iterator[Finding]:

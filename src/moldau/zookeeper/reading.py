@@ -122,9 +122,9 @@ def read_in_turns(
             lives[id] = broker.lives_since(stat.czxid)
         except BadZnode as error:
             bad.append(error)
-    owners = _owners(survey)
+    parsed, owners = yield from _parsed_in_turns(survey, step)
     for name in sorted(survey.topics):
-        topic = _topic(name, survey, known_znodes, owners, bad)
+        topic = _topic(parsed[name], survey, known_znodes, owners, bad)
         if topic.id is None:
             known = known_id(name) if _has_state(survey, topic) else None
             topic = topic._replace(id=known if known is not None and known not in owners else new_id())
@@ -268,41 +268,53 @@ def _has_state(survey: Survey, topic: TopicZnode) -> bool:
     return any((topic.name, number) in survey.states for number in topic.partitions)
 
 
-def _owners(survey: Survey) -> dict[bytes, str]:
-    """Whose each topic id is. No controller gives two topics one, so all but one are somebody's copies of its znode:
-    the topic is the one that a controller has decided of, and of several the one whose znode was created first."""
+class _Parsed(NamedTuple):
+    """A topic's znode: what it says, or why it cannot be read."""
+
+    name: str
+    topic: TopicZnode | BadZnode
+
+
+def _parsed_in_turns(survey: Survey, step: int) -> Generator[None, None, tuple[dict[str, _Parsed], dict[bytes, str]]]:
+    """All topics' znodes by name, and whose each topic id is. No controller gives two topics one, so all but one are
+    somebody's copies of its znode: the topic is the one that a controller has decided of. Of several it is the one
+    whose znode was created first, which says little where a tool has created all of them anew."""
+    parsed: dict[str, _Parsed] = {}
     owners: dict[bytes, tuple[bool, int, str]] = {}
+    spent = 0
     for name, (data, stat) in survey.topics.items():
         try:
             survey.check(paths.topic(name))
             topic = parse_topic(name, data)
-        except BadZnode:
-            continue  # named when its turn comes
+        except BadZnode as error:
+            parsed[name] = _Parsed(name, error)
+            continue
+        parsed[name] = _Parsed(name, topic)
         if topic.id is not None:
             claim = (not _has_state(survey, topic), stat.czxid, name)
             owners[topic.id] = min(owners.get(topic.id, claim), claim)
-    return {id: name for id, (_, _, name) in owners.items()}
+        spent += 1 + len(topic.partitions)
+        if spent >= step:
+            spent = 0
+            yield
+    return parsed, {id: name for id, (_, _, name) in owners.items()}
 
 
 def _topic(
-    name: str, survey: Survey, known_znodes: KnownZnodes, owners: Mapping[bytes, str], bad: list[BadZnode]
+    parsed: _Parsed, survey: Survey, known_znodes: KnownZnodes, owners: Mapping[bytes, str], bad: list[BadZnode]
 ) -> TopicZnode:
     """A topic's znode. One that cannot be read is a topic without partitions, so that nobody takes its name."""
-    data, stat = survey.topics[name]
-    try:
-        survey.check(paths.topic(name))
-        topic = parse_topic(name, data)
-        if topic.id is not None and owners[topic.id] != name:
-            owner = owners[topic.id]
-            raise BadZnode(
-                paths.topic(name),
-                f"topic_id is that of topic {owner}, of which {name} must be a copy; remove the znode of {name}",
-            )
-    except BadZnode as error:
-        bad.append(error)
-        known_znodes.unread[paths.topic(name)] = survey.written(paths.topic(name), stat)
-        return TopicZnode(name, hashlib.sha256(name.encode()).digest()[:16], {})
-    return topic
+    name, topic = parsed
+    path = paths.topic(name)
+    if isinstance(topic, TopicZnode):
+        owner = name if topic.id is None else owners[topic.id]
+        if owner == name:
+            return topic
+        why = f"topic_id is that of topic {owner}, of which {name} must be a copy; remove the znode of {name}"
+        topic = BadZnode(path, why)
+    bad.append(topic)
+    known_znodes.unread[path] = survey.written(path, survey.topics[name][1])
+    return TopicZnode(name, hashlib.sha256(name.encode()).digest()[:16], {})
 
 
 class _Noted(NamedTuple):

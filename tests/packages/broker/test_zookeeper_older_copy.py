@@ -16,7 +16,9 @@ from moldau.image.partition import NO_LEADER
 from moldau.model import Code, TopicPartition
 from moldau.replication.epochs import EpochTable
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
+from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.records.metadata import PartitionRecord
+from moldau.zookeeper.payload import EPOCH_MAX
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_plane import settled
 from tests.packages.broker.test_zookeeper_removed import placed, restarted
@@ -115,7 +117,8 @@ def test_a_role_under_an_epoch_that_has_been_is_named_once_and_waits_where_it_is
     """Apache Kafka's controllers, and those of a quorum, raise nothing for such an answer: the role is taken then."""
     logs: Any = {TopicPartition("t", 0): Held(ID, 2, 7), TopicPartition("u", 0): Held(ID, 3)}
     request = role("t", type=type, quorum=quorum)
-    found = list(own_logs.outdated(request, logs))
+    records, told = translation.leader_and_isr(Image(), 1, request)
+    found = list(own_logs.outdated(request, logs, told))
     assert [(one.partition, one.epoch, one.latest) for one in found] == [(TopicPartition("t", 0), 3, 7)]
     assert own_logs.is_raised(request) is raised
     named: dict[Any, int] = {}
@@ -124,21 +127,62 @@ def test_a_role_under_an_epoch_that_has_been_is_named_once_and_waits_where_it_is
     assert (
         caplog.text.count("t-0: leader epoch 3 is older than 7 of the log here: the data of ZooKeeper are older") == 1
     )
-    records, told = translation.leader_and_isr(Image(), 1, request)
     assert [code for *_, code in told] == [Code.NONE]
     assert [code for *_, code in own_logs.held_back(found, records, told)] == [Code.FENCED_LEADER_EPOCH]
     assert [one.leader for one in records if isinstance(one, PartitionRecord)] == [NO_LEADER]
-    assert not list(own_logs.outdated(role("u"), logs)), "a log of this very epoch is none of a later one"
-    assert not list(own_logs.outdated(role("t"), {TopicPartition("t", 0): Held(bytes(16), 7)})), "of another topic"  # type: ignore[dict-item]
+    assert not list(own_logs.outdated(role("u"), logs, told)), "a log of this very epoch is none of a later one"
+    others: Any = {TopicPartition("t", 0): Held(bytes(16), 7)}
+    assert not list(own_logs.outdated(role("t"), others, told)), "of another topic"
+    stale = [(name, id, number, Code.STALE_CONTROLLER_EPOCH) for name, id, number, _ in told]
+    assert not list(own_logs.outdated(request, logs, stale)), "an old request that comes late says nothing of ZooKeeper"
+
+
+@pytest.mark.parametrize("latest", [3 + own_logs.AHEAD_MAX + 1, 77_777_777, EPOCH_MAX])
+def test_an_epoch_that_only_damage_can_have_made_holds_nothing_back(
+    caplog: pytest.LogCaptureFixture, latest: int
+) -> None:
+    """The controller would have raised the epoch by one for years, or written one that nobody reads."""
+    logs: Any = {TopicPartition("t", 0): Held(ID, 2, latest)}
+    records, told = translation.leader_and_isr(Image(), 1, role("t"))
+    found = list(own_logs.outdated(role("t"), logs, told))
+    own_logs.name_outdated(found, {}, raised=True)
+    assert own_logs.held_back(found, records, told) == told
+    assert [one.leader for one in records if isinstance(one, PartitionRecord)] == [1]
+    assert "its epochs are damaged" in caplog.text
+
+
+def shown(name: str, *, replicas: list[int], version: int = 0, number: int = 0) -> UpdateMetadataRequest:
+    """Broker 1 leads a partition under leader epoch 3."""
+    state = UpdateMetadataRequest.UpdateMetadataPartitionState(
+        partition_index=number, leader=1, isr=[1], replicas=replicas, leader_epoch=3, zk_version=version
+    )
+    topic = UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=name, topic_id=ID, partition_states=[state])
+    return UpdateMetadataRequest(topic_states=[topic])
+
+
+def test_a_role_that_was_held_back_is_not_taken_from_what_all_brokers_are_shown() -> None:
+    """An ISR that changes under the same leader epoch is shown before LeaderAndIsr: leading under the old epoch the log
+    forgets the later ones."""
+    image = Image()
+    records, told = translation.leader_and_isr(image, 1, role("t"))
+    logs: Any = {TopicPartition("t", 0): Held(ID, 2, 7)}
+    own_logs.held_back(own_logs.outdated(role("t"), logs, told), records, told)
+    image.apply_all(records, 0)
+    assert translation.update_metadata(image, 1, shown("t", replicas=[1], version=6), {}) == []
 
 
 def test_a_topic_whose_id_is_that_of_another_topic_s_log_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """A replica under the wrong name begins empty, and whoever fetches by the id would cut the other's log to that."""
     logs: Any = {TopicPartition("t", 0): Held(ID, 2)}
-    believed, told = own_logs.without_copies(role("a-copy"), Image(), logs)
+    named: set[tuple[str, str]] = set()
+    image = Image()  # of a broker that has just started, and was shown the copy's partitions on other brokers
+    image.apply_all(translation.update_metadata(image, 1, shown("a-copy", replicas=[2], number=1), {}), 0)
+    assert ID in image.topics
+    for _ in range(2):
+        believed, told = own_logs.without_copies(role("a-copy"), logs, named)
     assert believed.topic_states == []
     assert told == [("a-copy", ID, 0, Code.INCONSISTENT_TOPIC_ID)]
-    assert "topic a-copy is refused: its id is that of topic t, whose logs are here" in caplog.text
+    assert caplog.text.count("topic a-copy is refused: its id is that of topic t, whose logs are here") == 1
     for name, held in (("t", logs), ("a-copy", {TopicPartition("t", 0): Held(bytes(16), 2)})):
         request = role(name)
-        assert own_logs.without_copies(request, Image(), held) == (request, [])
+        assert own_logs.without_copies(request, held, named) == (request, [])

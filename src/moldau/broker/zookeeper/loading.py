@@ -1,11 +1,11 @@
 """What a new controller reads: everything that stands in ZooKeeper, as records for this node's image.
 
-Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded as
-if they lived, and named: the controller role is told of their death, and does what it does at any death. So are those
-that came back while nobody was controller: what they had and did not sync may be gone, and they must not lead on as if
-nothing had happened. A registration is older or newer than the state that trusts it by ZooKeeper's transaction ids.
-What another hand removed, and this node knows, is written again before. Read next: ``restoring.py``,
-``moldau.zookeeper.reading``.
+Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded
+as if they lived, and named: the controller role is told of their death, and does what it does at any death. So are
+those that came back while nobody was controller: what they had and did not sync may be gone, and they must not lead
+on as if nothing had happened. A registration is older or newer than the state that trusts it by ZooKeeper's
+transaction ids. What another hand removed, and this node knows, is written again before, and leader epochs older than
+those of the logs here are raised (``own_logs.py``). Read next: ``restoring.py``, ``moldau.zookeeper.reading``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What this broker's logs have against a controller's word: a topic id that is another topic's, a leader epoch that has
-been.
+"""What this broker's logs have against a controller's word: a topic id that is another topic's, an older leader epoch.
 
-A topic id belongs to one name, and no log has records of a later leader epoch than ZooKeeper knows. Where they do, the
-data of ZooKeeper are somebody's copy: of one topic's znode under another name, or of all znodes from before those
-elections. A leader of an old epoch would forget where the later ones began, and followers would find no place to follow
-from. So the partition is led by nobody here until a controller of ours has raised its epoch above those of the logs.
+A topic id belongs to one name, and no log should have records of a later leader epoch than ZooKeeper knows. Where one
+has, the data of ZooKeeper are somebody's copy: of one topic's znode under another name, or of all znodes from before
+those elections. A leader of an old epoch would forget where the later ones began, and followers would find no place
+to follow from. So this broker neither leads nor follows until a controller of ours has raised the epoch above those
+of the logs; other controllers raise nothing, and their word is taken. An epoch that is ahead by more than
+``AHEAD_MAX`` is damage of the log, and no reason to wait.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from moldau.broker.zookeeper.batch import UNKNOWN
 from moldau.broker.zookeeper.translation import roles_in
-from moldau.image import Image
 from moldau.image.partition import NO_LEADER, Key
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
@@ -23,8 +23,12 @@ from moldau.storage.log import Log
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.records.metadata import PartitionRecord
 from moldau.wire.schema import Message
+from moldau.zookeeper.payload import EPOCH_MAX
 
 log = logging.getLogger("moldau.zookeeper")
+
+AHEAD_MAX = 1 << 12
+"""By so many leader epochs the logs may be ahead of an older copy: each costs a write and a round of requests."""
 
 Logs = Mapping[TopicPartition, Log]
 Told = list[tuple[str, bytes, int, Code]]
@@ -37,10 +41,20 @@ def latest_epoch(logs: Logs, name: str, topic_id: bytes, number: int) -> int:
     return -1 if found is None or found.topic_id != topic_id else found.epochs.latest
 
 
-def without_copies(request: LeaderAndIsrRequest, image: Image, logs: Logs) -> tuple[LeaderAndIsrRequest, Told]:
+def without_copies(
+    request: LeaderAndIsrRequest, logs: Logs, named: set[tuple[str, str]]
+) -> tuple[LeaderAndIsrRequest, Told]:
     """The request without topics whose ids are those of other topics' logs, and what is answered of these: served, the
-    other's log would be cut to what a replica under the wrong name has."""
-    new = {bytes(topic.topic_id) for topic in request.topic_states} - image.topics.keys()
+    other's log would be cut to what a replica under the wrong name has. ``named``: the pairs that the log told of."""
+    new = {
+        bytes(topic.topic_id)
+        for topic in request.topic_states
+        if not any(
+            (one := logs.get(TopicPartition(topic.topic_name, state.partition_index))) is not None
+            and one.topic_id == topic.topic_id
+            for state in topic.partition_states
+        )
+    }
     if not new:
         return request, []
     owners = {one.topic_id: partition.topic for partition, one in logs.items() if one.topic_id in new}
@@ -52,7 +66,9 @@ def without_copies(request: LeaderAndIsrRequest, image: Image, logs: Logs) -> tu
     if not copies:
         return request, []
     for name, owner in copies.items():
-        log.error("topic %s is refused: its id is that of topic %s, whose logs are here", name, owner)
+        if (name, owner) not in named:
+            named.add((name, owner))
+            log.error("topic %s is refused: its id is that of topic %s, whose logs are here", name, owner)
     believed = copy.copy(request)
     believed.topic_states = [topic for topic in request.topic_states if topic.topic_name not in copies]
     told = [
@@ -71,13 +87,24 @@ class Outdated(NamedTuple):
     epoch: int
     latest: int
 
+    @property
+    def is_believed(self) -> bool:
+        """Whether so many elections can have been."""
+        return is_ahead(self.latest, self.epoch)
 
-def outdated(request: LeaderAndIsrRequest, logs: Logs) -> Iterator[Outdated]:
-    """All such roles in a request."""
+
+def is_ahead(latest: int, epoch: int) -> bool:
+    """Whether a log's newest epoch is a later one than ``epoch``, and not one that only damage can have made."""
+    return 0 < latest - epoch <= AHEAD_MAX and latest < EPOCH_MAX
+
+
+def outdated(request: LeaderAndIsrRequest, logs: Logs, told: Told) -> Iterator[Outdated]:
+    """All such roles in a request, of those that are taken."""
+    taken = {(id, number) for _, id, number, code in told if code is Code.NONE}
     for name, id, state in roles_in(request):
-        latest = latest_epoch(logs, name, id, state.partition_index)
-        if latest > state.leader_epoch:
-            number = state.partition_index
+        number = state.partition_index
+        latest = latest_epoch(logs, name, id, number)
+        if latest > state.leader_epoch and (id, number) in taken:
             yield Outdated(TopicPartition(name, number), (id, number), state.leader_epoch, latest)
 
 
@@ -93,6 +120,15 @@ def name_outdated(found: Iterable[Outdated], named: dict[Key, int], *, raised: b
         if named.get(one.key) == one.latest:
             continue
         named[one.key] = one.latest
+        if not one.is_believed:
+            log.error(
+                "%s: the log here has leader epoch %d, and %d is the present one: its epochs are damaged, perhaps in"
+                " leader-epoch-checkpoint; other replicas may not follow it, nor it them",
+                one.partition,
+                one.latest,
+                one.epoch,
+            )
+            continue
         log.error(
             "%s: leader epoch %d is older than %d of the log here: the data of ZooKeeper are older than the logs,"
             " perhaps an older copy of them; %s",
@@ -107,7 +143,7 @@ def name_outdated(found: Iterable[Outdated], named: dict[Key, int], *, raised: b
 
 def held_back(found: Iterable[Outdated], records: list[Message], told: Told) -> Told:
     """Have outdated roles in ``records`` led by nobody; what is answered, then: FENCED_LEADER_EPOCH of these."""
-    keys = {one.key for one in found}
+    keys = {one.key for one in found if one.is_believed}
     for record in records:
         if isinstance(record, PartitionRecord) and (bytes(record.topic_id), record.partition_id) in keys:
             record.leader = NO_LEADER

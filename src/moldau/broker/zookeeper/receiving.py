@@ -1,13 +1,15 @@
 """What a broker is told on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image.
 
-Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody was
-elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch deposes this node's own.
-Nothing else says who speaks, so what no controller says is refused: a broker epoch that is left out, or is nobody's,
-and a list of live brokers without the one that is told.
-What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows: epochs of brokers,
-settings of new topics. Once everything has been told, the image is complete and the replicas may act on it. Our
-controllers say so (type FULL). Kafka's do not (type UNKNOWN): the first that they tell a broker that registered is the
-whole cluster, and then, in one request, what it leads and follows (KafkaController.onBrokerStartup)."""
+Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody
+was elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch deposes this node's
+own. Nothing else says who speaks, so what no controller says is refused: a broker epoch that is left out, or is
+nobody's, and a list of live brokers without the one that is told. This broker's logs may object as well:
+``own_logs.py``. What a request means is ``translation.py``; this file adds what no request says and ZooKeeper knows:
+epochs of brokers, settings of new topics. Once everything has been told, the image is complete and the replicas may
+act on it. Our controllers say so (type FULL). Kafka's do not (type UNKNOWN): the first that they tell a broker that
+registered is the whole cluster, and then, in one request, what it leads and follows
+(KafkaController.onBrokerStartup).
+"""
 
 from __future__ import annotations
 
@@ -86,6 +88,8 @@ class Receiving:
         """The last change of who is registered after which all epochs were looked up."""
         self._outdated: dict[Key, int] = {}
         """Later leader epochs of logs, which were named in the log already."""
+        self._copies: set[tuple[str, str]] = set()
+        """Topics with the ids of others, which were named in the log already."""
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -103,9 +107,9 @@ class Receiving:
                 return refusal, []
             node = self._node
             image, me, logs = node.metadata.image, node.config.node_id, node.replicas.logs.logs
-            believed, copies = own_logs.without_copies(request, image, logs)
+            believed, copies = own_logs.without_copies(request, logs, self._copies)
             records, codes = node.rules.leader_and_isr(image, me, believed, node.replicas.stopped)
-            outdated, raised = list(own_logs.outdated(believed, logs)), own_logs.is_raised(request)
+            outdated, raised = list(own_logs.outdated(believed, logs, codes)), own_logs.is_raised(request)
             own_logs.name_outdated(outdated, self._outdated, raised=raised)
             if raised:
                 codes = own_logs.held_back(outdated, records, codes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from moldau.broker.zookeeper.own_logs import latest_epoch
+from moldau.broker.zookeeper.own_logs import is_ahead, latest_epoch
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.image import Image
 from moldau.image.partition import NO_LEADER
@@ -19,7 +19,7 @@ from moldau.ports.zookeeper import Create, NoAuth, Op, Set, ZooKeeper
 from moldau.storage.log import Log
 from moldau.wire.records.metadata import PartitionRecord, TopicRecord
 from moldau.zookeeper import paths
-from moldau.zookeeper.payload import INT_MAX, BadZnode
+from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Reading
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_topic, state_json, topic_json
@@ -123,7 +123,7 @@ def raised_epochs(found: Reading, logs: Mapping[TopicPartition, Log], controller
             continue
         id, number = bytes(record.topic_id), record.partition_id
         latest = latest_epoch(logs, names[id], id, number)
-        if record.leader_epoch < latest < INT_MAX:
+        if is_ahead(latest, record.leader_epoch):
             isr, recovery = tuple(record.isr), record.leader_recovery_state
             since = tuple(found.since.get(member, 0) for member in isr)
             state = StateZnode(record.leader, latest + 1, isr, controller_epoch, recovery, since)

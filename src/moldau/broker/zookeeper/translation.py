@@ -84,7 +84,8 @@ def leader_and_isr(
     image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key] = ()
 ) -> tuple[list[Message], list[tuple[str, bytes, int, Code]]]:
     """Records, and per partition (topic name, topic id, number, code): STALE_CONTROLLER_EPOCH for an old leader epoch,
-    and for another leader in the same; UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
+    and for another leader in the same; INCONSISTENT_TOPIC_ID for an id that is another topic's;
+    UNKNOWN_TOPIC_OR_PARTITION when this broker is not among the replicas.
     ``stopped``: replicas that begin anew with whatever part is given to them, also the one that they had.
     """
     draft = Draft(image)
@@ -223,6 +224,8 @@ def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
         before = None
     if me in state.replicas and (before is None or before.leader_epoch != state.leader_epoch):
         return  # our own: LeaderAndIsr gives us our part
+    if me in state.replicas and before is not None and before.leader == NO_LEADER != state.leader:
+        return  # nobody begins to lead within an epoch: the role was held back here (own_logs.py)
     if before is not None and (state.leader_epoch, state.zk_version) <= (before.leader_epoch, before.partition_epoch):
         return
     kept = before is not None and list(before.replicas) == list(state.replicas)
