@@ -1,7 +1,8 @@
 """Stops the nodes of a cluster: brokers first, while controllers still give them leave, then the controllers.
 
 A broker that may not go waits for leave for as long as its configuration says, twenty seconds by default. So whoever
-also votes is told to hurry, by a second SIGTERM, once no majority of voters is left to decide anything.
+also votes is told to hurry, by a second SIGTERM, once no majority of voters is left to decide anything. On ZooKeeper
+whoever is left is told so at once: all are to go, and none can take over what another leads.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _stop_group(
         if now > deadline:
             break
         decided_by = sum(is_alive(one.pid) for one in voters)
-        if voters and decided_by <= len(voters) // 2 and now - hurried_at > HURRY_S:
+        if decided_by <= len(voters) // 2 and now - hurried_at > HURRY_S:
             hurried_at = now
             for node in left:
                 _tell(node, signal.SIGTERM)

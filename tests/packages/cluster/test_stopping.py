@@ -80,6 +80,13 @@ def test_whoever_waits_for_leave_that_nobody_can_give_any_more_is_told_to_hurry(
     assert set(nodes.endings.values()) == {Ending.CLEAN}
 
 
+def test_on_zookeeper_nobody_waits_for_others_that_go_too(nodes: Nodes) -> None:
+    nodes.start(1, "broker", words=2)  # as a broker that asks a controller for leave, and no other may lead
+    nodes.start(2, "broker", words=2)
+    nodes.stop()
+    assert nodes.endings == {1: Ending.CLEAN, 2: Ending.CLEAN}
+
+
 def test_whoever_is_paused_stops_too(nodes: Nodes) -> None:
     spec = nodes.start(1, "broker")
     nodes.processes[1].send_signal(19)
