@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -237,7 +236,7 @@ class Processes:
         dead = next(node for node in self.peer.pids if node != controller)
         self.peer.kill(dead)
         self.stand.eyes.forget(dead)
-        return dead, sum(wait(partial(self.stand.all_led, node, dead), "led") for node in self.stand.survivors(dead))
+        return dead, sum(self.stand.wait_led(node, dead) for node in self.stand.survivors(dead))
 
     def _shutdown(self) -> tuple[int, float]:
         node = next(iter(self.peer.pids))
