@@ -63,7 +63,10 @@ def _decode_field(src: Source, field: Field, target: str) -> None:
         _decode_bytes(src, field.type, target, nullable or field.type == "records")
     elif nullable:
         value = _struct_value(src, field.type)
-        src.add("p += 1", f"if b[p - 1] == 255: {target} = None", f"else: {target}, p = {value}")
+        if field.is_tagged(src.version):
+            src.add("n, p = uvarint(b, p)", f"if n == 0: {target} = None", f"else: {target}, p = {value}")
+        else:
+            src.add("p += 1", f"if b[p - 1] > 127: {target} = None", f"else: {target}, p = {value}")
     else:
         src.add(f"{target}, p = {_struct_value(src, field.type)}")
 

@@ -98,7 +98,7 @@ def _encode_field(src: Source, field: Field, value: str) -> None:
     src.add(f"v = {value}", "if v is None:")
     src.depth += 1
     if struct_type:
-        src.add("o.append(255)")
+        src.add("o.append(0)" if field.is_tagged(src.version) else "o.append(255)")
     else:
         _encode_null(src, wide)
     src.depth -= 1

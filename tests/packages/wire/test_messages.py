@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from moldau.wire.apis import APIS
 from moldau.wire.codec import Malformed
-from moldau.wire.records import control, groups
+from moldau.wire.records import (
+    consumer_groups,
+    control,
+    groups,
+    remote_log,
+    share_groups,
+    share_state,
+    streams_groups,
+    transactions,
+)
 from moldau.wire.records.framing import METADATA, pack_metadata, unpack_metadata
 from moldau.wire.schema import Message
 from tests.packages.wire.messages import struct
@@ -22,10 +31,12 @@ from tests.packages.wire.messages import struct
 MESSAGES = [message for api in APIS.values() for message in (api.request, api.response)]
 RECORDS = [
     found
-    for module in (control, groups)
+    for module in (
+        control, groups, consumer_groups, share_groups, share_state, streams_groups, transactions, remote_log,
+    )
     for found in vars(module).values()
     if isinstance(found, type) and issubclass(found, Message) and found is not Message
-]
+]  # fmt: skip
 ALL = MESSAGES + RECORDS + list(METADATA.values())
 
 
@@ -56,6 +67,23 @@ def test_bytes_that_lie_are_refused_by_name_and_never_crash(cls: type[Message], 
     for attempt in (cut, bytes(lie), honest + b"\0"):
         with contextlib.suppress(Malformed):
             cls.decode(attempt, version)
+
+
+def test_a_tagged_struct_that_is_none_is_told_from_one_that_was_left_out() -> None:
+    """Its marker is 0, where one of a struct that has no tag is -1: as Kafka 4.3.1 writes both."""
+    value = consumer_groups.ConsumerGroupMemberMetadataValue
+    left_out = value().encode(0)
+    for member, end in (
+        (None, b"\1\0\1\0"),
+        (value.ClassicMemberMetadata(session_timeout_ms=7), b"\1\0\7\1\0\0\0\7\1\0"),
+    ):
+        message = value()
+        message.classic_member_metadata = member
+        packed = message.encode(0)
+        assert packed == left_out[:-1] + end
+        assert value.decode(packed, 0).classic_member_metadata == member
+    assert value.decode(left_out, 0).classic_member_metadata == value.ClassicMemberMetadata()
+    assert streams_groups.StreamsGroupMemberMetadataValue().encode(0)[-3:] == b"\xff\1\0"
 
 
 @pytest.mark.parametrize("cls", list(METADATA.values()), ids=lambda cls: cls.__name__)

@@ -1,31 +1,26 @@
-"""What `kafka-dump-log.sh` prints of a record's key and value: as text, or as records of Kafka's own topics in JSON."""
+"""What `kafka-dump-log.sh` prints of a record's key and value: as text, or as records of the metadata log; and of
+control records. Read next: dump_coordinators.py, dump_remote_log.py."""
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 
 from moldau.admin.classic.dump_records import INVALID_RECORD
 from moldau.admin.classic.dump_streams import KAFKA_EXCEPTION, UNDERFLOW
+from moldau.admin.classic.dump_structs import fields_version, read_message
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_values import java_decimal, java_text
 from moldau.admin.classic.kafka_errors import PACKAGE
 from moldau.clusterdata.metadata import CONTROL, kind_of
 from moldau.wire.batch import ControlType, Record
-from moldau.wire.codec import Malformed, decode_from
-from moldau.wire.records import groups
-from moldau.wire.records.as_json import Plain, camel, plain, text
+from moldau.wire.records.as_json import plain, text
 from moldau.wire.records.framing import FRAME_VERSION, METADATA
 from moldau.wire.schema import Message
 
 Decoder = Callable[[Record], tuple[str | None, str | None]]
-
-_CONSUMER_PROTOCOL = {
-    "subscription": groups.ConsumerProtocolSubscription,
-    "assignment": groups.ConsumerProtocolAssignment,
-}
 
 
 def strings(record: Record) -> tuple[str | None, str | None]:
@@ -95,8 +90,8 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
     """A record of the metadata log."""
     value = record.value or b""
     try:
-        version, found = _framed(value)
-        data = plain(found, version)
+        version, found = framed(value, METADATA)
+        data = plain(found, fields_version(type(found), version))
         shown = text({"type": kind_of(found), "version": version, "data": data})
         number = data.get("value")
         return None, _with_java_number(shown, number) if isinstance(number, float) else shown
@@ -104,8 +99,8 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
         return None, f"Error at {record.offset}, skipping. {error.said}"
 
 
-def _framed(value: bytes) -> tuple[int, Message]:
-    """Version and message of a metadata record; JavaError when it is none."""
+def framed(value: bytes, kinds: Mapping[int, type[Message]]) -> tuple[int, Message]:
+    """Version and message of a value that is led by its type among these; JavaError when it is none."""
     view = memoryview(value)
     frame, at = _frame_part(view, 0, "frame version")
     if frame != FRAME_VERSION:
@@ -116,15 +111,15 @@ def _framed(value: bytes) -> tuple[int, Message]:
         raise JavaError(_UNREADABLE, f"Could not deserialize metadata record {how}")
     kind, at = _frame_part(view, at, "type")
     version, at = _frame_part(view, at, "version")
-    cls = METADATA.get(kind)
+    cls = kinds.get(kind)
     if cls is None:
         raise JavaError(_UNREADABLE, f"{PACKAGE}UnsupportedVersionException: Unknown metadata id {kind}")
     try:
-        found, end = decode_from(cls, view, at, version)
-    except Malformed:
+        found, size = read_message(cls, value[at:], version)
+    except JavaError:
         raise JavaError(_UNREADABLE, f"Failed to deserialize record with type {kind}") from None
-    if end != len(view):
-        raise JavaError(_UNREADABLE, f"Found {len(view) - end} byte(s) of garbage after {kind}")
+    if left := len(value) - at - size:
+        raise JavaError(_UNREADABLE, f"Found {left} byte(s) of garbage after {kind}")
     return version, found
 
 
@@ -149,95 +144,12 @@ _SHORT_MAX = 0x7FFF
 _UNREADABLE = "org.apache.kafka.server.common.serialization.MetadataParseException"
 
 
-def read_message(kind: type[Message], data: bytes, version: int) -> Message:
-    """The message that the data begin with; JavaError where Kafka's reader fails."""
-    try:
-        return decode_from(kind, memoryview(data), 0, version)[0]
-    except Malformed as error:
-        if (found := re.search(r" needs (\d+) bytes, (\d+) remain$", str(error))) is not None:
-            why = f"Error reading byte array of {found[1]} byte(s): only {found[2]} byte(s) available"
-        elif (found := re.search(r" claims (\d+) items, (\d+) bytes remain$", str(error))) and _more(found):
-            why = f"Tried to allocate a collection of size {found[1]}, but there are only {found[2]} bytes remaining."
-        elif (found := re.fullmatch(r"(\w+) is null", str(error))) is not None:
-            why = f"non-nullable field {camel(found[1])} was serialized as null"
-        else:
-            raise JavaError(UNDERFLOW, None) from None
-        raise JavaError("java.lang.RuntimeException", why) from None
-
-
-def _more(claim: re.Match[str]) -> bool:
-    """Whether more items are claimed than there are bytes: what Kafka's reader looks at beforehand."""
-    return int(claim[1]) > int(claim[2])
-
-
 def _with_java_number(shown: str, number: float) -> str:
     """The text of a record with its only decimal number, ``value``, as Java writes it."""
     java = java_decimal(number)
     return re.sub(
         r'(?<!\\)"value":[^,}]+', f'"value":{java if isfinite(number) else f"{chr(34)}{java}{chr(34)}"}', shown
     )
-
-
-def offsets(record: Record) -> tuple[str | None, str | None]:
-    """A record of __consumer_offsets."""
-    if record.key is None:
-        reason = "using the specified decoder (message had a missing key)"
-        raise JavaError("java.lang.RuntimeException", f"Failed to decode message at offset {record.offset} {reason}")
-    try:
-        version = _version(record.key, "key")
-        kinds = _GROUP_RECORDS.get(version)
-        if kinds is None:
-            return f"Unknown record type {version} at offset {record.offset}, skipping.", None
-        key = _body(kinds[0], record.key, version, "key")
-        shown = text({"type": str(version), "data": plain(key, version)})
-        if record.value is None:
-            return shown, "<DELETE>"
-        of_value = _version(record.value, "value")
-        if not kinds[1].versions[0] <= of_value <= kinds[1].versions[1]:
-            raise JavaError(_NO_RECORD, f"Found an unknown record version {of_value} for {version} type")
-        value = _body(kinds[1], record.value, of_value, "value")
-        return shown, text({"version": str(of_value), "data": _group_value(value, of_value)})
-    except JavaError as error:
-        return f"Error at offset {record.offset}, skipping. {error.said}", None
-
-
-_NO_RECORD = "java.lang.RuntimeException"
-
-
-def _version(data: bytes, what: str) -> int:
-    if len(data) < 2:
-        raise JavaError(_NO_RECORD, f"Could not read version from {what}'s buffer.")
-    return int.from_bytes(data[:2], signed=True)
-
-
-def _body(kind: type[Message], data: bytes, version: int, what: str) -> Message:
-    try:
-        return read_message(kind, data[2:], version)
-    except JavaError as error:
-        text = f"Could not read record with version {version} from {what}'s buffer due to: {error.said}."
-        raise JavaError(_NO_RECORD, text) from None
-
-
-_GROUP_RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
-    0: (groups.OffsetCommitKey, groups.OffsetCommitValue),
-    1: (groups.OffsetCommitKey, groups.OffsetCommitValue),
-    2: (groups.GroupMetadataKey, groups.GroupMetadataValue),
-}
-
-
-def _group_value(value: Message, version: int) -> Plain:
-    """A value's fields; what consumers told each other through a group is told in their words."""
-    shown = plain(value, version)
-    if isinstance(value, groups.GroupMetadataValue) and value.protocol_type == "consumer":
-        for member, row in zip(value.members, shown["members"], strict=True):
-            for name, kind in _CONSUMER_PROTOCOL.items():
-                data = bytes(getattr(member, name))
-                try:
-                    (of_protocol,) = struct.unpack_from(">h", data)
-                    row[name] = plain(kind.decode(memoryview(data)[2:], of_protocol), of_protocol)
-                except (Malformed, struct.error, KeyError, IndexError):
-                    continue  # the bytes stay
-    return shown
 
 
 def control_record(record: Record) -> str:
@@ -263,7 +175,7 @@ def control_record(record: Record) -> str:
 
 def _control_message(kind: type[Message], data: bytes) -> str:
     """A control record's value, which Kafka's tool reads as the first version, and shows as the one that it names."""
-    found = read_message(kind, data, kind.versions[0])
+    found, _ = read_message(kind, data, kind.versions[0])
     (version,) = struct.unpack_from(">h", data)
     return text(plain(found, max(version, kind.versions[0])))
 

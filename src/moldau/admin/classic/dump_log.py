@@ -1,7 +1,7 @@
 """``kafka-dump-log.sh``: what is in the files of a log, batch by batch and record by record. Reads files, asks nobody.
 
-Segments and snapshots here, indexes and producer snapshots in ``dump_index``, decoders in ``dump_decoders``. A file is
-read through a window, batch by batch.
+Segments and snapshots here, indexes and producer snapshots in ``dump_index``, decoders in ``dump_decoders``,
+``dump_coordinators`` and ``dump_remote_log``. A file is read through a window, batch by batch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from moldau.admin.classic.dump_decoders import Decoder, by_classes, control_record, metadata, offsets, strings
+from moldau.admin.classic.dump_coordinators import offsets, share_states, transaction_states
+from moldau.admin.classic.dump_decoders import Decoder, by_classes, control_record, metadata, strings
 from moldau.admin.classic.dump_index import (
     Batch,
     Findings,
@@ -22,6 +23,7 @@ from moldau.admin.classic.dump_index import (
 )
 from moldau.admin.classic.dump_messages import Message, Told, messages_of
 from moldau.admin.classic.dump_records import batch_records
+from moldau.admin.classic.dump_remote_log import remote_log
 from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_values import java_split
 from moldau.admin.classic.options import Given, Option
@@ -100,9 +102,15 @@ OPTIONS = (
     ),
     Option("skip-record-metadata", "Skip metadata when printing records. This flag also skips control records."),
 )
-DECODERS: dict[str, Decoder] = {"offsets-decoder": offsets, "cluster-metadata-decoder": metadata}
-UNKNOWN_DECODERS = ("transaction-log-decoder", "remote-log-metadata-decoder", "share-group-state-decoder")
-PRINTING = ("print-data-log", *DECODERS, *UNKNOWN_DECODERS, "value-decoder-class", "key-decoder-class")
+DECODERS: dict[str, Decoder] = {
+    "offsets-decoder": offsets,
+    "transaction-log-decoder": transaction_states,
+    "cluster-metadata-decoder": metadata,
+    "remote-log-metadata-decoder": remote_log,
+    "share-group-state-decoder": share_states,
+}
+"""By option; of several, the first is taken."""
+PRINTING = ("print-data-log", *DECODERS, "value-decoder-class", "key-decoder-class")
 
 
 def main(arguments: list[str]) -> int:
@@ -110,9 +118,6 @@ def main(arguments: list[str]) -> int:
     given = Given(OPTIONS, arguments)
     help_or_version(given, ABOUT)
     given.require("files")
-    for name in UNKNOWN_DECODERS:
-        if given.has(name):
-            given.refuse(f"Moldau has no topic that --{name} would read, and does not decode it.")
     decoder = next((decode for name, decode in DECODERS.items() if given.has(name)), strings)
     printed = any(given.has(name) for name in PRINTING)
     sanity, quiet = given.has("index-sanity-check"), given.has("verify-index-only")
@@ -155,9 +160,9 @@ class Dump:
     def log(self, file: Path) -> None:
         """Print a segment or a snapshot of the metadata log."""
         most = self._given.integer("max-bytes") or 0
-        decoder = by_classes(self._given.text("key-decoder-class"), self._given.text("value-decoder-class"))
-        if self._decoder is strings:
-            self._decoder = decoder
+        if self._decoder is None or self._decoder is strings:  # Kafka makes them if it shows records or not
+            decoder = by_classes(self._given.text("key-decoder-class"), self._given.text("value-decoder-class"))
+            self._decoder = self._decoder and decoder
         if file.name.endswith(".log"):
             print(f"Log starting offset: {base_of(file)}")
         elif file.name == "bootstrap.checkpoint":

@@ -12,6 +12,7 @@ from moldau.model import uuid_text
 from moldau.wire.schema import Field, Struct
 
 _WORD = re.compile(r"_([a-z0-9])")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|.)")
 
 
 Plain = dict[str, Any]  # Any: a value of JSON, which nests
@@ -36,7 +37,11 @@ def plain(record: Struct, version: int) -> Plain:
 
 
 def text(value: object) -> str:
-    """Values of JSON as Jackson writes them."""
+    """Values of JSON as Jackson writes them: the digits of its escapes are capitals."""
+    return _ESCAPE.sub(lambda found: found[0] if found[1] is None else f"\\u{found[1].upper()}", _plain_text(value))
+
+
+def _plain_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

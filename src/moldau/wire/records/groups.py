@@ -16,6 +16,14 @@ class OffsetCommitKey(Message, versions=(0, 1), flexible=None):
     partition: int = at(0, "int32", until=1)
 
 
+class LegacyOffsetCommitValue(Message, versions=(0, 0), flexible=None):
+    """A committed offset behind a key of version 0, as Kafka's tools read it."""
+
+    offset: int = at(0, "int64")
+    metadata: str = at(0, "string")
+    commit_timestamp: int = at(0, "int64")
+
+
 class OffsetCommitValue(Message, versions=(0, 4), flexible=4):
     """A committed offset."""
 
