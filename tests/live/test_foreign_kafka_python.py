@@ -26,7 +26,7 @@ def admin(bootstrap_servers: str) -> Iterator[KafkaAdminClient]:
 def poll_values(consumer: KafkaConsumer, count: int) -> list[bytes]:
     """Poll until `count` records came.
 
-    Each poll may take as long as all of them: a member of kafka-python 3.0.12 that joins again, since the metadata of its
+    Each poll may take as long as all of them: a member of kafka-python 3.0.12 that joins again, since metadata of its
     topics changed, and whose poll() ends before the coordinator has answered, forgets the assignment when it comes. It
     never reads, and sends no heartbeats.
     """
