@@ -7,7 +7,7 @@ import pytest
 from moldau.simulator.faults_zookeeper import ZOOKEEPER_FAULTS
 from moldau.simulator.plan_zookeeper import draw_zookeeper
 from moldau.simulator.run import RunOutcome, simulate
-from moldau.simulator.scenes import PIPELINED, ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import DELETIONS, PIPELINED, ZOOKEEPER, ZOOKEEPER_SCENES
 
 
 def told(outcome: RunOutcome) -> str:
@@ -30,6 +30,12 @@ def test_mixed_faults_break_no_law(seed: int) -> None:
 def test_a_controller_that_comes_back_deletes_what_it_had_stopped() -> None:
     """It had stopped its replicas of a topic that is to be deleted, lost its session, and ruled again: seed 184."""
     outcome = simulate(184, PIPELINED, ZOOKEEPER)
+    assert outcome.verdict == "passed", told(outcome)
+
+
+def test_a_broker_that_goes_obeys_no_controller_any_more() -> None:
+    """ZooKeeper was out of its reach, its session had ended unnoticed, and UpdateMetadata came: seed 7001."""
+    outcome = simulate(7001, DELETIONS, ZOOKEEPER)
     assert outcome.verdict == "passed", told(outcome)
 
 
