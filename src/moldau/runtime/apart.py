@@ -53,6 +53,8 @@ def run_apart(module: str, order: bytes, rate: Callable[[], float], stopped: Cal
 def _follow(told: IO[bytes], answers: IO[bytes], rate: Callable[[], float], stopped: Callable[[], bool]) -> bytes:
     """All that a child answers before it closes its end, or the node stops."""
     found, last = b"", None
+    ready = select.poll()  # select() knows no descriptor above 1,023, and a broker has thousands
+    ready.register(answers, select.POLLIN)
     while not stopped():
         now = rate()
         if now != last:
@@ -60,8 +62,7 @@ def _follow(told: IO[bytes], answers: IO[bytes], rate: Callable[[], float], stop
             with suppress(BrokenPipeError):
                 told.write(_RATE.pack(now))
                 told.flush()
-        ready, _, _ = select.select([answers], [], [], LOOK_S)
-        if ready:
+        if ready.poll(LOOK_S * 1000):
             more = os.read(answers.fileno(), 1 << 16)
             if not more:
                 break

@@ -136,7 +136,7 @@ class ZooKeeperLifecycle:
             log.warning("told twice to stop: this broker goes without having handed over what it leads")
         else:
             log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
-        # What a controller still sends is for a registration that goes, or whose session has gone unnoticed (seed 7001).
+        # What a controller still sends is for a registration that goes, or whose session went unnoticed (seed 7001).
         self.registered = False
         await self._node.plane.retire()
         return allowed
