@@ -44,10 +44,12 @@ class Sizes(NamedTuple):
     def behind(self, p: TopicPartition, leader: int, broker: int) -> int | None:
         """How much less a broker has of a partition than its leader; None where either has not answered. A broker that
         answered and does not name the replica has nothing of it yet."""
-        whole = self.of.get((p, leader))
-        if whole is None or broker not in self.told:
-            return None
-        return max(0, whole - self.of.get((p, broker), 0))
+        whole, copied = self.of.get((p, leader)), self.copied(p, broker)
+        return None if whole is None or copied is None else max(0, whole - copied)
+
+    def copied(self, p: TopicPartition, broker: int) -> int | None:
+        """What a broker has of a partition; None where it has not answered."""
+        return self.of.get((p, broker), 0) if broker in self.told else None
 
 
 class Known(NamedTuple):
