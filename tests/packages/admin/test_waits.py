@@ -12,7 +12,7 @@ import pytest
 from moldau.admin import each_broker
 from moldau.admin.asking import Talk
 from moldau.admin.reassignment import status_command, waits, waves
-from moldau.admin.reassignment.waits import Downs, Known, Sizes, Teller, sizes_of, text_of, waits_of
+from moldau.admin.reassignment.waits import Downs, Known, Sizes, Teller, sizes_of, still_alive, text_of, waits_of
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
@@ -181,3 +181,24 @@ def test_the_speed_is_of_moves_of_which_both_looks_know_how_far_they_are() -> No
     assert speed([silent], [late], 2.0) is None
     assert speed([early], [silent], 2.0) is None
     assert speed([late], [early], 2.0) == 0, "the leader's log was cut"
+
+
+def test_a_broker_that_has_just_died_is_not_said_to_have_lost_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a moment a cluster tells of it among those that live, with its replicas offline."""
+    asked: list[set[int]] = []
+
+    def silent(talk: object, ids: set[int]) -> dict[int, str]:
+        asked.append(ids)
+        return {2: "nobody listens there"} if 2 in ids else {}
+
+    monkeypatch.setattr(waits, "silent_brokers", silent)
+    shown, one = Shown([1, 2, 3], 1, [1], [2, 3]), Reassignment([1, 2, 3], [2, 3], [])
+    talk: Any = None
+    alive = still_alive(talk, waits_of(P, shown, one, Known([1, 2, 3])), [1, 2, 3])
+    assert alive == {1, 3}
+    assert asked == [{2, 3}]
+    assert [wait["state"] for wait in waits_of(P, shown, one, Known(alive))] == ["down", "directory offline"]
+    assert still_alive(talk, waits_of(P, *moving(2), Known([1, 2])), [1, 2]) == {1, 2}
+    assert len(asked) == 1, "where no replica is offline nobody is asked"
+    monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
+    assert Teller(talk).tell({P: shown}, {P: one}, [1, 2, 3]) == [2]

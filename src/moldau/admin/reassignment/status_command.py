@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypedDict
 
@@ -20,7 +21,17 @@ from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
-from moldau.admin.reassignment.waits import Downs, Known, Sizes, Wait, dead_of, sizes_of, text_of, waits_of
+from moldau.admin.reassignment.waits import (
+    Downs,
+    Known,
+    Sizes,
+    Wait,
+    dead_of,
+    sizes_of,
+    still_alive,
+    text_of,
+    waits_of,
+)  # fmt: skip
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
@@ -141,12 +152,13 @@ def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: boo
     }
     origin = goal if journal is None else journal.origin
     states = waves.stand(goal, origin, shown, moving)
-    alive = talk.cluster.brokers()
     there = {p: one for p, one in moving.items() if p in shown}
+    alive: set[int] = set(talk.cluster.brokers())
+    alive = still_alive(talk, chain(*(waits_of(p, shown[p], one, Known(alive)) for p, one in there.items())), alive)
     waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in there.items()}
     since = downs.look(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
-    brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive.keys()
+    brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive
     sizes = sizes_of(talk, brokers) if brokers else Sizes()
     waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in there.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
