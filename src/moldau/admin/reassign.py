@@ -26,7 +26,17 @@ from moldau.admin.plans import Directories, Plan
 from moldau.admin.progress import Progress
 from moldau.admin.reassignment import apply_command, plan_command, status_command
 from moldau.admin.reassignment.apply_command import PLAN, TIMEOUT
-from moldau.admin.reassignment.cluster import current, demand_cluster, ids, listed, read, tell_refusals, under_way
+from moldau.admin.reassignment.cluster import (
+    current,
+    demand_cluster,
+    ids,
+    listed,
+    origins,
+    read,
+    targets,
+    tell_refusals,
+    under_way,
+)
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
 from moldau.admin.reassignment.waits import Teller
 from moldau.admin.reassignment.waves import Shown
@@ -98,7 +108,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         missing = [id for id in wanted if id not in known]
         if missing:
             fail(f"brokers {missing} are not there; alive are {sorted(known)}")
-        before, cluster = current(talk, topics), talk.cluster.cluster_id()
+        before, cluster = targets(current(talk, topics), listed(talk)), talk.cluster.cluster_id()
     try:
         plan = plans.spread(before, {id: known[id].rack for id in wanted})
     except ValueError as error:
@@ -136,7 +146,7 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         if moving and not wish["additional"]:
             fail(f"{len(moving)} moves are under way (`moldau reassign list`); --additional begins these as well")
         if wish["rollback"] is not None:
-            _write_rollback(wish["rollback"], plans.text_of(before, talk.cluster.cluster_id()) + "\n")
+            _write_rollback(wish["rollback"], plans.text_of(origins(before, moving), talk.cluster.cluster_id()) + "\n")
         if wish["throttle"] is not None:
             record = partial(save_throttles, path)
             throttle(talk, plan, before, rate=wish["throttle"], recorded=throttles_of(path), save=record)

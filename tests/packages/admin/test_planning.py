@@ -232,6 +232,7 @@ def test_racks_are_balanced_as_well_as_they_can_be_with_the_fewest_moves(drawn: 
         assert (crowding(replicas, racks), len(set(replicas) - set(today[p]))) == best
 
 
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_no_rack_gets_more_of_a_partition_than_it_had_unless_no_other_has_a_broker_left(data: st.DataObject) -> None:
     today, racks, sizes = drawn = data.draw(clusters(dead=False, factor=5))
@@ -247,6 +248,35 @@ def test_no_rack_gets_more_of_a_partition_than_it_had_unless_no_other_has_a_brok
         for rack in grown:
             free = {racks[b] for b in planner.targets if b not in replicas}
             assert all(after[other] + 1 >= after[rack] for other in free), "another rack had room"
+
+
+IN_THREE_RACKS: dict[int, str | None] = {0: "a", 1: "a", 2: "c", 3: "a", 4: "a", 5: "b", 6: "c"}
+
+
+@pytest.mark.parametrize(("old", "new"), [(0, 6), (1, 6), (0, 2), (1, 2)])
+def test_a_replacement_from_a_crowded_rack_goes_to_the_empty_one_and_does_not_crowd_another(old: int, new: int) -> None:
+    """Of replicas in racks a, a, c that broker of a goes to b, whoever of c is named: a, c, c would be as crowded."""
+    planner = Planner({at(4): [0, 1, 2]}, IN_THREE_RACKS)
+    planner.replace(old, new)
+    assert planner.result() == {at(4): [5 if r == old else r for r in (0, 1, 2)]}
+
+
+def test_an_added_broker_takes_nothing_from_another_rack_that_a_third_one_has_room_for() -> None:
+    planner = Planner({at(n): [0, 1, 2] for n in range(14)}, IN_THREE_RACKS)
+    planner.add([6])
+    plan = planner.result()
+    assert {tuple(replicas) for replicas in plan.values()} == {(0, 1, 2), (0, 1, 6)}, "in its own rack it takes"
+    assert held(plan, [6]) == {6: 6}, "42 replicas on 7 brokers: that is its share"
+
+
+@pytest.mark.parametrize("goal", ["replicas", "disk"])
+def test_what_is_evened_out_goes_to_the_rack_that_has_none_before_one_that_has_some(goal: str) -> None:
+    """Of a, b, b one of b's goes to c; a, a, b would be no more even over racks than before."""
+    racks: dict[int, str | None] = {0: "a", 1: "a", 2: "a", 3: "a", 4: "b", 5: "b", 6: "c"}
+    today = {at(0): [3, 5, 4], at(1): [4]}
+    planner = Planner(today, racks, dict.fromkeys(today, 100))
+    planner.balance([goal])
+    assert [racks[r] for r in planner.result()[at(0)]] in (["a", "b", "c"], ["a", "c", "b"], ["a", "b", "b"])
 
 
 @given(clusters(partitions=60, dead=False, racks=0))

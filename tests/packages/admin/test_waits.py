@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -10,8 +11,8 @@ import pytest
 
 from moldau.admin import each_broker
 from moldau.admin.asking import Talk
-from moldau.admin.reassignment import waits
-from moldau.admin.reassignment.waits import Downs, Known, Teller, sizes_of, text_of, waits_of
+from moldau.admin.reassignment import status_command, waits, waves
+from moldau.admin.reassignment.waits import Downs, Known, Sizes, Teller, sizes_of, still_alive, text_of, waits_of
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
@@ -136,3 +137,68 @@ def test_a_broker_that_does_not_tell_its_sizes_is_not_taken_for_one_that_has_not
         behind[broker] = wait["bytes_behind"]
     assert behind == {2: 1_000, 3: None, 4: None}
     assert text_of([wait]) == "broker 4 is catching up"
+
+
+def row(adding: list[int], sizes: Sizes, offline: list[int] | None = None, state: str = waves.MOVING) -> Any:
+    shown, one = Shown([1, *adding], 1, [1], offline or []), Reassignment([1, *adding], adding, [])
+    moves = state == waves.MOVING
+    return status_command._row(P, (state, shown), [1, *adding], one if moves else None, sizes)
+
+
+def report(*rows: Any) -> Any:
+    moving = sum(one["status"] == waves.MOVING for one in rows)
+    counts = {waves.FINISHED: len(rows) - moving, waves.MOVING: moving, waves.WAITING: 0}
+    return {
+        "state": "running", "applied": True, "rate": None, "throttled": False, "counts": counts, "missing_brokers": [],
+        "bytes_per_second": None, "partitions": list(rows),
+    }  # fmt: skip
+
+
+def test_how_far_a_move_is_of_which_a_broker_does_not_tell_is_unknown_and_not_0_percent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    of = {(P, 1): 1_000, (P, 2): 250}
+    assert row([2], Sizes(of, [1, 2]))["percent"] == 25.0
+    assert row([3], Sizes(of, [1, 3]))["percent"] == 0.0, "it has said that it has nothing"
+    for silent in (row([3], Sizes(of, [1, 2])), row([2, 3], Sizes(of, [1, 2])), row([2], Sizes(of, [1, 2]), [2])):
+        assert (silent["percent"], silent["bytes_copied"]) == (None, None)
+    status_command._print(report(row([3], Sizes(of, [1]))), False, "text", Path("p"))
+    _, told, words = capsys.readouterr().out.splitlines()
+    assert told.split()[:8] == ["t", "0", "moving", "1,3", "1,3", "unknown", "1000", "unknown"]
+    assert words == "0 done, 1 moving, 0 waiting; of 1 moves it is not known how far they are; the plan is running"
+    status_command._print(report(row([2], Sizes())), False, "text", Path("p"))
+    assert "unknown" in capsys.readouterr().out
+
+
+def test_the_speed_is_of_moves_of_which_both_looks_know_how_far_they_are() -> None:
+    """A move that had ended took what it had copied out of the sum, and one that was told of again added it anew."""
+    of = {(P, 1): 1_000, (P, 2): 250}
+    early, late = row([2], Sizes(of, [1, 2])), row([2], Sizes(of | {(P, 2): 750}, [1, 2]))
+    silent, ended = row([2], Sizes(of, [1])), row([2], Sizes(of, [1, 2]), state=waves.FINISHED)
+    speed = status_command._speed
+    assert speed([early], [late], 2.0) == 250
+    assert speed([early], [ended], 2.0) == 375, "the rest of it, which it has now"
+    assert speed([silent], [late], 2.0) is None
+    assert speed([early], [silent], 2.0) is None
+    assert speed([late], [early], 2.0) == 0, "the leader's log was cut"
+
+
+def test_a_broker_that_has_just_died_is_not_said_to_have_lost_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a moment a cluster tells of it among those that live, with its replicas offline."""
+    asked: list[set[int]] = []
+
+    def silent(talk: object, ids: set[int]) -> dict[int, str]:
+        asked.append(ids)
+        return {2: "nobody listens there"} if 2 in ids else {}
+
+    monkeypatch.setattr(waits, "silent_brokers", silent)
+    shown, one = Shown([1, 2, 3], 1, [1], [2, 3]), Reassignment([1, 2, 3], [2, 3], [])
+    talk: Any = None
+    alive = still_alive(talk, waits_of(P, shown, one, Known([1, 2, 3])), [1, 2, 3])
+    assert alive == {1, 3}
+    assert asked == [{2, 3}]
+    assert [wait["state"] for wait in waits_of(P, shown, one, Known(alive))] == ["down", "directory offline"]
+    assert still_alive(talk, waits_of(P, *moving(2), Known([1, 2])), [1, 2]) == {1, 2}
+    assert len(asked) == 1, "where no replica is offline nobody is asked"
+    monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
+    assert Teller(talk).tell({P: shown}, {P: one}, [1, 2, 3]) == [2]

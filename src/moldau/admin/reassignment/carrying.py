@@ -79,7 +79,7 @@ class Carrier:
         states = self._until_nothing_is_left(begin=True)
         self._elect()
         self._finish(done)
-        bad = {p: state for p, state in states.items() if state != waves.FINISHED}
+        bad = {p: state for p, state in states.items() if state != waves.FINISHED or p in self._refused}
         for p, state in sorted(bad.items())[:20]:
             why = self._refused.get(p) or {waves.GONE: "it is gone"}.get(state, "somebody else has moved it meanwhile")
             note(f"moldau: {p}: {why}")

@@ -40,6 +40,16 @@ def current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | 
     return {p: everything[p] for p in only}
 
 
+def targets(plan: Plan, moving: Mapping[TopicPartition, admin.Reassignment]) -> Plan:
+    """The replicas without those that go: while a partition moves it has the old ones and the new ones."""
+    return {p: [r for r in held if p not in moving or r not in moving[p].removing] for p, held in plan.items()}
+
+
+def origins(plan: Plan, moving: Mapping[TopicPartition, admin.Reassignment]) -> Plan:
+    """The replicas without those that come, as they are again when the moves are called off."""
+    return {p: [r for r in held if p not in moving or r not in moving[p].adding] for p, held in plan.items()}
+
+
 def demand_cluster(talk: Talk, plan: Path) -> None:
     """Ends the command when the plan was made for another cluster: ids of brokers are the same everywhere."""
     wanted = read(plan, cluster_in)

@@ -25,7 +25,8 @@ from moldau.admin.main import fail
 from moldau.admin.output import show_one
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate, bytes_text, time_text
-from moldau.admin.reassignment.cluster import current, ids, read
+from moldau.admin.reassignment import journal as journals
+from moldau.admin.reassignment.cluster import current, ids, listed, read, targets
 from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
 from moldau.admin.reassignment.summary import Summary, summarize
 from moldau.model import TopicPartition
@@ -108,7 +109,10 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
     goals = _goals(wish["balance"])
     with Talk(bootstrap) as talk:
         cluster = talk.cluster.cluster_id()
-        everything = current(talk, talk.cluster.topics())
+        if wish["out"] is not None:
+            _demand_over(wish["out"])
+        moving = listed(talk)
+        everything = targets(current(talk, talk.cluster.topics()), moving)
         racks = {id: broker.rack for id, broker in sorted(talk.cluster.brokers().items())}
         chosen = _chosen(everything, names, pattern)
         before = {p: replicas for p, replicas in everything.items() if p.topic in chosen}
@@ -127,8 +131,24 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
     changes = planner.changes()
     rows = [_change(p, before[p], wanted, sizes) for p, wanted in changes.items()]
     _give((changes, rows), summary, wish["out"], output, cluster)
+    if taken := moving.keys() & before.keys():
+        note(f"{len(taken)} partitions are being moved; they are planned for as they will be then: {min(taken)} ...")
     if planner.stuck:
         note(f"{len(planner.stuck)} partitions stay as they are: no replica of theirs is alive: {planner.stuck[0]} ...")
+
+
+def _demand_over(out: Path) -> None:
+    """End the command when a plan in this file is being applied, or was and has not ended: without the plan it could
+    neither go on nor be paused, called off or taken back."""
+    try:
+        journal = journals.load(out)
+    except journals.BadJournal as error:
+        fail(str(error))
+    if journal is not None and journal.state not in journals.ENDED:
+        fail(
+            f"{out} holds a plan that is {journal.state}, as {journals.journal_of(out).name} tells: name another file,"
+            f" or end it (`moldau reassign cancel --plan {out}`)"
+        )
 
 
 def _goals(text: str | None) -> list[str]:
@@ -252,7 +272,8 @@ def _give(
         show(rows, output, CHANGES)
     (note if output == "tsv" else print)(_words(summary))
     if not plan and out is not None:
-        note(f"{out} is not written: nothing has to change.")
+        earlier = "; it holds an earlier plan, which is not this one" if out.exists() else ""
+        note(f"{out} is not written: nothing has to change{earlier}.")
 
 
 def _words(summary: Summary) -> str:

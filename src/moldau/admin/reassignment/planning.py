@@ -75,7 +75,7 @@ class Planner:
                     self._put(p, at, self._best(p, replica, first=at == 0))
 
     def replace(self, old: int, new: int) -> None:
-        """Give one broker's replicas to another; those that it holds already, or that would lose a rack, to others."""
+        """Give one broker's replicas to another; those that it has already, or that would crowd its rack, to others."""
         if new not in self._racks:
             raise Impossible(f"broker {new} is not alive; alive are {_listed(self._racks)}")
         self._targets.discard(old)
@@ -83,9 +83,10 @@ class Planner:
             if old in self._now[p]:
                 at = self._now[p].index(old)
                 best = self._best(p, old, first=at == 0)
-                kept = max(self._crowding(p, old, best), self._crowding(p, None, None))
-                fits = new not in self._now[p] and self._crowding(p, old, new) <= kept
-                self._put(p, at, new if fits else best)
+                suits = self._crowding(p, old, new) <= self._crowding(p, old, best) or self._racks[
+                    new
+                ] not in self._full(p, old)
+                self._put(p, at, new if suits and new not in self._now[p] else best)
 
     def add(self, brokers: Collection[int]) -> None:
         """Give these brokers their share of replicas; nothing moves between the others."""
@@ -129,9 +130,35 @@ class Planner:
         counts = Counter(self._racks.get(r) for r in [*self._now[p], new] if r is not None and r != old)
         return sum(count * count for count in counts.values())
 
+    def _full(self, p: TopicPartition, giver: int) -> set[str | None]:
+        """The racks that take no replica from ``giver``: those that would hold more than its rack does then, or more
+        than they held at first while one that holds fewer has a broker left.
+
+        Of replicas in racks a, a, b the first is not for b while there is c: that is as even as before, but whoever
+        evens racks out would have to copy it once more, to c.
+        """
+        counts = [self._racks.get(r) for r in self._now[p] if r != giver]
+        own = self._racks.get(giver)
+        left = counts.count(own)
+        full = {rack for rack in counts if counts.count(rack) > left}
+        if growing := {rack for rack in counts if rack != own} - full:
+            held = [self._racks.get(r) for r in self._first[p]]
+            room = self._room()
+            least = min((counts.count(rack) for rack in room if room[rack] > self._taken(p, rack)), default=left)
+            full |= {rack for rack in growing if held.count(rack) <= counts.count(rack) > least}
+        return full
+
+    def _room(self) -> Counter[str | None]:
+        """How many brokers of each rack may hold replicas."""
+        return Counter(self._racks[broker] for broker in self._targets)
+
+    def _taken(self, p: TopicPartition, rack: str | None) -> int:
+        """How many of a rack's brokers that may hold replicas hold one of the partition."""
+        return sum(r in self._targets and self._racks[r] == rack for r in self._now[p])
+
     def _widen(self) -> None:
         """Move replicas from racks that hold two more of a partition than another could; no more than that takes."""
-        room = Counter(self._racks[broker] for broker in self._targets)
+        room = self._room()
         for p in self._sound():
             replicas = self._now[p]
             while crowded := self._crowded(replicas, room):
@@ -151,11 +178,9 @@ class Planner:
     # ---- moves
 
     def takers(self, p: TopicPartition, giver: int) -> list[int]:
-        """Who may take a replica from ``giver`` without making the partition's spread over racks worse."""
-        replicas = self._now[p]
-        others = [self._racks.get(r) for r in replicas if r != giver]
-        left = others.count(self._racks.get(giver))
-        full = {rack for rack in others if others.count(rack) > left}
+        """Who may take a replica from ``giver`` without making the partition's spread over racks worse, or crowding a
+        rack while another is left."""
+        replicas, full = self._now[p], self._full(p, giver)
         return [b for b in self._takers if b not in replicas and self._racks[b] not in full]
 
     def holders(self, p: TopicPartition) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypedDict
 
@@ -20,7 +21,17 @@ from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
-from moldau.admin.reassignment.waits import Downs, Known, Sizes, Wait, dead_of, sizes_of, text_of, waits_of
+from moldau.admin.reassignment.waits import (
+    Downs,
+    Known,
+    Sizes,
+    Wait,
+    dead_of,
+    sizes_of,
+    still_alive,
+    text_of,
+    waits_of,
+)  # fmt: skip
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
@@ -109,7 +120,7 @@ class _Watched:
     report: Report
 
     def __init__(self) -> None:
-        self._before: tuple[float, int] | None = None
+        self._before: tuple[float, Sequence[Row]] | None = None
         self._downs = Downs()
 
     def ask(self, talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool) -> Report:
@@ -118,10 +129,10 @@ class _Watched:
 
     def look(self, report: Report) -> None:
         """Take the next one."""
-        now, copied = time.monotonic(), sum(int(row["bytes_copied"] or 0) for row in report["partitions"])
-        if self._before is not None and now > self._before[0]:
-            report["bytes_per_second"] = max(0, round((copied - self._before[1]) / (now - self._before[0])))
-        self.report, self._before = report, (now, copied)
+        now = time.monotonic()
+        if self._before is not None:
+            report["bytes_per_second"] = _speed(self._before[1], report["partitions"], now - self._before[0])
+        self.report, self._before = report, (now, report["partitions"])
 
     @property
     def left(self) -> int:
@@ -141,12 +152,13 @@ def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: boo
     }
     origin = goal if journal is None else journal.origin
     states = waves.stand(goal, origin, shown, moving)
-    alive = talk.cluster.brokers()
     there = {p: one for p, one in moving.items() if p in shown}
+    alive: set[int] = set(talk.cluster.brokers())
+    alive = still_alive(talk, chain(*(waits_of(p, shown[p], one, Known(alive)) for p, one in there.items())), alive)
     waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in there.items()}
     since = downs.look(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
-    brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive.keys()
+    brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive
     sizes = sizes_of(talk, brokers) if brokers else Sizes()
     waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in there.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
@@ -176,10 +188,28 @@ def _row(
         "waits_for": [],
     }  # fmt: skip
     if moving is not None and shown is not None and (p, shown.leader) in sizes.of:
-        whole = sizes.of[p, shown.leader] * len(moving.adding)
-        copied = min(whole, sum(sizes.of.get((p, broker), 0) for broker in moving.adding))
-        row |= {"bytes": whole, "bytes_copied": copied, "percent": round(100 * copied / whole, 1) if whole else 100.0}
+        whole = row["bytes"] = sizes.of[p, shown.leader] * len(moving.adding)
+        parts = [None if r in shown.offline else sizes.copied(p, r) for r in moving.adding]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):  # of who does not answer it is not known that it has nothing
+            copied = row["bytes_copied"] = min(whole, sum(known))
+            row["percent"] = round(100 * copied / whole, 1) if whole else 100.0
     return row
+
+
+def _speed(before: Sequence[Row], after: Sequence[Row], seconds: float) -> int | None:
+    """Bytes a second that were copied between two looks, of the partitions of which both know it; one that has ended
+    meanwhile got the rest. None when of none."""
+    now = {(row["topic"], row["partition"]): row for row in after}
+    copied = []
+    for row in before:
+        then, later = row["bytes_copied"], now.get((row["topic"], row["partition"]))
+        if then is None or later is None:
+            continue
+        end = row["bytes"] if later["status"] == waves.FINISHED else later["bytes_copied"]
+        if end is not None:
+            copied.append(max(0, end - then))
+    return round(sum(copied) / seconds) if copied and seconds > 0 else None
 
 
 def _print(report: Report, everything: bool, output: str, path: Path) -> None:
@@ -187,20 +217,32 @@ def _print(report: Report, everything: bool, output: str, path: Path) -> None:
         return
     rows = [row for row in report["partitions"] if everything or row["status"] not in (waves.FINISHED, waves.WAITING)]
     if rows or output == "tsv":
-        show([{**row, "waits_for": text_of(row["waits_for"])} for row in rows], output, COLUMNS, WIDE)
+        show([{**row, **_told(row), "waits_for": text_of(row["waits_for"])} for row in rows], output, COLUMNS, WIDE)
     if output != "tsv":
         print(_words(report, path), flush=True)
+
+
+def _told(row: Row) -> dict[str, str]:
+    """Words for what a move has, and nobody tells: "-" says that there is nothing of the kind."""
+    if row["status"] != waves.MOVING:
+        return {}
+    numbers = {"percent": row["percent"], "bytes": row["bytes"], "bytes_copied": row["bytes_copied"]}
+    return {name: "unknown" for name, number in numbers.items() if number is None}
 
 
 def _words(report: Report, path: Path) -> str:
     counts = report["counts"]
     words = [", ".join(f"{count} {state}" for state, count in counts.items())]
-    left = sum((row["bytes"] or 0) - (row["bytes_copied"] or 0) for row in report["partitions"])
+    moving = [row for row in report["partitions"] if row["status"] == waves.MOVING]
+    left = sum(row["bytes"] - row["bytes_copied"] for row in moving if row["bytes"] and row["bytes_copied"] is not None)
+    unknown = sum(row["bytes_copied"] is None for row in moving)
     rate = report["bytes_per_second"]
-    if counts[waves.MOVING]:
+    if len(moving) > unknown:
         words.append(f"{bytes_text(left)} left of what moves")
         if rate:
             words.append(f"{bytes_text(rate)}/s, about {time_text(left / rate)} for that")
+    if unknown:
+        words.append(f"of {unknown} moves it is not known how far they are")
     if report["missing_brokers"]:
         words.append(f"broker {', '.join(map(str, report['missing_brokers']))} is not alive, and moves wait for it")
     if report["throttled"]:

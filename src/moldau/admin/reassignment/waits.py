@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple, TypedDict
 
-from moldau.admin.asking import Talk, note
+from moldau.admin.asking import Talk, note, silent_brokers
 from moldau.admin.each_broker import told_directories
 from moldau.admin.rate import bytes_text
 from moldau.admin.reassignment.waves import Shown
@@ -44,10 +45,12 @@ class Sizes(NamedTuple):
     def behind(self, p: TopicPartition, leader: int, broker: int) -> int | None:
         """How much less a broker has of a partition than its leader; None where either has not answered. A broker that
         answered and does not name the replica has nothing of it yet."""
-        whole = self.of.get((p, leader))
-        if whole is None or broker not in self.told:
-            return None
-        return max(0, whole - self.of.get((p, broker), 0))
+        whole, copied = self.of.get((p, leader)), self.copied(p, broker)
+        return None if whole is None or copied is None else max(0, whole - copied)
+
+    def copied(self, p: TopicPartition, broker: int) -> int | None:
+        """What a broker has of a partition; None where it has not answered."""
+        return self.of.get((p, broker), 0) if broker in self.told else None
 
 
 class Known(NamedTuple):
@@ -87,6 +90,13 @@ def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
         return {"broker": broker, "state": UNLED, "since": None, "bytes_behind": None}
     behind = known.sizes.behind(p, now.leader, broker)
     return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind}
+
+
+def still_alive(talk: Talk, waits: Iterable[Wait], alive: Collection[int]) -> set[int]:
+    """The brokers that live, without those whose replica is offline and that do not answer: a broker that has just died
+    may be among those that a cluster tells of for a moment, and has lost no log directory."""
+    suspects = {wait["broker"] for wait in waits if wait["state"] == OFFLINE}
+    return set(alive) - (silent_brokers(talk, suspects).keys() if suspects else set())
 
 
 def _time(seconds: float | None) -> str | None:
@@ -184,6 +194,8 @@ class Teller:
     ) -> list[int]:
         """Note what is new; the dead brokers that moves wait for."""
         waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
+        alive = still_alive(self._talk, chain(*waits.values()), alive)
+        waits = {p: waits_of(p, shown[p], moving[p], Known(alive)) for p in waits}
         since = self._downs.look(self._talk, dead_of(waits), alive)
         waits = {p: waits_of(p, shown[p], moving[p], Known(alive, since=since)) for p in waits}
         dead = {
