@@ -65,6 +65,9 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
         verb = "=" if balanced else "DIFFERS FROM"
         print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
+        if pipeline.late is not None or totals.late:
+            newest = "" if totals.newest_ms is None else f", the newest time being {_moment(totals.newest_ms)}"
+            print(f"{totals.late:,} of these came late{newest}")
         # A producer's names stand in these, and the end of a line in one would begin a line of its own.
         for text in [
             *(f"drift: {one.what} in {one.records:,} records, first at {one.first}" for one in drift),
@@ -77,6 +80,17 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         if empty := audit.gaps(lines):
             print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
+
+
+def _moment(at_ms: int) -> str:
+    """A time as text; that of a record may be one that Python's years do not reach."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return f"{at_ms:,} ms since 1970"
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _topic_rows(totals: Totals) -> list[dict[str, object]]:
