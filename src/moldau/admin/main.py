@@ -81,7 +81,9 @@ def _demand_streams() -> None:
 
 def is_local(error: BaseException) -> bool:
     """Whether it is this machine's output that failed, a full disk say, and not a connection."""
-    return isinstance(error, OSError) and error.filename is None and error.errno in _LOCAL
+    if not isinstance(error, OSError) or error.filename is not None or error.errno not in _LOCAL:
+        return False
+    return error.strerror == os.strerror(error.errno)  # a library that says more of it was not writing our output
 
 
 def reason(error: BaseException) -> str:

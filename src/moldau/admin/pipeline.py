@@ -343,6 +343,7 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     """
     from moldau.pipeline import positions
     from moldau.pipeline.books import BATCH
+    from moldau.pipeline.feed.checkpoint import FeedCheckpoint
     from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
     from moldau.pipeline.unfinished import unfinished
@@ -351,7 +352,8 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     with explained():
         if pipeline.source.feed is not None:
             begins = check_start(pipeline, start)
-            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}{reset_cost(folder, begins)}")
+            price = reset_cost(pipeline, folder, begins)
+            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}{price}")
         else:
             to, again, left_out = positions.reset_cost(pipeline, folder, start)
             start = positions.as_start(to)
@@ -366,6 +368,8 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
             fail("nothing was done")
         with folder.locked():
             aside = carry_out(pipeline, folder, start)
+            if pipeline.source.feed is not None and start == "latest":
+                FeedCheckpoint(folder).keep_latest(begins)
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
 
 

@@ -5,6 +5,7 @@ Read next: pipeline.py (the command), pipeline/books.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from moldau.admin.options import MISMATCH
 from moldau.admin.output import cell, lines_printable, show, show_one
 
 if TYPE_CHECKING:
-    from moldau.pipeline.books import Totals
+    from moldau.pipeline.books import Drift, Totals
     from moldau.pipeline.folder import Folder
     from moldau.pipeline.spec import Pipeline
 
@@ -67,8 +68,8 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
         # A producer's names stand in these, and the end of a line in one would begin a line of its own.
         for text in [
-            *(f"drift: {one.what} in {one.records:,} records, first at {one.first}" for one in drift),
-            *([f"drift: other than these in {drift_more:,} more records"] if drift_more else []),
+            *_late(pipeline, totals),
+            *_drift(drift, drift_more),
             *(f"unfinished: {one.to_text()}" for one in shown),
             *(f"wrong: {one}" for one in problems),
             *(f"lost: {one}" for one in lost),
@@ -77,6 +78,29 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         if empty := audit.gaps(lines):
             print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
+
+
+def _late(pipeline: Pipeline, totals: Totals) -> list[str]:
+    if pipeline.late is None and not totals.late:
+        return []
+    newest = "" if totals.newest_ms is None else f", the newest time being {_moment(totals.newest_ms)}"
+    return [f"{totals.late:,} of these came late{newest}"]
+
+
+def _drift(drift: Sequence[Drift], more: int) -> list[str]:
+    told = [f"drift: {one.what} in {one.records:,} records, first at {one.first}" for one in drift]
+    return [*told, *([f"drift: other than these in {more:,} more records"] if more else [])]
+
+
+def _moment(at_ms: int) -> str:
+    """A time as text; that of a record may be one that Python's years do not reach."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    except OverflowError:
+        return f"{at_ms:,} ms since 1970"
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _topic_rows(totals: Totals) -> list[dict[str, object]]:

@@ -25,7 +25,7 @@ from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.plans import next_number, plans
-from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
+from moldau.pipeline.ranges import FOREVER, Span, beyond, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import asked_once, source_options
@@ -109,6 +109,8 @@ class Backfills:
             there = planner.existing()
             low, high = (planner.edge(which, there).offsets for which in (EARLIEST, LATEST))
             begin = self._position(start, planner, there, low, "from")
+            if past := beyond(begin, high):
+                raise BackfillError(f"--from {start}: that is beyond the end: {past}")
             there_now = self._taken(high)
             if end is not None:
                 stop = self._position(end, planner, there, begin, "to")

@@ -62,6 +62,12 @@ def overlap(wanted: Sequence[Span], there: Sequence[Span]) -> list[Span]:
     return found
 
 
+def beyond(begin: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> str:
+    """The partitions of which a position is after the end of the log, in words; an empty text when there is none."""
+    past = [one for one in sorted(begin) if one in high and begin[one] > high[one]]
+    return ", ".join(f"{one} ends at {high[one]:,}" for one in past)
+
+
 def pieces(wanted: Sequence[Span], most: int) -> list[list[Span]]:
     """The spans cut into batches of about ``most`` offsets, each with its share of every partition, in order."""
     total = sum(one.size for one in wanted)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from moldau.pipeline import columns as names
 from moldau.pipeline.lint import RECORDS
 from moldau.pipeline.spec import DECODE, Check, OnError, Step
+from moldau.spark.decode import MAX_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,7 @@ OK = "ok"
 
 ANSI = "spark.sql.ansi.enabled"
 _REASON_LONGEST = 2000
+FAR = f"timestamps beyond Spark's, which come as {MAX_MS} ms"
 
 
 class StepError(Exception):
@@ -78,13 +80,24 @@ def decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
                 [
                     *(field.cast(schema.field(at).type) for at, field in enumerate(fields)),
                     *(batch.column(name.removeprefix("_")) for name in names.PLACES),
-                    given, found.schema_ids, found.drift, found.errors,
+                    given, found.schema_ids, with_far(found.drift, batch.column("timestamp")), found.errors,
                 ],
                 schema=schema,
             )  # fmt: skip
 
     wanted = [name.removeprefix("_") for name in (*names.PLACES, names.VALUE)]
     return records.select(*wanted).mapInArrow(decode, from_arrow_schema(schema))
+
+
+def with_far(drift: pa.StringArray, timestamps: pa.TimestampArray) -> pa.StringArray:
+    """The drift of records, which says too when a timestamp may be another one than the record's."""
+    import pyarrow.compute as pc
+
+    far = pc.fill_null(pc.greater_equal(pc.abs(timestamps.cast(pa.int64())), MAX_MS * 1000), False)
+    if not pc.any(far).as_py():
+        return drift
+    told = pc.binary_join_element_wise(drift, FAR, "; ", null_handling="skip")
+    return pc.if_else(far, told, drift)
 
 
 def arrow_schema(fields: pa.Schema) -> pa.Schema:

@@ -25,7 +25,7 @@ TARGET_BYTES = 8 << 20
 """An Arrow batch holds about this much, and at most twice as much unless a single record is larger."""
 MAX_ROWS = 1 << 16
 
-_MAX_MS = ((1 << 63) - 1) // 1000  # nanoseconds taken for ms stay far in the future and do not wrap around
+MAX_MS = ((1 << 63) - 1) // 1000  # nanoseconds taken for ms stay far in the future and do not wrap around
 
 
 _HEADER_TYPE = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
@@ -139,9 +139,7 @@ class Decoder(NamedTuple):
                 case "offset":
                     columns.append(pa.array(rows.offset))
                 case "timestamp":
-                    columns.append(
-                        pa.array(np.clip(rows.timestamp, -_MAX_MS, _MAX_MS) * 1000).view(_TYPES["timestamp"])
-                    )
+                    columns.append(pa.array(np.clip(rows.timestamp, -MAX_MS, MAX_MS) * 1000).view(_TYPES["timestamp"]))
                 case "timestampType":
                     columns.append(pa.array(rows.timestamp_type.astype(np.int32)))
                 case "headers":

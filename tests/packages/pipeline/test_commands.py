@@ -102,6 +102,21 @@ def test_status_shows_what_drifted_in_an_earlier_batch_without_its_escape_codes(
     assert "\x1b" not in told
 
 
+@pytest.mark.parametrize(
+    ("newest_ms", "told_as"),
+    [(253402300799000, "9999-12-31T23:59:59Z"), (9223372036854775, "9,223,372,036,854,775 ms since 1970")],
+)
+def test_status_shows_late_rows_with_the_newest_time_by_which_they_are_late(
+    newest_ms: int, told_as: str, file: Path, tmp_path: Path
+) -> None:
+    Books(open_store(str(tmp_path / "state"), {})).add(Line(
+        sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=None, end=None,
+        counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=2, sinks={}, dead=0, totals=Totals(),
+    ), newest_ms)  # fmt: skip
+    _, told = said("status", file)
+    assert f"\n2 of these came late, the newest time being {told_as}\n" in told
+
+
 def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path, tmp_path: Path) -> None:
     code, told = said("export", file, "--to", tmp_path / "new", "--table-format", "bogus")
     assert (code, (tmp_path / "new").exists()) == (2, False)

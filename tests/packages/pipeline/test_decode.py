@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.pipeline import stages
 from moldau.pipeline.decode import Decoded, DecodeError
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.decode.types import TypeWordError, parse_type
 from moldau.pipeline.spec import Decode, Format
+from moldau.spark.decode import MAX_MS
 
 FIELDS = {
     "id": "long", "small": "byte", "ratio": "double", "ok": "boolean", "name": "string", "raw": "binary", "day": "date",
@@ -240,3 +242,11 @@ def test_a_field_that_is_no_column_may_have_any_name() -> None:
     found = decoded(b'{"f":1,"\\ud800":2}', fields={"f": "int"})
     assert found.rows.to_pylist() == [{"f": 1}]
     assert found.drift.to_pylist() == ["fields that are no columns: \\ud800"]
+
+
+def test_a_timestamp_that_spark_does_not_reach_is_told_as_drift_beside_other_drift() -> None:
+    drift = pa.array([None, "x", None, "x", None], pa.string())
+    ends = [0, 0, MAX_MS * 1000, -MAX_MS * 1000, None]
+    found = stages.with_far(drift, pa.array(ends, pa.int64()).cast(pa.timestamp("us", "UTC")))
+    assert found.to_pylist() == [None, "x", stages.FAR, f"x; {stages.FAR}", None]
+    assert found.type == pa.string()

@@ -18,8 +18,9 @@ from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import begin, plan
-from moldau.pipeline.feed.positions import cost
+from moldau.pipeline.feed.positions import cost, first_position
 from moldau.pipeline.feed.rows import _slice
+from moldau.pipeline.feed.running import next_batch
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import read_text
@@ -328,3 +329,63 @@ def test_a_reset_of_a_feed_says_what_stands_twice_and_what_is_left_out() -> None
     assert cost(at, Position("id")) == twice
     assert cost(at, Position("id", done=8)) == f"{stay}, 3 versions would be left out"
     assert cost(at, Position("another")) == stay
+
+
+def test_of_a_table_of_snapshots_a_reset_counts_along_the_line_of_parents_not_by_their_ids() -> None:
+    line = [90, 10, 70, 30]
+    at, stay = Position("id", done=70, rows=40), ": 40 rows that were written stay"
+    twice = f"{stay}, and what is read again of them stands in the topics twice"
+    assert cost(at, Position("id", done=30), line) == f"{stay}, 1 versions would be left out"
+    assert cost(at, Position("id", done=-30), line) == f"{stay}, 0 versions would be left out"
+    assert cost(at, Position("id", done=-70), line) == twice
+    assert cost(at, Position("id", done=-90), line) == twice
+    assert cost(at, Position("id", at=30, whole=True), line) == twice
+    assert "is not known" in cost(Position("id", done=5, rows=40), Position("id", done=30), line)
+    assert cost(Position("id", done=5, rows=40), Position("id", at=30, whole=True), line) == twice
+
+
+def test_latest_is_the_version_of_the_first_run_and_what_comes_before_the_second_is_read(
+    table: Path, tmp_path: Path
+) -> None:
+    file = FILE.replace("start: earliest", "start: latest").replace("tables/orders", str(table))
+    pipeline = read_text(file, {}, tmp_path).pipeline
+    assert pipeline is not None
+    assert pipeline.source.feed is not None
+    folder = Folder(pipeline)
+    write_deltalake(table, rows(1), mode="append")
+    feed = open_feed(pipeline.source.feed)
+    assert next_batch(pipeline, folder, feed, None) is None, "there is nothing after the newest version"
+    write_deltalake(table, rows(2), mode="append")
+    planned = next_batch(pipeline, folder, feed, None)
+    assert planned is not None, "a run that ended before its first batch began at a version, and not at each run's"
+    assert told([planned]) == [(1, "insert", 2)]
+    assert first_position(pipeline, folder, feed).done == 0
+    earliest = replace(pipeline, source=replace(pipeline.source, start="earliest"))
+    assert first_position(earliest, folder, feed).done is None, "the file was edited"
+    assert folder.set_checkpoint_aside() is not None
+    assert next_batch(pipeline, folder, feed, None) is None
+
+
+def test_keys_and_own_names_are_found_whatever_their_case(table: Path) -> None:
+    write_deltalake(table, rows(1, 2), configuration=CDF)
+    DeltaTable(table).delete("id = 1")
+    asked = replace(source(table, Deletes.TOMBSTONE), keys=("ID",))
+    found = batches(open_feed(asked), asked)
+    assert told(found, ("ID",)) == [(0, "insert", 1), (0, "insert", 2), (1, "delete", 1)]
+    shutil.rmtree(table)
+    write_deltalake(table, rows(1).append_column("_Offset", pa.array(["x"])))
+    with pytest.raises(FeedError, match="_Offset are names of the pipeline's own"):
+        batches(open_feed(source(table)), source(table))
+
+
+def test_columns_that_differ_in_case_only_are_named_before_spark_confuses_them(tmp_path: Path) -> None:
+    asked, _ = iceberg(tmp_path)
+    from pyiceberg.catalog import load_catalog
+
+    options = {name: value for name, value in asked.options.items() if name not in ("catalog", "identifier")}
+    both = rows(1).append_column("ID", pa.array([7], pa.int64()))
+    made = load_catalog("here", **options).create_table("shop.both", schema=both.schema)
+    made.append(both)
+    asked = replace(asked, options={**asked.options, "identifier": "shop.both"})
+    with pytest.raises(FeedError, match="columns id and ID differ in case only"):
+        batches(open_feed(asked), asked)

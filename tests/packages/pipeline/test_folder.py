@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from moldau.admin.main import is_local, reason
 from moldau.pipeline.folder import BrokenFile, Folder, IsRunning
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.said import first_line
 from moldau.pipeline.source_options import PIN
+from moldau.spark.tables.stores import open_store
 
 
 def folder(tmp_path: Path) -> Folder:
@@ -93,3 +96,16 @@ def test_the_reason_of_a_failure_is_told_and_not_that_there_is_a_traceback() -> 
     assert first_line(error) == "perform latestOffset: moldau.spark.losses.LostError: orders-0: the topic was deleted"
     assert first_line(ValueError("one\ntwo")) == "one"
     assert first_line(ValueError()) == "ValueError"
+
+
+def test_a_disk_that_is_full_or_takes_nothing_is_told_with_the_file_and_not_as_standard_output(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    (tmp_path / "full").symlink_to("/dev/full")
+    (tmp_path / "file").write_text("no folder")
+    for name, write in (("full", store.write), ("file", lambda name, _: store.make_folder(f"{name}/below"))):
+        with pytest.raises(OSError) as raised:
+            write(name, b"x")
+        assert reason(raised.value).startswith(f"{tmp_path}/{name}"), "the place comes first"
+        assert not is_local(raised.value)
+    assert not is_local(OSError(errno.EROFS, "Cannot create directory. Detail: [errno 30]")), "not what Python says"
+    assert is_local(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.model import TopicPartition
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Line, Totals
-from moldau.pipeline.ranges import FOREVER, Span, ends, overlap, pieces, starts, taken
+from moldau.pipeline.ranges import FOREVER, Span, beyond, ends, overlap, pieces, starts, taken
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -64,3 +64,9 @@ def test_batches_cover_a_range_once_without_gaps(given_spans: list[tuple[int, in
 def test_spans_are_given_to_the_source_as_offsets_of_every_partition() -> None:
     spans = [Span(ONE, 1, 2), Span(OTHER, 3, 3)]
     assert (starts(spans), ends(spans)) == ('{"t": {"0": 1, "1": 3}}', '{"t": {"0": 2, "1": 3}}')
+
+
+def test_a_position_after_the_end_of_a_log_is_named_with_that_end() -> None:
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    assert beyond({first: 5, second: 5}, {first: 60, second: 0}) == "t-1 ends at 0"
+    assert beyond({first: 60}, {first: 60, second: 0}) == ""

@@ -2,6 +2,7 @@
 
 It lies where Spark's would, so that a reset sets it aside in the same way: ``checkpoint/metadata`` has the id, and
 ``checkpoint/offsets/N`` batch N. A batch that was planned and is not in the books is run again as it was planned.
+``checkpoint/latest`` is what ``latest`` came to, so that what is committed before the first batch is not left out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,19 @@ class FeedCheckpoint:
             return str(json.loads(self._store.read(name) or b"")["id"])
         except (ValueError, KeyError, TypeError):
             raise BrokenFile(f"{self._store.uri}/{name} does not hold an id; reset the pipeline") from None
+
+    def latest(self) -> Position | None:
+        """What ``latest`` came to when it was first asked for, None before."""
+        name = f"{CHECKPOINT}/latest"
+        found = self._store.read(name)
+        try:
+            return None if found is None else Position.from_json(found.decode())
+        except (ValueError, TypeError):
+            raise BrokenFile(f"{self._store.uri}/{name} does not say where to begin; reset the pipeline") from None
+
+    def keep_latest(self, position: Position) -> None:
+        """Let ``latest`` be this position from now on, unless it is another one already."""
+        self._store.put_if_absent(f"{CHECKPOINT}/latest", position.to_json().encode())
 
     def newest(self) -> Noted | None:
         """The batch that was planned last, None before the first."""

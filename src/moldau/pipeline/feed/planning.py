@@ -89,7 +89,11 @@ def _part(
 
 def _check(feed: Feed, source: TableFeed, version: Version, known: pa.Schema | None) -> None:
     what = f"{feed.name}, version {version.number}"
-    own = [name for name in version.schema.names if name in RESERVED or name in FEED]
+    own = [name for name in version.schema.names if name.lower() in RESERVED or name.lower() in FEED]
+    seen: dict[str, str] = {}
+    for name in version.schema.names:  # Spark does not tell cases apart
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise FeedError(f"{what}: columns {other} and {name} differ in case only, and Spark takes them for one")
     if own:
         raise FeedError(f"{what}: {', '.join(own)} are names of the pipeline's own, and no columns")
     if version.takes_back and source.deletes is Deletes.REFUSE:
@@ -97,7 +101,7 @@ def _check(feed: Feed, source: TableFeed, version: Version, known: pa.Schema | N
             f"{what} deletes or updates rows, and this pipeline takes appended ones: say `deletes: tombstone` and "
             "`keys`, or go on after it with `moldau pipeline reset`"
         )
-    missing = [name for name in source.keys if name not in version.schema.names]
+    missing = [name for name in source.keys if name.lower() not in seen]
     if missing:
         raise FeedError(f"{what} has no column {', '.join(missing)}, which `keys` names")
     told = "" if known is None else difference(known, version.schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moldau.pipeline.feed.changes import Feed, Position
@@ -44,8 +45,14 @@ def booked_position(folder: Folder) -> Position | None:
 
 def next_position(pipeline: Pipeline, folder: Folder, feed: Feed) -> Position:
     """Where the next batch begins."""
-    at = booked_position(folder)
-    return begin(feed, folder.start() or pipeline.source.start) if at is None else at
+    return booked_position(folder) or first_position(pipeline, folder, feed)
+
+
+def first_position(pipeline: Pipeline, folder: Folder, feed: Feed) -> Position:
+    """Where the first batch of a checkpoint begins."""
+    start = folder.start() or pipeline.source.start
+    kept = FeedCheckpoint(folder).latest() if start == "latest" else None
+    return begin(feed, start) if kept is None else kept
 
 
 def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
@@ -78,17 +85,38 @@ def check_start(pipeline: Pipeline, start: str) -> Position:
     return begin(open_feed(source), start)
 
 
-def reset_cost(folder: Folder, begins: Position) -> str:
+def reset_cost(pipeline: Pipeline, folder: Folder, begins: Position) -> str:
     """What beginning there comes to, a clause; empty in a pipeline that has written nothing."""
-    at = booked_position(folder)
-    return "" if at is None else cost(at, begins)
+    source, at = pipeline.source.feed, booked_position(folder)
+    assert source is not None, "a pipeline over a table"
+    if at is None:
+        return ""
+    feed = open_feed(source)
+    return cost(at, begins, feed.following(feed.first()) if source.format == "iceberg" else None)
 
 
-def cost(at: Position, begins: Position) -> str:
-    """What going on elsewhere than at ``at`` comes to, a clause."""
+def cost(at: Position, begins: Position, line: Sequence[int] | None = None) -> str:
+    """What going on elsewhere than at ``at`` comes to, a clause. ``line``: the versions that are there, oldest first,
+    where their numbers do not tell which is older."""
     if at.table != begins.table or not at.rows:
         return f": {at.rows:,} rows that were written stay"
-    reached, first = (-1 if one is None else one for one in (at.done if at.at is None else at.at, begins.done))
-    if begins.whole or first < reached:
+    reached, first = (_nth(one, line) for one in (at.done if at.at is None else at.at, begins.done))
+    if not begins.whole and (reached is None or first is None):
+        return (
+            f": {at.rows:,} rows that were written stay; the version that they end with is gone, so what is read again "
+            "of them, or left out, is not known"
+        )
+    if begins.whole or reached is None or first is None or first < reached:
         return f": {at.rows:,} rows that were written stay, and what is read again of them stands in the topics twice"
     return f": {at.rows:,} rows that were written stay, {first - reached:,} versions would be left out"
+
+
+def _nth(done: int | None, line: Sequence[int] | None) -> int | None:
+    """Which version was taken last, as a number that grows from version to version; None when it is not in ``line``."""
+    if line is None:
+        return -1 if done is None else done
+    if done is None:
+        return -1
+    if abs(done) not in line:
+        return None
+    return line.index(abs(done)) - (done < 0)  # the negative id is what was done before that snapshot

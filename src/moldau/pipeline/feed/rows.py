@@ -108,7 +108,8 @@ def _keys(found: Iterable[tuple[pa.RecordBatch, list[str]]], keys: Sequence[str]
 
 def _key(rows: pa.RecordBatch, keys: Sequence[str]) -> Iterator[Keyed]:
     """What stands in the key's columns, of each row, as values that can be compared."""
-    found = [[_comparable(one) for one in rows.column(name).to_pylist()] for name in keys]
+    named = {name.lower(): name for name in rows.schema.names}  # as Spark, which does not tell cases apart
+    found = [[_comparable(one) for one in rows.column(named[name.lower()]).to_pylist()] for name in keys]
     return iter(zip(*found, strict=True))
 
 

@@ -15,7 +15,8 @@ from moldau.pipeline.books import AnotherRun, Line
 from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Slice
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
-from moldau.pipeline.feed.planning import BATCH_MOST, begin, check_table, plan
+from moldau.pipeline.feed.planning import BATCH_MOST, check_table, plan
+from moldau.pipeline.feed.positions import first_position
 from moldau.pipeline.feed.rows import rows_of
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.reading import seconds
@@ -138,7 +139,9 @@ def next_batch(
     """What follows the batch that was noted last; of a new checkpoint, what follows the pipeline's start."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
-    at = begin(feed, folder.start() or pipeline.source.start) if noted is None else noted.end
+    at = first_position(pipeline, folder, feed) if noted is None else noted.end
+    if noted is None and (folder.start() or pipeline.source.start) == "latest":
+        FeedCheckpoint(folder).keep_latest(at)
     most = pipeline.source.max_records or BATCH_MOST
     return plan(feed, source, at, None if noted is None else noted.schema, most, until=until)
 
