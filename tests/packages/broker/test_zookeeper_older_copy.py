@@ -9,16 +9,21 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.zookeeper import batch, own_logs, translation
+from moldau.broker.zookeeper import batch, own_logs, restoring, translation
+from moldau.broker.zookeeper.restoring import IDS_AHEAD_MAX
 from moldau.client.producer import Producer
 from moldau.image import Image
 from moldau.image.partition import NO_LEADER
 from moldau.model import Code, TopicPartition
+from moldau.ports.zookeeper import Set, Stat
 from moldau.replication.epochs import EpochTable
+from moldau.storage.producers import Producers
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from moldau.wire.records.metadata import PartitionRecord
-from moldau.zookeeper.payload import EPOCH_MAX
+from moldau.zookeeper import paths, znodes
+from moldau.zookeeper.payload import EPOCH_MAX, LONG_MAX
+from moldau.zookeeper.reading import Survey, read
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_plane import settled
 from tests.packages.broker.test_zookeeper_removed import placed, restarted
@@ -82,11 +87,95 @@ def test_leader_epochs_of_an_older_copy_of_zookeeper_are_raised_above_those_of_t
             assert "older than the logs" not in caplog.text
             await restarted(nodes, with_epoch(nodes, 0))
             await at_rest(nodes)
-            assert all(nodes.json(path)["leader_epoch"] > 30 for path in STATES.values())
+            least = own_logs.AHEAD_MAX if read else 30
+            assert all(nodes.json(path)["leader_epoch"] > least for path in STATES.values())
             await written(nodes, 30)
         assert "the data of ZooKeeper are older than the logs" in caplog.text
 
     run(scenario)
+
+
+def test_all_states_are_raised_above_all_logs_where_one_log_is_of_a_later_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log elsewhere may be of the very next epoch, under another leader: elected to it, a second leader wrote under
+    the same epoch, and the followers kept what the first had written there."""
+    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channels._hear_outdated", lambda *_: None)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            for name, replicas in NAMES.items():
+                await placed(nodes, name, replicas)
+            await restarted(nodes, with_epoch(nodes, 30))
+            await at_rest(nodes)
+            await written(nodes, 10)
+            before = {name: nodes.json(path)["leader_epoch"] for name, path in STATES.items()}
+
+            def change() -> None:
+                """One of each broker's two logs is ahead by one; the third topic is as it was."""
+                for name in ("on-12", "on-31"):
+                    znode = nodes.json(STATES[name])
+                    nodes.write(STATES[name], json.dumps(znode | {"leader_epoch": 29}).encode())
+
+            await restarted(nodes, change)
+            await at_rest(nodes)
+            assert all(nodes.json(path)["leader_epoch"] > before[name] + 1000 for name, path in STATES.items())
+            await written(nodes, 20)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("epochs", [True, False])
+def test_producer_ids_of_logs_are_not_handed_out_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, epochs: bool
+) -> None:
+    """A new producer under an id of a log was taken for the old one: of 60 producers of one record each that were all
+    told success, 54 had written nothing. Said of by leader epochs (``epochs``), or by the ids in the logs."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            for name, replicas in NAMES.items():
+                await placed(nodes, name, replicas)
+            await restarted(nodes, with_epoch(nodes, 30))
+            await at_rest(nodes)
+            await written(nodes, 10)
+            end = int(nodes.json(paths.PRODUCER_IDS)["block_end"])
+            assert "producer ids" not in caplog.text
+
+            def change() -> None:
+                nodes.write(paths.PRODUCER_IDS, b"")
+                if epochs:
+                    with_epoch(nodes, 0)()
+
+            await restarted(nodes, change)
+            await at_rest(nodes)
+            await written(nodes, 20)
+            assert int(nodes.json(paths.PRODUCER_IDS)["block_start"]) > end
+        assert caplog.text.count("producer ids that logs have") == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("id", "passed"),
+    [(999, False), (1000, True), (1000 + IDS_AHEAD_MAX - 1, True), (1000 + IDS_AHEAD_MAX, False), (LONG_MAX, False)],
+)
+def test_an_id_that_a_client_made_up_is_no_reason_to_leave_ids_out(id: int, passed: bool) -> None:
+    """Clients may write any id: the ids end, and one batch would have taken all of them."""
+    block = znodes.producer_ids_json(znodes.ProducerIdBlock(1, 0, 999))
+    found = read(Survey(producer_ids=(block, Stat(0, 0, 0, 0))), lambda: ID)
+    held: Any = Held(ID)
+    held.known_producers = Producers()
+    held.known_producers._by_id[id] = None
+    unread: Any = Held(ID)
+    unread.known_producers = None
+    ops = restoring.passed_producer_ids(found, [unread, held], older=False)
+    assert bool(ops) is passed
+    assert restoring.passed_producer_ids(found, [], older=True), "the epochs say that it is an older copy"
+    if passed:
+        (op,) = ops
+        assert isinstance(op, Set)
+        assert znodes.parse_producer_ids(op.data) == znodes.ProducerIdBlock(-1, 1000, 1000 + IDS_AHEAD_MAX - 1)
 
 
 class Held:

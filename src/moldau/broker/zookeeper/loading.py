@@ -4,8 +4,9 @@ Topics from before topic ids are given one first. Brokers that partitions name a
 as if they lived, and named: the controller role is told of their death, and does what it does at any death. So are
 those that came back while nobody was controller: what they had and did not sync may be gone, and they must not lead
 on as if nothing had happened. A registration is older or newer than the state that trusts it by ZooKeeper's
-transaction ids. What another hand removed, and this node knows, is written again before, and leader epochs older than
-those of the logs here are raised (``own_logs.py``). Read next: ``restoring.py``, ``moldau.zookeeper.reading``.
+transaction ids. What another hand removed, and this node knows, is written again before; leader epochs older than
+those of the logs here are raised (``own_logs.py``), and producer ids that logs have are passed over. Read next:
+``restoring.py``, ``moldau.zookeeper.reading``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from functools import partial
 from moldau.broker.loop import InWorld, run_in_slices
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.restoring import (
+    IDS_AHEAD_MAX,
     in_transactions,
     known_topic_ids,
     lost_assignments,
     lost_states,
+    passed_producer_ids,
     raised_epochs,
 )
 from moldau.image import Image
@@ -124,17 +127,7 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
             for some in in_transactions(ops):
                 await zk.multi([guard, *some])
             found = await read_all(node, zk, known_ids.get)
-    ops = raised_epochs(found, node.replicas.logs.logs, controller_epoch=epoch)
-    if ops:
-        log.error(
-            "the leader epochs of %d partition(s) are older than those of their logs here, and are raised: the data of"
-            " ZooKeeper are older than the logs, perhaps an older copy of them, e.g. %s",
-            len(ops),
-            ops[0][0].path,
-        )
-        for some in in_transactions(ops):
-            await zk.multi([guard, *some])
-        found = await read_all(node, zk, known_ids.get)
+    found = await _not_older(node, zk, found, guard, epoch)
     registered = {record.broker_id for record in found.records if isinstance(record, RegisterBrokerRecord)}
     named: set[int] = set()
     for record in found.records:
@@ -147,3 +140,27 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
     kept += _known_settings(image, found)
     return Loaded([*ghosts, *kept], found.known_znodes, dead, back)
+
+
+async def _not_older(node: ZooKeeperNode, zk: ZooKeeper, found: Reading, guard: Check, epoch: int) -> Reading:
+    """What stands, once nothing is handed out or written twice of what the logs here have, and ZooKeeper lacks."""
+    logs = node.replicas.logs.logs
+    raised = raised_epochs(found, logs, controller_epoch=epoch)
+    if raised:
+        log.error(
+            "leader epochs are older than those of logs here, and those of all %d partition(s) are raised: the data of"
+            " ZooKeeper are older than the logs, perhaps an older copy of them",
+            len(raised),
+        )
+    passed = passed_producer_ids(found, logs.values(), older=bool(raised))
+    if passed:
+        log.error(
+            "producer ids that logs have are yet to be handed out by ZooKeeper's data, perhaps an older copy, or may be"
+            " so: the next %d are left out, for a producer whose id a log has would not be written",
+            IDS_AHEAD_MAX,
+        )
+    if not raised and not passed:
+        return found
+    for some in in_transactions([*raised, passed]):
+        await zk.multi([guard, *some])
+    return await read_all(node, zk, known_topic_ids(node.metadata.image, logs).get)

@@ -120,7 +120,11 @@ class ZooKeeperPlane:
     def _linked(self, link: Link) -> None:
         self._follow_link(link)
         if link is Link.SUSPENDED:
-            log.warning("the connection to ZooKeeper broke; the session may still live")
+            log.warning(
+                "the connection to ZooKeeper broke; the session may still live. Where ZooKeeper runs and takes no"
+                " connection, its data are older than what was read of it, perhaps an older copy: stop all brokers,"
+                " then start them"
+            )
         elif link is Link.LOST and not self._retired:
             log.warning("the session with ZooKeeper is lost")
             self._step_down()

@@ -10,19 +10,28 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from moldau.broker.zookeeper.own_logs import is_ahead, latest_epoch
+from moldau.broker.zookeeper.own_logs import AHEAD_MAX, is_ahead, latest_epoch
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.image import Image
 from moldau.image.partition import NO_LEADER
 from moldau.model import TopicPartition
 from moldau.ports.zookeeper import Create, NoAuth, Op, Set, ZooKeeper
 from moldau.storage.log import Log
-from moldau.wire.records.metadata import PartitionRecord, TopicRecord
+from moldau.wire.records.metadata import PartitionRecord, ProducerIdsRecord, TopicRecord
 from moldau.zookeeper import paths
-from moldau.zookeeper.payload import BadZnode
+from moldau.zookeeper.payload import EPOCH_MAX, LONG_MAX, BadZnode
 from moldau.zookeeper.reading import Reading
 from moldau.zookeeper.survey import get_each
-from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_topic, state_json, topic_json
+from moldau.zookeeper.znodes import (
+    Assignment,
+    ProducerIdBlock,
+    StateZnode,
+    TopicZnode,
+    parse_topic,
+    producer_ids_json,
+    state_json,
+    topic_json,
+)
 
 BYTES_AT_ONCE = 300_000
 """What one transaction writes again, about: a server takes 1 MB (``jute.maxbuffer``)."""
@@ -30,6 +39,8 @@ OP_BYTES = 60
 """What an operation has beside its path and data."""
 UNHEARD = 16
 """How many changes of a partition its leader may have made of which this broker has not heard."""
+IDS_AHEAD_MAX = 1 << 32
+"""So many producer ids at most were handed out since an older copy: an id that is further ahead is a client's own."""
 
 
 def in_transactions(lost: Iterable[Sequence[Op]]) -> Iterator[list[Op]]:
@@ -113,23 +124,44 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
 
 
 def raised_epochs(found: Reading, logs: Mapping[TopicPartition, Log], controller_epoch: int) -> list[list[Op]]:
-    """For each partition whose state has a lower leader epoch than its log here: what writes the state with the next
-    one. Everything else is as it was, also since when those in sync are trusted. Brokers whose logs are later still
-    will say so (``own_logs.py``)."""
+    """Where the state of any partition has a lower leader epoch than its log here: what writes the states of all with
+    epochs above those of every log. They come from one copy, and the others' later epochs are in logs elsewhere: an
+    election to the next epoch would have two leaders write under one, and followers would not see where these part.
+    Everything else is as it was, also since when those in sync are trusted."""
     names = {bytes(record.topic_id): record.name for record in found.records if isinstance(record, TopicRecord)}
+    states = [record for record in found.records if isinstance(record, PartitionRecord)]
+    if not any(
+        is_ahead(latest_epoch(logs, names[id], id, record.partition_id), record.leader_epoch)
+        for record in states
+        for id in (bytes(record.topic_id),)
+    ):
+        return []
     raised: list[list[Op]] = []
-    for record in found.records:
-        if not isinstance(record, PartitionRecord):
-            continue
-        id, number = bytes(record.topic_id), record.partition_id
-        latest = latest_epoch(logs, names[id], id, number)
-        if is_ahead(latest, record.leader_epoch):
+    for record in states:
+        epoch = min(record.leader_epoch + AHEAD_MAX + 1, EPOCH_MAX)
+        if epoch > record.leader_epoch:
             isr, recovery = tuple(record.isr), record.leader_recovery_state
             since = tuple(found.since.get(member, 0) for member in isr)
-            state = StateZnode(record.leader, latest + 1, isr, controller_epoch, recovery, since)
-            path = paths.state(names[id], number)
+            state = StateZnode(record.leader, epoch, isr, controller_epoch, recovery, since)
+            path = paths.state(names[bytes(record.topic_id)], record.partition_id)
             raised.append([Set(path=path, data=state_json(state), version=record.partition_epoch)])
     return raised
+
+
+def passed_producer_ids(found: Reading, logs: Iterable[Log], *, older: bool) -> list[Op]:
+    """What has the next producer ids begin beyond all that were handed out, where these data are an older copy: they
+    are ``older``, or a log here has an id that is yet to be handed out. A new producer under an id that is in a log
+    is taken for the old one: its first batches pass for repeated ones, are acknowledged, and are in no log."""
+    following = max((r.next_producer_id for r in found.records if isinstance(r, ProducerIdsRecord)), default=0)
+    beyond = following + IDS_AHEAD_MAX
+    known = (producers for log in logs if (producers := log.known_producers) is not None)
+    if not older and not any(following <= id < beyond for producers in known for id, _ in producers):
+        return []
+    if beyond > LONG_MAX - IDS_AHEAD_MAX or paths.PRODUCER_IDS in found.known_znodes.unread:
+        return []
+    block = ProducerIdBlock(-1, following, beyond - 1)
+    place, data = paths.PRODUCER_IDS, producer_ids_json(block)
+    return [Set(path=place, data=data) if place in found.known_znodes else Create(path=place, data=data)]
 
 
 async def assigned_undecided(node: ZooKeeperNode, zk: ZooKeeper) -> dict[TopicPartition, bytes]:
