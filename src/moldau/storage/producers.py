@@ -7,7 +7,7 @@ remembered. Snapshot format: Apache Kafka's ProducerSnapshot version 1. Read nex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, KeysView, Sequence
 from struct import Struct
 
 from moldau.model import Code
@@ -88,6 +88,10 @@ class Producers:
 
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._by_id.items())
+
+    def ids(self) -> KeysView[int]:
+        """Those of all producers that are known."""
+        return self._by_id.keys()
 
     def get(self, producer_id: int) -> Producer | None:
         return self._by_id.get(producer_id)

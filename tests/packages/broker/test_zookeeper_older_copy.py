@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from moldau.client.producer import Producer
 from moldau.image import Image
 from moldau.image.partition import NO_LEADER
 from moldau.model import Code, TopicPartition
-from moldau.ports.zookeeper import Set, Stat
+from moldau.ports.zookeeper import Op, Set, Stat
 from moldau.replication.epochs import EpochTable
 from moldau.storage.producers import Producers
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
@@ -156,6 +156,16 @@ def test_producer_ids_of_logs_are_not_handed_out_again(
     run(scenario)
 
 
+def result_of(work: Generator[None, None, list[Op]]) -> list[Op]:
+    """What work that pauses returns in the end."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            ops: list[Op] = end.value
+            return ops
+
+
 @pytest.mark.parametrize(
     ("id", "passed"),
     [(999, False), (1000, True), (1000 + IDS_AHEAD_MAX - 1, True), (1000 + IDS_AHEAD_MAX, False), (LONG_MAX, False)],
@@ -169,9 +179,9 @@ def test_an_id_that_a_client_made_up_is_no_reason_to_leave_ids_out(id: int, pass
     held.known_producers._by_id[id] = None
     unread: Any = Held(ID)
     unread.known_producers = None
-    ops = restoring.passed_producer_ids(found, [unread, held], older=False)
+    ops = result_of(restoring.passed_producer_ids(found, [unread, held], 1, older=False))
     assert bool(ops) is passed
-    assert restoring.passed_producer_ids(found, [], older=True), "the epochs say that it is an older copy"
+    assert result_of(restoring.passed_producer_ids(found, [], 1, older=True)), "the epochs say that it is an older copy"
     if passed:
         (op,) = ops
         assert isinstance(op, Set)

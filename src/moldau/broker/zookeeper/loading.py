@@ -152,7 +152,8 @@ async def _not_older(node: ZooKeeperNode, zk: ZooKeeper, found: Reading, guard: 
             " ZooKeeper are older than the logs, perhaps an older copy of them",
             len(raised),
         )
-    passed = passed_producer_ids(found, logs.values(), older=bool(raised))
+    looked = passed_producer_ids(found, logs.values(), node.world.step, older=bool(raised))
+    passed = await run_in_slices(node.world.tasks, looked)
     if passed:
         log.error(
             "producer ids that logs have are yet to be handed out by ZooKeeper's data, perhaps an older copy, or may be"

@@ -8,8 +8,9 @@ znode without its id when they add partitions.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
+from moldau.broker.loop import Pace
 from moldau.broker.zookeeper.own_logs import AHEAD_MAX, is_ahead, latest_epoch
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.image import Image
@@ -148,16 +149,26 @@ def raised_epochs(found: Reading, logs: Mapping[TopicPartition, Log], controller
     return raised
 
 
-def passed_producer_ids(found: Reading, logs: Iterable[Log], *, older: bool) -> list[Op]:
+def passed_producer_ids(
+    found: Reading, logs: Iterable[Log], step: int, *, older: bool
+) -> Generator[None, None, list[Op]]:
     """What has the next producer ids begin beyond all that were handed out, where these data are an older copy: they
     are ``older``, or a log here has an id that is yet to be handed out. A new producer under an id that is in a log
-    is taken for the old one: its first batches pass for repeated ones, are acknowledged, and are in no log."""
+    is taken for the old one: its first batches pass for repeated ones, are acknowledged, and are in no log. Pauses
+    after about ``step`` ids."""
     following = max((r.next_producer_id for r in found.records if isinstance(r, ProducerIdsRecord)), default=0)
     beyond = following + IDS_AHEAD_MAX
-    known = (producers for log in logs if (producers := log.known_producers) is not None)
-    if not older and not any(following <= id < beyond for producers in known for id, _ in producers):
-        return []
     if beyond > LONG_MAX - IDS_AHEAD_MAX or paths.PRODUCER_IDS in found.known_znodes.unread:
+        return []
+    pace, has_one = Pace(step), older
+    for log in list(logs):
+        ids = () if log.known_producers is None else log.known_producers.ids()
+        has_one = has_one or any(following <= id < beyond for id in ids)
+        if has_one:
+            break
+        if pace.spent(1 + len(ids)):
+            yield
+    if not has_one:
         return []
     block = ProducerIdBlock(-1, following, beyond - 1)
     place, data = paths.PRODUCER_IDS, producer_ids_json(block)
