@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.journal import BadJournal, Busy, Journal
-from moldau.admin.reassignment.waves import Limits, Shown, next_moves, stand
+from moldau.admin.reassignment.waves import (
+    FINISHED,
+    GONE,
+    MOVING,
+    OTHERWISE,
+    UNKNOWN,
+    WAITING,
+    Limits,
+    Shown,
+    next_moves,
+    stand,
+    with_directories,
+)
 from moldau.admin.throttles import RATES, Throttles
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
@@ -140,3 +152,22 @@ def test_one_process_at_a_time_holds_a_plan(tmp_path: Path) -> None:
     assert busy.is_set()
     with journals.held(path):
         pass
+
+
+@pytest.mark.parametrize(
+    ("state", "where", "told"),
+    [
+        (FINISHED, None, FINISHED),
+        (FINISHED, "moving", MOVING),
+        (FINISHED, "otherwise", WAITING),
+        (FINISHED, "unknown", UNKNOWN),
+        (WAITING, "otherwise", WAITING),
+        (OTHERWISE, "otherwise", OTHERWISE),
+        (GONE, "unknown", GONE),
+    ],
+)
+def test_a_partition_is_done_once_its_replicas_are_in_the_plan_s_log_directories(
+    state: str, where: str | None, told: str
+) -> None:
+    """`status` said done, and `apply --dry-run` stay, of a replica that was to change its directory only."""
+    assert with_directories({at(0): state}, {} if where is None else {at(0): where}) == {at(0): told}

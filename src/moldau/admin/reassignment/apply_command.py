@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from moldau.admin import plans
+from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, YES, confirm
@@ -50,6 +50,7 @@ PLAN = click.option(
 )
 TIMEOUT = click.option("--timeout", type=SECONDS, help="End after so many seconds; the moves go on.")
 WOULD = ("topic", "partition", "would", "replicas", "wanted")
+IN_DIRECTORY = "move to its log directory"
 """What a dry run shows of each partition."""
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
 """What programs are told of each at the end."""
@@ -117,7 +118,7 @@ def apply(
     with _mine(path, LOOKED_AT_S), Talk(bootstrap) as talk:
         journal = begin(talk)
         if dry_run:
-            _show_what_would_be(talk, journal, output)
+            _show_what_would_be(talk, journal, path, output)
             return
         _carry(talk, path, journal, timeout, output)
 
@@ -286,17 +287,21 @@ def _would(path: Path, bootstrap: str, state: str, of: tuple[str, ...], output: 
     with Talk(bootstrap) as talk:
         journal = _applied(path, talk, of)
         journal.state = state
-        _show_what_would_be(talk, journal, output)
+        _show_what_would_be(talk, journal, path, output)
 
 
-def _show_what_would_be(talk: Talk, journal: Journal, output: str) -> None:
+def _show_what_would_be(talk: Talk, journal: Journal, path: Path, output: str) -> None:
     now = current(talk, {p.topic for p in journal.goal}, journal.goal)
     moving = under_way(talk, list(journal.goal))
-    rows = [
-        {"topic": p.topic, "partition": p.partition, "would": _what(journal.state, now[p] == wanted, p in moving),
-         "replicas": now[p], "wanted": wanted}
-        for p, wanted in sorted(journal.goal.items())
-    ]  # fmt: skip
+    placed = read(path, plans.directories_in) if journal.state == RUNNING else {}
+    misplaced = directories.misplaced(talk, placed) if placed else {}
+    rows = []
+    for p, wanted in sorted(journal.goal.items()):
+        is_there = now[p] == wanted
+        would = IN_DIRECTORY if is_there and p in misplaced else _what(journal.state, is_there, p in moving)
+        rows.append({
+            "topic": p.topic, "partition": p.partition, "would": would, "replicas": now[p], "wanted": wanted,
+        })  # fmt: skip
     show(rows, output, WOULD)
 
 

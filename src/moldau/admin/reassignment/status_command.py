@@ -11,10 +11,11 @@ from typing import TypedDict
 
 import click
 
-from moldau.admin import plans
+from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
 from moldau.admin.options import PAUSE, WATCH
 from moldau.admin.output import DONE, show_one, watch
+from moldau.admin.plans import Directories
 from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
@@ -92,8 +93,7 @@ def status(
 
     Exit 0: all as planned; 3: something moves or waits; 4: something is otherwise than planned.
     """
-    plan = read(path, plans.parse)
-    read(path, plans.directories_in)  # a plan that no command takes is none
+    plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     watched = _Watched()
 
     def look() -> object:
@@ -103,7 +103,8 @@ def status(
             journal = known(path, talk, plan)
             if journal is not None and journal.plan != plan:  # of an earlier plan in the same file, which has ended
                 journal = None
-            watched.look(watched.ask(talk, plan if journal is None else journal.goal, journal, is_applied))
+            goal = plan if journal is None else journal.goal
+            watched.look(watched.ask(talk, (goal, placed if goal == plan else {}), journal, is_applied))
         _print(watched.report, everything, output, path)
         return None if watched.left else DONE
 
@@ -123,7 +124,9 @@ class _Watched:
         self._before: tuple[float, Sequence[Row]] | None = None
         self._downs = Downs()
 
-    def ask(self, talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool) -> Report:
+    def ask(
+        self, talk: Talk, goal: tuple[waves.Plan, Directories], journal: Journal | None, is_applied: bool
+    ) -> Report:
         """The next report."""
         return _look(talk, goal, journal, is_applied, self._downs)
 
@@ -141,8 +144,11 @@ class _Watched:
         return self.report["counts"][waves.MOVING] + (0 if has_ended else self.report["counts"][waves.WAITING])
 
 
-def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: bool, downs: Downs) -> Report:
+def _look(
+    talk: Talk, wanted: tuple[waves.Plan, Directories], journal: Journal | None, is_applied: bool, downs: Downs
+) -> Report:
     """Everything that is known."""
+    goal, placed = wanted
     moving = listed(talk, list(goal))
     topics = talk.cluster.topics({p.topic for p in goal})
     shown = {
@@ -152,6 +158,8 @@ def _look(talk: Talk, goal: waves.Plan, journal: Journal | None, is_applied: boo
     }
     origin = goal if journal is None else journal.origin
     states = waves.stand(goal, origin, shown, moving)
+    if placed:
+        states = waves.with_directories(states, directories.misplaced(talk, placed))
     there = {p: one for p, one in moving.items() if p in shown}
     alive: set[int] = set(talk.cluster.brokers())
     alive = still_alive(talk, chain(*(waits_of(p, shown[p], one, Known(alive)) for p, one in there.items())), alive)

@@ -13,6 +13,7 @@ from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
 
 GONE, MOVING, FINISHED, WAITING, OTHERWISE = "gone", "moving", "done", "waiting", "otherwise"
+UNKNOWN = "unknown"
 
 
 class Shown(NamedTuple):
@@ -55,6 +56,18 @@ def stand(
         else:
             out[p] = WAITING if set(now.replicas) in (set(origin[p]), set(wanted)) else OTHERWISE
     return out
+
+
+def with_directories(
+    states: Mapping[TopicPartition, str], misplaced: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, str]:
+    """The states, where ``misplaced`` (see ``directories.misplaced``) are not in the log directories of the plan: what
+    has its brokers is not done before it has those, too."""
+    words = {MOVING: MOVING, UNKNOWN: UNKNOWN}
+    return {
+        p: words.get(misplaced[p], WAITING) if state == FINISHED and p in misplaced else state
+        for p, state in states.items()
+    }
 
 
 def next_moves(
