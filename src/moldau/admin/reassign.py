@@ -108,14 +108,15 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         missing = [id for id in wanted if id not in known]
         if missing:
             fail(f"brokers {missing} are not there; alive are {sorted(known)}")
-        before, cluster = targets(current(talk, topics), listed(talk)), talk.cluster.cluster_id()
+        now, cluster = current(talk, topics), talk.cluster.cluster_id()
+        before = targets(now, listed(talk))
     try:
         plan = plans.spread(before, {id: known[id].rack for id in wanted})
     except ValueError as error:
         fail(str(error))
         return
     moved = sum(len(set(plan[p]) - set(before[p])) for p in plan)
-    note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(before)}")
+    note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(now)}")
     print(plans.text_of(plan, cluster))
 
 

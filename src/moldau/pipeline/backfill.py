@@ -109,7 +109,8 @@ class Backfills:
             there = planner.existing()
             low, high = (planner.edge(which, there).offsets for which in (EARLIEST, LATEST))
             begin = self._position(start, planner, there, low, "from")
-            if past := beyond(begin, high):
+            # The end as it is now: records may have come since `high`, and of a time near now it is the end.
+            if past := beyond(begin, planner.edge(LATEST, there).offsets):
                 raise BackfillError(f"--from {start}: that is beyond the end: {past}")
             there_now = self._taken(high)
             if end is not None:

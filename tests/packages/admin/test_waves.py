@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.journal import BadJournal, Busy, Journal
 from moldau.admin.reassignment.waves import (
+    CHANGING_DIRECTORY,
     FINISHED,
     GONE,
-    MOVING,
     OTHERWISE,
     UNKNOWN,
     WAITING,
@@ -158,7 +158,7 @@ def test_one_process_at_a_time_holds_a_plan(tmp_path: Path) -> None:
     ("state", "where", "told"),
     [
         (FINISHED, None, FINISHED),
-        (FINISHED, "moving", MOVING),
+        (FINISHED, "moving", CHANGING_DIRECTORY),
         (FINISHED, "otherwise", WAITING),
         (FINISHED, "unknown", UNKNOWN),
         (WAITING, "otherwise", WAITING),

@@ -140,8 +140,9 @@ class _Watched:
     @property
     def left(self) -> int:
         """How many partitions move or wait; of a plan that has ended none waits, as nobody would move it."""
-        has_ended = self.report["state"] in ENDED
-        return self.report["counts"][waves.MOVING] + (0 if has_ended else self.report["counts"][waves.WAITING])
+        has_ended, counts = self.report["state"] in ENDED, self.report["counts"]
+        under_way = counts[waves.MOVING] + counts.get(waves.CHANGING_DIRECTORY, 0)
+        return under_way + (0 if has_ended else counts[waves.WAITING])
 
 
 def _look(

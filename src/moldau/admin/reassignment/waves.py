@@ -13,7 +13,7 @@ from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
 
 GONE, MOVING, FINISHED, WAITING, OTHERWISE = "gone", "moving", "done", "waiting", "otherwise"
-UNKNOWN = "unknown"
+CHANGING_DIRECTORY, UNKNOWN = "changing directory", "unknown"
 
 
 class Shown(NamedTuple):
@@ -63,7 +63,7 @@ def with_directories(
 ) -> dict[TopicPartition, str]:
     """The states, where ``misplaced`` (see ``directories.misplaced``) are not in the log directories of the plan: what
     has its brokers is not done before it has those, too."""
-    words = {MOVING: MOVING, UNKNOWN: UNKNOWN}
+    words = {"moving": CHANGING_DIRECTORY, "unknown": UNKNOWN}
     return {
         p: words.get(misplaced[p], WAITING) if state == FINISHED and p in misplaced else state
         for p, state in states.items()

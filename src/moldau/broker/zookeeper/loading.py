@@ -19,6 +19,7 @@ from moldau.broker.loop import InWorld, run_in_slices
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.restoring import (
     IDS_AHEAD_MAX,
+    epochs_behind,
     in_transactions,
     known_topic_ids,
     lost_assignments,
@@ -145,23 +146,25 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
 async def _not_older(node: ZooKeeperNode, zk: ZooKeeper, found: Reading, guard: Check, epoch: int) -> Reading:
     """What stands, once nothing is handed out or written twice of what the logs here have, and ZooKeeper lacks."""
     logs = node.replicas.logs.logs
-    raised = raised_epochs(found, logs, controller_epoch=epoch)
+    behind = epochs_behind(found, logs)
+    raised = raised_epochs(found, behind, controller_epoch=epoch)
     if raised:
         log.error(
             "leader epochs are older than those of logs here, and those of all %d partition(s) are raised: the data of"
             " ZooKeeper are older than the logs, perhaps an older copy of them",
             len(raised),
         )
-    looked = passed_producer_ids(found, logs.values(), node.world.step, older=bool(raised))
+    looked = passed_producer_ids(found, logs.values(), node.world.step, behind=max(behind.values(), default=0))
     passed = await run_in_slices(node.world.tasks, looked)
     if passed:
         log.error(
             "producer ids that logs have are yet to be handed out by ZooKeeper's data, perhaps an older copy, or may be"
-            " so: the next %d are left out, for a producer whose id a log has would not be written",
+            " so: at least the next %d are left out, for a producer whose id a log has would not be written",
             IDS_AHEAD_MAX,
         )
     if not raised and not passed:
         return found
-    for some in in_transactions([*raised, passed]):
+    # Ids first: that they are to be passed over shows by the states alone, as a rule.
+    for some in in_transactions([passed, *raised] if passed else raised):
         await zk.multi([guard, *some])
     return await read_all(node, zk, known_topic_ids(node.metadata.image, logs).get)

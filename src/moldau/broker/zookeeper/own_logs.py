@@ -29,6 +29,9 @@ log = logging.getLogger("moldau.zookeeper")
 
 AHEAD_MAX = 1 << 12
 """By so many leader epochs the logs may be ahead of an older copy: each costs a write and a round of requests."""
+RAISED_MAX = 1 << 20
+"""By so many they may be where a controller raises all epochs at once: it may have done so before, after other copies.
+"""
 
 Logs = Mapping[TopicPartition, Log]
 Told = list[tuple[str, bytes, int, Code]]
@@ -93,9 +96,9 @@ class Outdated(NamedTuple):
         return is_ahead(self.latest, self.epoch)
 
 
-def is_ahead(latest: int, epoch: int) -> bool:
+def is_ahead(latest: int, epoch: int, most: int = AHEAD_MAX) -> bool:
     """Whether a log's newest epoch is a later one than ``epoch``, and not one that only damage can have made."""
-    return 0 < latest - epoch <= AHEAD_MAX and latest < EPOCH_MAX
+    return 0 < latest - epoch <= most and latest < EPOCH_MAX
 
 
 def outdated(request: LeaderAndIsrRequest, logs: Logs, told: Told) -> Iterator[Outdated]:

@@ -121,9 +121,9 @@ class ZooKeeperPlane:
         self._follow_link(link)
         if link is Link.SUSPENDED:
             log.warning(
-                "the connection to ZooKeeper broke; the session may still live. Where ZooKeeper runs and takes no"
-                " connection, its data are older than what was read of it, perhaps an older copy: stop all brokers,"
-                " then start them"
+                "the connection to ZooKeeper broke; the session may still live. Should ZooKeeper have a majority and"
+                " take no connection for minutes, then its data may be an older copy of what was read before: stop all"
+                " brokers, then start them"
             )
         elif link is Link.LOST and not self._retired:
             log.warning("the session with ZooKeeper is lost")

@@ -11,7 +11,7 @@ from collections import ChainMap
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 from moldau.broker.loop import Pace
-from moldau.broker.zookeeper.own_logs import AHEAD_MAX, is_ahead, latest_epoch
+from moldau.broker.zookeeper.own_logs import AHEAD_MAX, RAISED_MAX, is_ahead, latest_epoch
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.image import Image
 from moldau.image.partition import NO_LEADER
@@ -41,7 +41,11 @@ OP_BYTES = 60
 UNHEARD = 16
 """How many changes of a partition its leader may have made of which this broker has not heard."""
 IDS_AHEAD_MAX = 1 << 32
-"""So many producer ids at most were handed out since an older copy: an id that is further ahead is a client's own."""
+"""So many producer ids at most were handed out since an older copy."""
+IDS_BELIEVED = 1 << 41
+"""An id that is further ahead is a client's own: clients may write any."""
+IDS_IN_BLOCK = 1_000
+"""As many as Apache Kafka has in a block; its releases 3.x can read none of more than 2^31."""
 
 
 def in_transactions(lost: Iterable[Sequence[Op]]) -> Iterator[list[Op]]:
@@ -124,53 +128,69 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
     return lost
 
 
-def raised_epochs(found: Reading, logs: Mapping[TopicPartition, Log], controller_epoch: int) -> list[list[Op]]:
-    """Where the state of any partition has a lower leader epoch than its log here: what writes the states of all with
-    epochs above those of every log. They come from one copy, and the others' later epochs are in logs elsewhere: an
-    election to the next epoch would have two leaders write under one, and followers would not see where these part.
-    Everything else is as it was, also since when those in sync are trusted."""
+def epochs_behind(found: Reading, logs: Mapping[TopicPartition, Log]) -> dict[tuple[bytes, int], int]:
+    """The partitions whose states have a lower leader epoch than their logs here, and how much lower it is."""
     names = {bytes(record.topic_id): record.name for record in found.records if isinstance(record, TopicRecord)}
-    states = [record for record in found.records if isinstance(record, PartitionRecord)]
-    if not any(
-        is_ahead(latest_epoch(logs, names[id], id, record.partition_id), record.leader_epoch)
-        for record in states
-        for id in (bytes(record.topic_id),)
-    ):
+    behind = {}
+    for record in found.records:
+        if isinstance(record, PartitionRecord):
+            id, number = bytes(record.topic_id), record.partition_id
+            latest = latest_epoch(logs, names[id], id, number)
+            if is_ahead(latest, record.leader_epoch, RAISED_MAX):
+                behind[id, number] = latest - record.leader_epoch
+    return behind
+
+
+def raised_epochs(found: Reading, behind: Mapping[tuple[bytes, int], int], controller_epoch: int) -> list[list[Op]]:
+    """Where any partition's state is behind its log: what writes the states of all with epochs above those of every
+    log. They come from one copy, and the others' later epochs are in logs elsewhere: an election to the next epoch
+    would have two leaders write under one, and followers would not see where these part. All are raised by more than
+    the largest difference, as the same copy may have been raised, and brought back, before. Those that are behind come
+    last: whoever goes on after a crash sees by them that something is left. Everything else is as it was, also since
+    when those in sync are trusted."""
+    if not behind:
         return []
-    raised: list[list[Op]] = []
-    for record in states:
-        epoch = min(record.leader_epoch + AHEAD_MAX + 1, EPOCH_MAX)
+    names = {bytes(record.topic_id): record.name for record in found.records if isinstance(record, TopicRecord)}
+    by = max(behind.values()) + AHEAD_MAX + 1
+    first: list[list[Op]] = []
+    last: list[list[Op]] = []
+    for record in found.records:
+        if not isinstance(record, PartitionRecord):
+            continue
+        epoch = min(record.leader_epoch + by, EPOCH_MAX)
         if epoch > record.leader_epoch:
-            isr, recovery = tuple(record.isr), record.leader_recovery_state
+            id, isr, recovery = bytes(record.topic_id), tuple(record.isr), record.leader_recovery_state
             since = tuple(found.since.get(member, 0) for member in isr)
             state = StateZnode(record.leader, epoch, isr, controller_epoch, recovery, since)
-            path = paths.state(names[bytes(record.topic_id)], record.partition_id)
-            raised.append([Set(path=path, data=state_json(state), version=record.partition_epoch)])
-    return raised
+            path = paths.state(names[id], record.partition_id)
+            into = last if (id, record.partition_id) in behind else first
+            into.append([Set(path=path, data=state_json(state), version=record.partition_epoch)])
+    return first + last
 
 
 def passed_producer_ids(
-    found: Reading, logs: Iterable[Log], step: int, *, older: bool
+    found: Reading, logs: Iterable[Log], step: int, *, behind: int
 ) -> Generator[None, None, list[Op]]:
-    """What has the next producer ids begin beyond all that were handed out, where these data are an older copy: they
-    are ``older``, or a log here has an id that is yet to be handed out. A new producer under an id that is in a log
-    is taken for the old one: its first batches pass for repeated ones, are acknowledged, and are in no log. Pauses
-    after about ``step`` ids."""
+    """What has the next producer ids begin beyond all that were handed out, where these data are an older copy: their
+    leader epochs are ``behind`` by so many (0: they are not), or a log here has an id that is yet to be handed out. A
+    new producer under an id that is in a log is taken for the old one: its first batches pass for repeated ones, are
+    acknowledged, and are in no log. The same copy may have been brought back before, once for each time that its epochs
+    were raised: the ids that were left out then have been handed out. Pauses between logs, after about ``step`` ids.
+    """
     following = max((r.next_producer_id for r in found.records if isinstance(r, ProducerIdsRecord)), default=0)
-    beyond = following + IDS_AHEAD_MAX
-    if beyond > LONG_MAX - IDS_AHEAD_MAX or paths.PRODUCER_IDS in found.known_znodes.unread:
-        return []
-    pace, has_one = Pace(step), older
+    pace, newest = Pace(step), -1
     for log in list(logs):
         ids = () if log.known_producers is None else log.known_producers.ids()
-        has_one = has_one or any(following <= id < beyond for id in ids)
-        if has_one:
-            break
+        newest = max(newest, max((id for id in ids if 0 <= id - following < IDS_BELIEVED), default=-1))
         if pace.spent(1 + len(ids)):
             yield
-    if not has_one:
+    copies = 1 + behind // (AHEAD_MAX + 1) if behind else 0
+    if not copies and newest < 0:
         return []
-    block = ProducerIdBlock(-1, following, beyond - 1)
+    begin = max(following + copies * IDS_AHEAD_MAX, following if newest < 0 else newest + 1 + IDS_AHEAD_MAX)
+    if begin > LONG_MAX - IDS_BELIEVED or paths.PRODUCER_IDS in found.known_znodes.unread:
+        return []
+    block = ProducerIdBlock(-1, begin - IDS_IN_BLOCK, begin - 1)
     place, data = paths.PRODUCER_IDS, producer_ids_json(block)
     return [Set(path=place, data=data) if place in found.known_znodes else Create(path=place, data=data)]
 
