@@ -177,10 +177,14 @@ def watch(draw: Callable[[], object], every_s: float | None) -> None:
         time.sleep(every_s)
 
 
+KEY_LENGTH = 1_000
+"""YAML takes no more than 1,024 characters for a key without a mark."""
+
+
 def yaml(value: object, indent: str = "") -> str:
     """A value of JSON's kinds as YAML, in block style."""
     if isinstance(value, Mapping):
-        lines = [f"{indent}{_word(str(key))}:{_below(one, indent)}" for key, one in value.items()]
+        lines = [f"{indent}{_key(str(key), indent)}:{_below(one, indent)}" for key, one in value.items()]
         return "\n".join(lines) or f"{indent}{{}}"
     if isinstance(value, (list, tuple)):
         lines = []
@@ -189,6 +193,12 @@ def yaml(value: object, indent: str = "") -> str:
             lines.append(f"{indent}- {block[len(indent) + 2 :]}")
         return "\n".join(lines) or f"{indent}[]"
     return indent + _scalar(value)
+
+
+def _key(text: str, indent: str) -> str:
+    """A key; with the mark that YAML wants before one that it would not look for the end of."""
+    word = _word(text)
+    return word if len(word) <= KEY_LENGTH else f"? {word}\n{indent}"
 
 
 def _below(value: object, indent: str) -> str:

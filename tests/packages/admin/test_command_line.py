@@ -508,6 +508,7 @@ JSON = st.recursive(
 @given(JSON)
 @example({"A:0": "B:1"})
 @example({"Infinity": "NaN"})
+@example([{"k" * 2_000: {"\t" * 600: [1, {"a": "b"}]}, "c": "d"}])
 def test_yaml_says_what_json_says(value: object) -> None:
     assert yaml.safe_load(output.yaml(value)) == value
 
