@@ -25,7 +25,7 @@ from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.plans import next_number, plans
-from moldau.pipeline.ranges import FOREVER, Span, beyond, ends, overlap, pieces, starts, taken
+from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import asked_once, source_options
@@ -110,7 +110,7 @@ class Backfills:
             low, high = (planner.edge(which, there).offsets for which in (EARLIEST, LATEST))
             begin = self._position(start, planner, there, low, "from")
             # The end as it is now: records may have come since `high`, and of a time near now it is the end.
-            if past := beyond(begin, planner.edge(LATEST, there).offsets):
+            if past := beyond_the_end(begin, planner.edge(LATEST, there).offsets):
                 raise BackfillError(f"--from {start}: that is beyond the end: {past}")
             there_now = self._taken(high)
             if end is not None:

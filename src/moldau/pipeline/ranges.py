@@ -62,7 +62,7 @@ def overlap(wanted: Sequence[Span], there: Sequence[Span]) -> list[Span]:
     return found
 
 
-def beyond(begin: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> str:
+def beyond_the_end(begin: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> str:
     """The partitions of which a position is after the end of the log, in words; an empty text when there is none."""
     past = [one for one in sorted(begin) if one in high and begin[one] > high[one]]
     return ", ".join(f"{one} ends at {high[one]:,}" for one in past)

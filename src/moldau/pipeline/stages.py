@@ -29,7 +29,7 @@ OK = "ok"
 
 ANSI = "spark.sql.ansi.enabled"
 _REASON_LONGEST = 2000
-FAR = f"timestamps beyond Spark's, which come as {MAX_MS} ms"
+UNREACHABLE_TIMES = f"timestamps beyond Spark's, which come as {MAX_MS} ms"
 
 
 class StepError(Exception):
@@ -80,7 +80,7 @@ def decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
                 [
                     *(field.cast(schema.field(at).type) for at, field in enumerate(fields)),
                     *(batch.column(name.removeprefix("_")) for name in names.PLACES),
-                    given, found.schema_ids, with_far(found.drift, batch.column("timestamp")), found.errors,
+                    given, found.schema_ids, with_far_times(found.drift, batch.column("timestamp")), found.errors,
                 ],
                 schema=schema,
             )  # fmt: skip
@@ -89,14 +89,14 @@ def decoded(records: DataFrame, decoding: Decoding) -> DataFrame:
     return records.select(*wanted).mapInArrow(decode, from_arrow_schema(schema))
 
 
-def with_far(drift: pa.StringArray, timestamps: pa.TimestampArray) -> pa.StringArray:
+def with_far_times(drift: pa.StringArray, timestamps: pa.TimestampArray) -> pa.StringArray:
     """The drift of records, which says too when a timestamp may be another one than the record's."""
     import pyarrow.compute as pc
 
     far = pc.fill_null(pc.greater_equal(pc.abs(timestamps.cast(pa.int64())), MAX_MS * 1000), False)
     if not pc.any(far).as_py():
         return drift
-    told = pc.binary_join_element_wise(drift, FAR, "; ", null_handling="skip")
+    told = pc.binary_join_element_wise(drift, UNREACHABLE_TIMES, "; ", null_handling="skip")
     return pc.if_else(far, told, drift)
 
 

@@ -247,6 +247,6 @@ def test_a_field_that_is_no_column_may_have_any_name() -> None:
 def test_a_timestamp_that_spark_does_not_reach_is_told_as_drift_beside_other_drift() -> None:
     drift = pa.array([None, "x", None, "x", None], pa.string())
     ends = [0, 0, MAX_MS * 1000, -MAX_MS * 1000, None]
-    found = stages.with_far(drift, pa.array(ends, pa.int64()).cast(pa.timestamp("us", "UTC")))
-    assert found.to_pylist() == [None, "x", stages.FAR, f"x; {stages.FAR}", None]
+    found = stages.with_far_times(drift, pa.array(ends, pa.int64()).cast(pa.timestamp("us", "UTC")))
+    assert found.to_pylist() == [None, "x", stages.UNREACHABLE_TIMES, f"x; {stages.UNREACHABLE_TIMES}", None]
     assert found.type == pa.string()

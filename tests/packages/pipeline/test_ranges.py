@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.model import TopicPartition
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Line, Totals
-from moldau.pipeline.ranges import FOREVER, Span, beyond, ends, overlap, pieces, starts, taken
+from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -68,5 +68,5 @@ def test_spans_are_given_to_the_source_as_offsets_of_every_partition() -> None:
 
 def test_a_position_after_the_end_of_a_log_is_named_with_that_end() -> None:
     first, second = TopicPartition("t", 0), TopicPartition("t", 1)
-    assert beyond({first: 5, second: 5}, {first: 60, second: 0}) == "t-1 ends at 0"
-    assert beyond({first: 60}, {first: 60, second: 0}) == ""
+    assert beyond_the_end({first: 5, second: 5}, {first: 60, second: 0}) == "t-1 ends at 0"
+    assert beyond_the_end({first: 60}, {first: 60, second: 0}) == ""

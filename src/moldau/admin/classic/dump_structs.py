@@ -35,7 +35,7 @@ def read_message(kind: type[M], data: bytes, version: int) -> tuple[M, int]:
         try:
             return decode_from(kind, memoryview(data), 0, of_fields)
         except Malformed:
-            pass
+            pass  # read again below, which ends where Kafka's classes do, and in their words
     reader = _Reader(data, of_fields, kind.flexible, version)
     return reader.struct(kind), reader.at
 

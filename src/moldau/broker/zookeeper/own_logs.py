@@ -5,7 +5,7 @@ has, the data of ZooKeeper are somebody's copy: of one topic's znode under anoth
 those elections. A leader of an old epoch would forget where the later ones began, and followers would find no place
 to follow from. So this broker neither leads nor follows until a controller of ours has raised the epoch above those
 of the logs; other controllers raise nothing, and their word is taken. An epoch that is ahead by more than
-``AHEAD_MAX`` is damage of the log, and no reason to wait.
+``AHEAD_MAX`` is damage of the log, and no reason to wait; a controller believes its own logs up to ``RAISED_MAX``.
 """
 
 from __future__ import annotations
