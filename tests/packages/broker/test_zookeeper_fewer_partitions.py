@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moldau.ports.zookeeper import Delete
+from moldau.ports.zookeeper import Create, Delete, Op
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_deletions import MARK, delete, stop_one_that_is_not_active
 from tests.packages.broker.test_zookeeper_plane import topic
@@ -59,6 +62,43 @@ def test_what_is_added_while_something_is_taken_away_is_added(tmp_path: Path) ->
             write(nodes, change)
             await until(lambda: numbers(nodes) == ["0", "1", "2", "3"], "both stand")
             await until(lambda: nodes.agree() and len(led(nodes)) == 4, "all know it")
+
+    run(scenario)
+
+
+def test_what_is_added_before_a_new_topic_is_watched_is_added(tmp_path: Path) -> None:
+    """The controller is told of a topic that is new, and looks at its znode after a tool has written it once more."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            add = partial(write, nodes, lambda partitions: partitions.update({"3": partitions["0"]}))
+
+            def made(session: int, ops: Sequence[Op], _: object) -> None:
+                if any(isinstance(op, Create) and op.path == ZNODE for op in ops):
+                    asyncio.get_running_loop().call_soon(add)
+
+            nodes.server.ensemble.witnesses.append(made)
+            await topic(nodes, "t")
+            await until(lambda: numbers(nodes) == ["0", "1", "2", "3"], "it is written")
+            await until(lambda: len(led(nodes)) == 4, "it is led")
+
+    run(scenario)
+
+
+def test_what_is_taken_away_while_a_controller_begins_is_put_back(tmp_path: Path) -> None:
+    """After everything was read, and before the first watch is set."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            await until(nodes.agree, "all brokers say the same")
+            watching = nodes.controller.plane.watching
+            watching.close()
+            await until(lambda: "t" in watching._watched, "the watch of before is set")
+            write(nodes, lambda partitions: partitions.pop("1"))
+            await until(lambda: "t" not in watching._watched, "the watch of before is spent")
+            watching.open()
+            await until(lambda: numbers(nodes) == ["0", "1", "2"], "it is put back")
 
     run(scenario)
 

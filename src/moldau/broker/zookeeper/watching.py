@@ -24,7 +24,7 @@ from moldau.image import Broker, Topic
 from moldau.model import Code
 from moldau.model.ids import is_topic_name
 from moldau.ports import Handle
-from moldau.ports.zookeeper import NoAuth, SessionExpired, ZooKeeperError
+from moldau.ports.zookeeper import NoAuth, NoNode, SessionExpired, ZooKeeperError
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
@@ -234,18 +234,35 @@ class Watching:
     async def _watch_topics(self, names: list[str]) -> None:
         """A tool adds partitions by writing into the topic's znode."""
         for at in range(0, len(names), AT_ONCE):
-            some = names[at : at + AT_ONCE]
-            found = await asyncio.gather(*map(self._watch_topic, some))
-            self._watched.update(name for name, watched in zip(some, found, strict=True) if watched)
+            await asyncio.gather(*map(self._watch_topic, names[at : at + AT_ONCE]))
 
-    async def _watch_topic(self, name: str) -> bool:
-        """Whether changes of the topic's znode will be told. Where an ACL denies that it is looked at again and again,
-        as one that cannot be read."""
+    async def _watch_topic(self, name: str) -> None:
+        """Have changes of a topic's znode told, and look at it if it is not what is known of it: it may have been
+        written since it was read or made. Where an ACL denies that it is looked at again, as one that cannot be read.
+        """
+        self._watched.add(name)  # before it is told of the first change
         try:
-            await self._plane.zk.exists(paths.topic(name), partial(self._topic_changed, name))
-        except NoAuth:
+            data, _ = await self._plane.zk.get(paths.topic(name), partial(self._topic_changed, name))
+        except (NoNode, NoAuth):
+            self._watched.discard(name)
+            return
+        except ZooKeeperError:
+            self._watched.discard(name)
+            raise
+        if not self._is_known(name, data):
+            self._touched.add(name)
+
+    def _is_known(self, name: str, data: bytes) -> bool:
+        """Whether a topic's znode has the partitions that this controller knows of."""
+        known_znodes, topic = self._plane.writer.known_znodes, self._node.metadata.image.topic(name)
+        if topic is None or paths.topic(name) in known_znodes.unread:
+            return True  # looked at anyway, or not at all
+        try:
+            found = parse_topic(name, data).partitions.keys()
+        except BadZnode:
             return False
-        return True
+        apart = known_znodes.unborn.get(name, {}).keys() | known_znodes.set_apart.get(name, {}).keys()
+        return found == topic.partitions.keys() | apart
 
     def _topic_changed(self, name: str, happened: object, path: str) -> None:
         self._watched.discard(name)
