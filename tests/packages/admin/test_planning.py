@@ -364,6 +364,32 @@ def test_bytes_even_out_and_counts_stay_even_where_both_are_asked_for(drawn: Dra
     assert max(counts) - min(counts) <= 1
 
 
+def test_a_large_replica_is_swapped_for_a_small_one_where_all_are_to_keep_their_number() -> None:
+    sizes = {at(n): 1000 if n < 4 else 10 for n in range(8)}
+    planner = Planner({at(n): [1 if n < 4 else 2] for n in range(8)}, {1: "a", 2: "b"}, sizes)
+    planner.balance(GOALS)
+    plan = planner.result()
+    assert held(plan, [1, 2]) == {1: 4, 2: 4}
+    assert sum(sizes[p] for p, replicas in plan.items() if replicas == [1]) == 2020
+    assert len(planner.changes()) == 4, "two swaps"
+
+
+@given(clusters(dead=False, factor=1, racks=0))
+def test_no_swap_is_left_that_brings_two_brokers_a_fifth_closer(drawn: Drawn) -> None:
+    today, racks, sizes = drawn
+    planner = Planner(today, racks, sizes)
+    planner.balance(["replicas", "disk"])
+    plan = planner.result()
+    load = {b: sum(sizes[p] for p, replicas in plan.items() if replicas == [b]) for b in racks}
+    mean = sum(load.values()) / len(load)
+    for p, q in itertools.permutations(plan, 2):
+        (giver,), (taker,) = plan[p], plan[q]
+        gap = load[giver] - load[taker]
+        uneven = load[giver] > 1.1 * mean or load[taker] < 0.9 * mean
+        if giver != taker and gap > 0 and uneven:
+            assert abs(gap - 2 * (sizes[p] - sizes[q])) > 0.8 * gap
+
+
 def test_a_plan_says_why_there_is_none() -> None:
     with pytest.raises(Impossible, match="t-0 has 2 replicas, and there are 1 brokers"):
         Planner({at(0): [1, 2]}, {1: None, 2: None}).drain([2])

@@ -9,8 +9,10 @@ Partitions that no live broker holds a replica of cannot be copied from anywhere
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from moldau.admin.plans import Plan
 from moldau.admin.reassignment.levelling import Leveller
@@ -20,6 +22,8 @@ GOALS = ("racks", "replicas", "disk", "leaders")
 """What can be balanced, in the order in which it is done."""
 TOLERANCE = 0.1
 """Brokers within this of the average are balanced by bytes."""
+SWAP_LEAVES = 0.8
+"""What a swap of two replicas may leave of the gap between two brokers' bytes."""
 
 
 class Impossible(ValueError):
@@ -247,46 +251,107 @@ class Planner:
     def _level_bytes(self, tolerance: float, *, keep_counts: bool) -> None:
         """Move from brokers with many bytes to those with few, while one is further from the average than allowed.
 
-        Each move takes the replica that brings the two closest to each other, so that few are needed.
+        Each move takes the replica that brings the two closest to each other, so that few are needed. Where all are to
+        keep the number of their replicas, a large one is swapped for a small one.
         """
         self._takers = sorted(self._targets)
         sound = self._sound()
         on = {b: {p for p in sound if b in self._now[p]} for b in self._takers}
         load = {b: sum(self._sizes.get(p, 0) for p, held in self._now.items() if b in held) for b in self._takers}
         mean = sum(load.values()) / max(len(load), 1)
+        bytes_on = _Bytes(on, load, self._sizes, (mean * (1 - tolerance), mean * (1 + tolerance)))
+        moves = _Pairs(lambda giver, taker, gap: self._move_by_bytes(bytes_on, giver, taker, gap, keep_counts))
+        swaps = _Pairs(lambda giver, taker, gap: self._swap_by_bytes(bytes_on, giver, taker, gap))
         while True:
-            moved = self._one_by_bytes(on, load, (mean * (1 - tolerance), mean * (1 + tolerance)), keep_counts)
-            if moved is None:
+            step = moves.first(bytes_on) or (swaps.first(bytes_on) if keep_counts else ())
+            if not step:
                 return
-            p, giver, taker = moved
-            self.move(p, giver, taker)
-            on[giver].discard(p)
-            on[taker].add(p)
-            load[giver] -= self._sizes[p]
-            load[taker] += self._sizes[p]
+            for p, giver, taker in step:
+                self.move(p, giver, taker)
+                bytes_on.moved(p, giver, taker, self._now[p])
 
-    def _one_by_bytes(
-        self,
-        on: Mapping[int, set[TopicPartition]],
-        load: Mapping[int, int],
-        allowed: tuple[float, float],
-        keep_counts: bool,
-    ) -> tuple[TopicPartition, int, int] | None:
-        """The next move: of the fullest broker that has one, to the emptiest that may take it."""
-        low, high = allowed
-        for giver in sorted(load, key=lambda b: (-load[b], b)):
-            for taker in sorted(load, key=lambda b: (load[b], b)):
-                gap = load[giver] - load[taker]
-                if gap <= 0 or (load[giver] <= high and load[taker] >= low):
+    def _move_by_bytes(self, bytes_on: _Bytes, giver: int, taker: int, gap: int, keep_counts: bool) -> tuple[Step, ...]:
+        """The replica whose move brings two brokers closest to each other."""
+        if keep_counts and self._held[giver] <= self._held[taker]:
+            return ()
+        able = ((abs(gap - 2 * size), p) for size, p in self._able(bytes_on, giver, taker) if 0 < size < gap)
+        best = min(able, default=None)
+        return () if best is None else ((best[1], giver, taker),)
+
+    def _swap_by_bytes(self, bytes_on: _Bytes, giver: int, taker: int, gap: int) -> tuple[Step, ...]:
+        """The two moves that bring two brokers closest to each other and leave both with as many replicas as they have.
+        What would make their gap less than a fifth smaller is not worth two copies."""
+        small = sorted(self._able(bytes_on, taker, giver))
+        found = []
+        for size, p in self._able(bytes_on, giver, taker):
+            at = bisect_left(small, size - gap / 2, key=lambda one: one[0])
+            for back, q in small[max(at - 1, 0) : at + 1]:
+                left = abs(gap - 2 * (size - back))
+                if p != q and left <= gap * SWAP_LEAVES:
+                    found.append((left, size + back, p, q))
+        if not found:
+            return ()
+        _, _, p, q = min(found)
+        return (p, giver, taker), (q, taker, giver)
+
+    def _able(self, bytes_on: _Bytes, giver: int, taker: int) -> list[tuple[int, TopicPartition]]:
+        """Size and partition of what the one may give to the other."""
+        return [(self._sizes.get(p, 0), p) for p in bytes_on.on[giver] if taker in self.takers(p, giver)]
+
+
+Step = tuple[TopicPartition, int, int]
+"""A move of a replica: partition, from, to."""
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """What lies on the brokers while their bytes are evened out. ``allowed``: the least and the most that is even."""
+
+    on: dict[int, set[TopicPartition]]
+    load: dict[int, int]
+    sizes: Mapping[TopicPartition, int]
+    allowed: tuple[float, float]
+    changes: Counter[int] = field(default_factory=Counter)
+    """How often something of a broker's partitions has changed."""
+
+    def uneven(self) -> Iterator[tuple[int, int, int]]:
+        """Brokers of which one has too much or the other too little, and the bytes between them: fullest first, each
+        with the emptiest first."""
+        low, high = self.allowed
+        for giver in sorted(self.load, key=lambda b: (-self.load[b], b)):
+            for taker in sorted(self.load, key=lambda b: (self.load[b], b)):
+                gap = self.load[giver] - self.load[taker]
+                if gap <= 0 or (self.load[giver] <= high and self.load[taker] >= low):
                     break  # nobody after this one is emptier
-                if keep_counts and self._held[giver] <= self._held[taker]:
-                    continue
-                sizes = ((abs(gap - 2 * self._sizes.get(p, 0)), p) for p in on[giver]
-                         if 0 < self._sizes.get(p, 0) < gap and taker in self.takers(p, giver))  # fmt: skip
-                best = min(sizes, default=None)
-                if best is not None:
-                    return best[1], giver, taker
-        return None
+                yield giver, taker, gap
+
+    def moved(self, p: TopicPartition, giver: int, taker: int, replicas: Sequence[int]) -> None:
+        """A replica has moved, and these hold the partition now: who may take one of them from whom is new."""
+        self.on[giver].discard(p)
+        self.on[taker].add(p)
+        self.load[giver] -= self.sizes.get(p, 0)
+        self.load[taker] += self.sizes.get(p, 0)
+        self.changes.update({giver, *replicas})
+
+
+class _Pairs:
+    """Pairs of brokers between which something is looked for; those that had nothing are looked at again only when a
+    partition of one of them has changed."""
+
+    def __init__(self, find: Callable[[int, int, int], tuple[Step, ...]]) -> None:
+        self._find = find
+        self._nothing: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def first(self, bytes_on: _Bytes) -> tuple[Step, ...]:
+        """What is found between the first brokers that have something."""
+        for giver, taker, gap in bytes_on.uneven():
+            state = bytes_on.changes[giver], bytes_on.changes[taker]
+            if self._nothing.get((giver, taker)) == state:
+                continue
+            if found := self._find(giver, taker, gap):
+                return found
+            self._nothing[giver, taker] = state
+        return ()
 
 
 class _Leads:
