@@ -7,7 +7,7 @@ works on any Kafka cluster. Plans are made in ``plans.py``; what a move is, docs
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,6 +179,9 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
 def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) -> None:
     """How far a plan is. Exit 0: all as planned; 3: moves are under way; 4: something is otherwise.
 
+    A replica that is not in the log directory of its plan is named, with where it is, and why as far as its broker
+    tells: what is free in the directory, or that it is offline or not there.
+
     When nothing is under way any more, the throttles that `execute` has set are taken away, and no others.
     """
     plan, placed = read(path, plans.parse), read(path, plans.directories_in)
@@ -186,6 +189,7 @@ def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) ->
         demand_cluster(talk, path)
         rows = _look(talk, plan, placed, listed(talk, list(plan)))
         show(rows, output, COLUMNS)
+        _tell_misplaced(rows)
         states = {row["status"] for row in rows}
         if "moving" in states:
             raise SystemExit(IN_PROGRESS)
@@ -277,9 +281,8 @@ def _ask(talk: Talk, plan: Plan, before: Plan) -> tuple[Outcome, dict[TopicParti
     return whole, outcomes | refused
 
 
-def _look(talk: Talk, plan: Plan, placed: Directories, moving: Collection[TopicPartition]) -> list[dict[str, object]]:
+def _look(talk: Talk, plan: Plan, placed: Directories, moving: Collection[TopicPartition]) -> list[dict[str, Any]]:
     """A row for each partition of the plan: moving, done, otherwise, or gone; by brokers, then by log directories."""
-    misplaced = directories.misplaced(talk, placed) if placed else {}
     topics = talk.topics({p.topic for p in plan})
     rows = []
     for partition, wanted in sorted(plan.items()):
@@ -290,9 +293,18 @@ def _look(talk: Talk, plan: Plan, placed: Directories, moving: Collection[TopicP
         elif partition in moving:
             rows.append(_row(partition, "moving", part.replicas, wanted))
         else:
-            status = misplaced.get(partition, "done") if part.replicas == wanted else "otherwise"
-            rows.append(_row(partition, status, part.replicas, wanted))
+            rows.append(_row(partition, "done" if part.replicas == wanted else "otherwise", part.replicas, wanted))
+    there = {TopicPartition(row["topic"], row["partition"]) for row in rows if row["status"] == "done"}
+    misplaced = directories.misplaced(talk, {key: path for key, path in placed.items() if key[0] in there})
+    for row in rows:
+        found = row["misplaced"] = misplaced.get(TopicPartition(row["topic"], row["partition"]), [])
+        if found:
+            row["status"] = directories.state_of(found)
     return rows
+
+
+def _tell_misplaced(rows: Iterable[dict[str, Any]]) -> None:
+    directories.tell({TopicPartition(row["topic"], row["partition"]): row["misplaced"] for row in rows})
 
 
 def _row(partition: TopicPartition, status: str, replicas: list[int] | None, wanted: list[int]) -> dict[str, Any]:
@@ -322,6 +334,7 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
                 looks.soon()
                 if not settling:
                     note(f"{odd} partitions ended otherwise than planned.")
+                    _tell_misplaced(rows)
                     return MISMATCH
             progress.at(len(plan) - odd, f"{left} of {len(plan)} moves are under way ...")
     return IN_PROGRESS

@@ -14,8 +14,10 @@ from moldau.admin.reassignment.apply_command import _applied
 from moldau.admin.reassignment.carrying import LEAST_MS, Carrier, OutOfTime
 from moldau.admin.reassignment.journal import RUNNING, Journal
 from moldau.admin.reassignment.waves import Shown
+from moldau.client.admin import Reassignment
 from moldau.client.sync import Cluster
-from moldau.model import TopicPartition
+from moldau.client.view import Outcome
+from moldau.model import Code, TopicPartition
 
 PLAN = {TopicPartition("t", 0): [2]}
 
@@ -39,6 +41,15 @@ def carrier(talk: Any, path: Path, timeout_s: float, placed: Directories | None 
     journal.state = RUNNING
     journals.write(path, journal)
     return Carrier(talk, path, journal, placed or {}, timeout_s)
+
+
+def lies_in(directory: str, state: str = directories.OTHERWISE) -> dict[TopicPartition, list[directories.Misplaced]]:
+    """What a look for log directories finds, where broker 2 is to have the partition in /nowhere."""
+    why = "2.0 kB are free there, and it takes 8.0 kB"
+    one: directories.Misplaced = {
+        "broker": 2, "wanted": "/nowhere", "directory": directory, "state": state, "why": why,
+    }  # fmt: skip
+    return {TopicPartition("t", 0): [one]}
 
 
 def test_a_limit_of_time_is_kept_while_no_controller_answers(tmp_path: Path) -> None:
@@ -74,6 +85,7 @@ def test_a_replica_that_does_not_go_to_its_log_directory_is_told_though_its_brok
     """All partitions were said to be as planned, with exit 0; `reassign verify` then told of one that was not."""
     p = TopicPartition("t", 0)
     monkeypatch.setattr(directories, "ask_once", lambda *_: ({}, {(p, 2): "LOG_DIR_NOT_FOUND"}))
+    monkeypatch.setattr(directories, "misplaced", lambda *_: lies_in("/here"))
     monkeypatch.setattr(Carrier, "_look", lambda _: ({p: Shown([2], 2, [2])}, {}))
     monkeypatch.setattr(Carrier, "_tell", lambda *_: None)
     talk: Any = Silent()
@@ -83,3 +95,101 @@ def test_a_replica_that_does_not_go_to_its_log_directory_is_told_though_its_brok
     assert "t-0: broker 2 does not move it to its directory: LOG_DIR_NOT_FOUND" in said
     assert "0 of 1 partitions are as planned" in said
     assert one.rows()[0]["status"] == "refused"
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, *replicas: list[int], moving: int = -1) -> None:
+    """What looks at the cluster show, one after the other; the last one again and again."""
+    left = [({TopicPartition("t", 0): Shown(one, one[0], one)}, {}) for one in replicas]
+    if moving >= 0:
+        left[moving][1][TopicPartition("t", 0)] = Reassignment([3], [3], [1])
+    monkeypatch.setattr("moldau.admin.reassignment.carrying.LONGEST_S", 0.1)
+    monkeypatch.setattr(Carrier, "_look", lambda _: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(Carrier, "_tell", lambda *_: None)
+
+
+class Refusing(Silent):
+    """A conversation with a cluster that refuses every move."""
+
+    def __init__(self, refused: Outcome) -> None:
+        super().__init__()
+        self.asked = 0
+        self._refused = refused
+
+    def ask(self, _: object, wish: dict[TopicPartition, object]) -> Any:
+        self.asked += 1
+        return Outcome(Code.NONE), dict.fromkeys(wish, self._refused)
+
+
+REFUSED = Outcome(Code.INVALID_REPLICA_ASSIGNMENT, "not now")
+
+
+@pytest.mark.parametrize(("after", "code", "status"), [([2], 0, "done"), ([3], 4, "otherwise")])
+def test_a_partition_that_was_refused_and_moved_by_somebody_else_counts_as_refused_no_more(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    after: list[int],
+    code: int,
+    status: str,
+) -> None:
+    """It was told as refused, with exit 1, though all was as planned."""
+    looks(monkeypatch, [1], [1], after, moving=1)
+    talk: Any = Refusing(REFUSED)
+    one = carrier(talk, tmp_path / "plan.json", 10.0)
+    assert one.carry_out(journals.DONE) == code
+    said = capsys.readouterr().err
+    assert "not now" not in said
+    assert ("somebody else has moved it meanwhile" in said) == (code == 4)
+    assert one.rows()[0]["status"] == status
+    assert talk.asked == 1
+
+
+def test_a_partition_that_was_refused_and_stays_as_it_was_is_told_as_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks(monkeypatch, [1])
+    talk: Any = Refusing(REFUSED)
+    one = carrier(talk, tmp_path / "plan.json", 10.0)
+    assert one.carry_out(journals.DONE) == 1
+    assert "t-0: INVALID_REPLICA_ASSIGNMENT: not now" in capsys.readouterr().err
+    assert (one.rows()[0]["status"], talk.asked) == ("refused", 1)
+
+
+def test_a_copy_that_its_broker_gave_up_for_want_of_space_ends_the_wait_and_is_told_with_the_space(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was waited for without end: the broker had said yes, and tells nobody that it dropped the copy."""
+    looks(monkeypatch, [2])
+    monkeypatch.setattr(directories, "ask_once", lambda *_: ({}, {}))
+    found = [lies_in("/here", directories.MOVING)]
+    monkeypatch.setattr(directories, "misplaced", lambda *_: found.pop() if found else lies_in("/here"))
+    talk: Any = Silent()
+    one = carrier(talk, tmp_path / "plan.json", 10.0, {(TopicPartition("t", 0), 2): "/nowhere"})
+    assert one.carry_out(journals.DONE) == 1
+    said = capsys.readouterr().err
+    assert "t-0: broker 2 does not move it to its directory: /nowhere: 2.0 kB are free there" in said
+    assert one.rows()[0]["status"] == "refused"
+
+
+def test_a_replica_that_somebody_else_brought_to_its_log_directory_counts_as_refused_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks(monkeypatch, [2])
+    monkeypatch.setattr(directories, "ask_once", lambda *_: ({}, {(TopicPartition("t", 0), 2): "KAFKA_STORAGE_ERROR"}))
+    monkeypatch.setattr(directories, "misplaced", lambda *_: {})
+    talk: Any = Silent()
+    one = carrier(talk, tmp_path / "plan.json", 10.0, {(TopicPartition("t", 0), 2): "/nowhere"})
+    assert one.carry_out(journals.DONE) == 0
+    assert one.rows()[0]["status"] == "done"
+
+
+def test_a_plan_ends_whose_partition_somebody_else_took_away_from_the_broker_with_its_log_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replica that never came to the broker was waited for without end."""
+    looks(monkeypatch, [3])
+    unplaced = {(TopicPartition("t", 0), 2): "/nowhere"}
+    monkeypatch.setattr(directories, "ask_once", lambda *_: (unplaced, {}))
+    monkeypatch.setattr(directories, "misplaced", lambda talk, wanted: lies_in("/here") if wanted else {})
+    talk: Any = Silent()
+    assert carrier(talk, tmp_path / "plan.json", 10.0, unplaced).carry_out(journals.DONE) == 4

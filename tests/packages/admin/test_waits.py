@@ -12,7 +12,7 @@ import pytest
 from moldau.admin import each_broker
 from moldau.admin.asking import Talk
 from moldau.admin.reassignment import status_command, waits, waves
-from moldau.admin.reassignment.waits import Downs, Known, Sizes, Teller, sizes_of, still_alive, text_of, waits_of
+from moldau.admin.reassignment.waits import Answering, Downs, Known, Sizes, Teller, sizes_of, text_of, waits_of
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
@@ -194,11 +194,43 @@ def test_a_broker_that_has_just_died_is_not_said_to_have_lost_a_directory(monkey
     monkeypatch.setattr(waits, "silent_brokers", silent)
     shown, one = Shown([1, 2, 3], 1, [1], [2, 3]), Reassignment([1, 2, 3], [2, 3], [])
     talk: Any = None
-    alive = still_alive(talk, waits_of(P, shown, one, Known([1, 2, 3])), [1, 2, 3])
+    answering = Answering()
+    alive = answering.still_alive(talk, {P: waits_of(P, shown, one, Known([1, 2, 3]))}, [1, 2, 3])
     assert alive == {1, 3}
     assert asked == [{2, 3}]
     assert [wait["state"] for wait in waits_of(P, shown, one, Known(alive))] == ["down", "directory offline"]
-    assert still_alive(talk, waits_of(P, *moving(2), Known([1, 2])), [1, 2]) == {1, 2}
+    assert answering.still_alive(talk, {P: waits_of(P, *moving(2), Known([1, 2]))}, [1, 2]) == {1, 2}
     assert len(asked) == 1, "where no replica is offline nobody is asked"
     monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
     assert Teller(talk).tell({P: shown}, {P: one}, [1, 2, 3]) == [2]
+
+
+def test_a_broker_that_has_lost_a_directory_is_asked_once_until_something_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each look opened a connection to it, twice a second for as long as its move waited."""
+    asked: list[set[int]] = []
+    mute: set[int] = set()
+
+    def silent(talk: object, ids: set[int]) -> dict[int, str]:
+        asked.append(ids)
+        return dict.fromkeys(ids & mute, "nobody listens there")
+
+    monkeypatch.setattr(waits, "silent_brokers", silent)
+    shown, one = Shown([1, 2], 1, [1], [2]), Reassignment([1, 2], [2], [])
+    talk: Any = None
+    teller, other = Teller(talk), TopicPartition("t", 1)
+    for _ in range(3):
+        assert teller.tell({P: shown}, {P: one}, [1, 2]) == []
+    assert asked == [{2}]
+    both = {P: shown, other: shown}
+    teller.tell(both, dict.fromkeys(both, one), [1, 2])
+    assert asked == [{2}, {2}], "another replica is offline: it may have died now"
+    teller.tell({P: Shown([1, 2], 1, [1])}, {P: one}, [1, 2])
+    mute.add(2)
+    monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
+    for _ in range(2):
+        assert teller.tell({P: shown}, {P: one}, [1, 2]) == [2]
+    assert len(asked) == 4, "one that does not answer is asked again"
+    mute.clear()
+    assert teller.tell({P: shown}, {P: one}, [1, 2]) == []

@@ -294,7 +294,7 @@ def _show_what_would_be(talk: Talk, journal: Journal, path: Path, output: str) -
     now = current(talk, {p.topic for p in journal.goal}, journal.goal)
     moving = under_way(talk, list(journal.goal))
     placed = read(path, plans.directories_in) if journal.state == RUNNING else {}
-    misplaced = directories.misplaced(talk, placed) if placed else {}
+    misplaced = directories.misplaced(talk, placed)
     rows = []
     for p, wanted in sorted(journal.goal.items()):
         is_there = now[p] == wanted

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from moldau.admin import directories
 from moldau.admin.asking import MISMATCH, Talk, note
+from moldau.admin.directories import Misplaced
 from moldau.admin.plans import Directories
 from moldau.admin.progress import Progress
 from moldau.admin.reassignment import journal as journals
@@ -56,6 +57,13 @@ class OutOfTime(Exception):
     """Time is up; what is under way goes on."""
 
 
+class _Refusal(NamedTuple):
+    """A move that the cluster refused, which holds while the partition stays as it was."""
+
+    why: str
+    replicas: Sequence[int]
+
+
 class Carrier:
     """Carries out what the journal says, under the plan's lock (``journal.held``)."""
 
@@ -65,7 +73,11 @@ class Carrier:
         self._placed = dict(self._unplaced)
         self._looks = Looks(timeout_s, first_s=FIRST_S, longest_s=LONGEST_S)
         self._progress = Progress("", len(journal.plan))
-        self._refused: dict[TopicPartition, str] = {}
+        self._refused: dict[TopicPartition, _Refusal] = {}
+        self._unplaceable: Directories = {}
+        self._why: dict[tuple[TopicPartition, int], str] = {}
+        """Of what cannot be placed."""
+        self._idle: Counter[tuple[TopicPartition, int]] = Counter()
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
         self._teller = Teller(talk)
@@ -79,13 +91,15 @@ class Carrier:
         states = self._until_nothing_is_left(begin=True)
         self._elect()
         self._finish(done)
-        bad = {p: state for p, state in states.items() if state != waves.FINISHED or p in self._refused}
+        self._forget_placed(states)
+        refused = self._refusals()
+        bad = {p: state for p, state in states.items() if state != waves.FINISHED or p in refused}
         for p, state in sorted(bad.items())[:20]:
-            why = self._refused.get(p) or {waves.GONE: "it is gone"}.get(state, "somebody else has moved it meanwhile")
+            why = refused.get(p) or {waves.GONE: "it is gone"}.get(state, "somebody else has moved it meanwhile")
             note(f"moldau: {p}: {why}")
         if bad:
             note(f"{len(states) - len(bad)} of {len(states)} partitions are as planned.")
-            return 1 if self._refused or waves.GONE in bad.values() else MISMATCH
+            return 1 if refused or waves.GONE in bad.values() else MISMATCH
         note(f"all {len(states)} partitions are as planned.")
         return 0
 
@@ -111,10 +125,10 @@ class Carrier:
 
     def rows(self) -> list[dict[str, object]]:
         """How each partition of the goal is now."""
-        shown, moving = self._patiently(self._look)
-        goal = self._journal.goal
+        shown, moving = self._see()
+        goal, refused = self._journal.goal, self._refusals()
         return [
-            {"topic": p.topic, "partition": p.partition, "status": "refused" if p in self._refused else state,
+            {"topic": p.topic, "partition": p.partition, "status": "refused" if p in refused else state,
              "replicas": list(shown[p].replicas) if p in shown else None, "wanted": list(goal[p])}
             for p, state in sorted(waves.stand(goal, self._journal.origin, shown, moving).items())
         ]  # fmt: skip
@@ -133,7 +147,7 @@ class Carrier:
     def _look_until_nothing_is_left(self, begin: bool) -> dict[TopicPartition, str]:
         for _ in self._looks:
             self._demand_unchanged()
-            shown, moving = self._patiently(self._look)
+            shown, moving = self._see()
             states = waves.stand(self._journal.goal, self._journal.origin, shown, moving)
             waiting = [p for p, state in states.items() if state == waves.WAITING and p not in self._refused]
             if begin:
@@ -143,9 +157,23 @@ class Carrier:
             unsure = [p for p, state in states.items() if state == waves.OTHERWISE]
             self._otherwise = Counter({p: self._otherwise[p] + 1 for p in unsure})
             settled = all(count >= LOOKS_OTHERWISE for count in self._otherwise.values())
-            if not moving and settled and not (begin and waiting) and not self._being_placed():
+            if not moving and settled and not (begin and waiting) and not self._being_placed(states):
                 return states
         raise OutOfTime
+
+    def _see(self) -> tuple[dict[TopicPartition, Shown], Moving]:
+        """Look; what was refused and has been moved by somebody since counts as refused no more."""
+        shown, moving = self._patiently(self._look)
+        self._refused = {
+            p: one
+            for p, one in self._refused.items()
+            if p not in moving and p in shown and list(shown[p].replicas) == list(one.replicas)
+        }
+        return shown, moving
+
+    def _refusals(self) -> dict[TopicPartition, str]:
+        """What was refused, of moves and of replicas in log directories."""
+        return {p: why for (p, _), why in self._why.items()} | {p: one.why for p, one in self._refused.items()}
 
     def _look(self) -> tuple[dict[TopicPartition, Shown], Moving]:
         goal = self._journal.goal
@@ -171,21 +199,43 @@ class Carrier:
             outcomes = dict.fromkeys(wish, whole)
         for p, one in outcomes.items():
             if not one.ok and one.code not in TRANSIENT:
-                self._refused[p] = f"{one.code.name}{f': {one.message}' if one.message else ''}"
+                why = f"{one.code.name}{f': {one.message}' if one.message else ''}"
+                self._refused[p] = _Refusal(why, shown[p].replicas)
 
     def _place(self) -> None:
         """Have replicas put into the plan's log directories, those that come as soon as they are there."""
         if self._unplaced:
             self._unplaced, refused = self._patiently(lambda: directories.ask_once(self._talk, self._unplaced))
-            for (p, broker), why in refused.items():
-                self._refused[p] = f"broker {broker} does not move it to its directory: {why}"
-                self._placed.pop((p, broker))
+            for key, why in refused.items():
+                self._cannot_be_placed(key, why)
 
-    def _being_placed(self) -> bool:
-        if not self._placed:
-            return False
-        self._placed = {key: path for key, path in self._placed.items() if key[0] not in self._refused}
-        return bool(self._patiently(lambda: directories.misplaced(self._talk, self._placed)))
+    def _cannot_be_placed(self, key: tuple[TopicPartition, int], why: str) -> None:
+        self._unplaceable[key] = self._placed.pop(key)
+        self._why[key] = f"broker {key[1]} does not move it to its directory: {why}"
+
+    def _being_placed(self, states: Mapping[TopicPartition, str]) -> bool:
+        """Whether replicas are on their way to log directories, of partitions whose brokers are those of the plan. A
+        broker that gives a copy up, as for want of space, tells nobody: what nothing copies for some looks is refused.
+        """
+        self._placed = {key: path for key, path in self._placed.items() if states[key[0]] == waves.FINISHED}
+        found = self._misplaced(self._placed)
+        idle = {key: one for key, one in found.items() if one["state"] == directories.OTHERWISE}
+        self._idle = Counter({key: self._idle[key] + 1 for key in idle if key not in self._unplaced})
+        for key, looks in self._idle.items():
+            if looks >= LOOKS_OTHERWISE:
+                self._cannot_be_placed(key, f"{idle[key]['wanted']}: {idle[key]['why']}")
+        return bool(found.keys() & self._placed.keys())
+
+    def _forget_placed(self, states: Mapping[TopicPartition, str]) -> None:
+        """What could not be placed, and lies by now where it is to lie, or is on other brokers, counts as refused no
+        more."""
+        at_its_brokers = {key: path for key, path in self._unplaceable.items() if states[key[0]] == waves.FINISHED}
+        still = self._misplaced(at_its_brokers)
+        self._why = {key: why for key, why in self._why.items() if key in still}
+
+    def _misplaced(self, wanted: Directories) -> dict[tuple[TopicPartition, int], Misplaced]:
+        found = self._patiently(lambda: directories.misplaced(self._talk, wanted)) if wanted else {}
+        return {(p, one["broker"]): one for p, replicas in found.items() for one in replicas}
 
     def _throttle(self) -> None:
         assert self._journal.rate is not None

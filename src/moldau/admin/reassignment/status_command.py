@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TypedDict
 
@@ -13,6 +12,7 @@ import click
 
 from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
+from moldau.admin.directories import Misplaced
 from moldau.admin.options import PAUSE, WATCH
 from moldau.admin.output import DONE, show_one, watch
 from moldau.admin.plans import Directories
@@ -23,13 +23,13 @@ from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
 from moldau.admin.reassignment.waits import (
+    Answering,
     Downs,
     Known,
     Sizes,
     Wait,
     dead_of,
     sizes_of,
-    still_alive,
     text_of,
     waits_of,
 )  # fmt: skip
@@ -59,6 +59,8 @@ class Row(TypedDict):
     removing: list[int]
     waits_for: list[Wait]
     """The brokers that hold the move up."""
+    misplaced: list[Misplaced]
+    """The replicas that are not in the log directories of the plan, where it names any."""
 
 
 class Report(TypedDict):
@@ -122,13 +124,13 @@ class _Watched:
 
     def __init__(self) -> None:
         self._before: tuple[float, Sequence[Row]] | None = None
-        self._downs = Downs()
+        self._downs, self._answering = Downs(), Answering()
 
     def ask(
         self, talk: Talk, goal: tuple[waves.Plan, Directories], journal: Journal | None, is_applied: bool
     ) -> Report:
         """The next report."""
-        return _look(talk, goal, journal, is_applied, self._downs)
+        return _look(talk, goal, (journal, is_applied), (self._downs, self._answering))
 
     def look(self, report: Report) -> None:
         """Take the next one."""
@@ -146,10 +148,10 @@ class _Watched:
 
 
 def _look(
-    talk: Talk, wanted: tuple[waves.Plan, Directories], journal: Journal | None, is_applied: bool, downs: Downs
+    talk: Talk, wanted: tuple[waves.Plan, Directories], by: tuple[Journal | None, bool], kept: tuple[Downs, Answering]
 ) -> Report:
     """Everything that is known."""
-    goal, placed = wanted
+    (goal, placed), (journal, is_applied), (downs, answering) = wanted, by, kept
     moving = listed(talk, list(goal))
     topics = talk.cluster.topics({p.topic for p in goal})
     shown = {
@@ -159,20 +161,25 @@ def _look(
     }
     origin = goal if journal is None else journal.origin
     states = waves.stand(goal, origin, shown, moving)
-    if placed:
-        states = waves.with_directories(states, directories.misplaced(talk, placed))
-    there = {p: one for p, one in moving.items() if p in shown}
+    there = {p for p, state in states.items() if state == waves.FINISHED}
+    placed = {key: path for key, path in placed.items() if key[0] in there}
+    misplaced = directories.misplaced(talk, placed)
+    states = waves.with_directories(states, {p: directories.state_of(found) for p, found in misplaced.items()})
+    under_way = {p: one for p, one in moving.items() if p in shown}
     alive: set[int] = set(talk.cluster.brokers())
-    alive = still_alive(talk, chain(*(waits_of(p, shown[p], one, Known(alive)) for p, one in there.items())), alive)
-    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in there.items()}
+    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}
+    alive = answering.still_alive(talk, waits, alive)
+    waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}
     since = downs.look(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
-    brokers = ({b for p, one in there.items() for b in (*one.adding, shown[p].leader)} | waited) & alive
+    brokers = ({b for p, one in under_way.items() for b in (*one.adding, shown[p].leader)} | waited) & alive
     sizes = sizes_of(talk, brokers) if brokers else Sizes()
-    waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in there.items()}
+    waits = {p: waits_of(p, shown[p], one, Known(alive, sizes, since)) for p, one in under_way.items()}
     rows = [_row(p, (state, shown.get(p)), goal[p], moving.get(p), sizes) for p, state in sorted(states.items())]
     for row in rows:
-        row["waits_for"] = waits.get(TopicPartition(row["topic"], row["partition"]), [])
+        p = TopicPartition(row["topic"], row["partition"])
+        row["waits_for"] = waits.get(p, [])
+        row["misplaced"] = misplaced.get(p, [])
     return {
         "state": None if journal is None else journal.state,
         "applied": is_applied,
@@ -194,7 +201,7 @@ def _row(
         "replicas": None if shown is None else list(shown.replicas), "wanted": list(wanted),
         "percent": None, "bytes": None, "bytes_copied": None, "leader": None if shown is None else shown.leader,
         "adding": [] if moving is None else moving.adding, "removing": [] if moving is None else moving.removing,
-        "waits_for": [],
+        "waits_for": [], "misplaced": [],
     }  # fmt: skip
     if moving is not None and shown is not None and (p, shown.leader) in sizes.of:
         whole = row["bytes"] = sizes.of[p, shown.leader] * len(moving.adding)
@@ -229,6 +236,7 @@ def _print(report: Report, everything: bool, output: str, path: Path) -> None:
         show([{**row, **_told(row), "waits_for": text_of(row["waits_for"])} for row in rows], output, COLUMNS, WIDE)
     if output != "tsv":
         print(_words(report, path), flush=True)
+    directories.tell({TopicPartition(row["topic"], row["partition"]): row["misplaced"] for row in report["partitions"]})
 
 
 def _told(row: Row) -> dict[str, str]:

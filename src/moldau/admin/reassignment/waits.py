@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from itertools import chain
 from typing import NamedTuple, TypedDict
 
 from moldau.admin.asking import Talk, note, silent_brokers
@@ -92,11 +91,27 @@ def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
     return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind}
 
 
-def still_alive(talk: Talk, waits: Iterable[Wait], alive: Collection[int]) -> set[int]:
-    """The brokers that live, without those whose replica is offline and that do not answer: a broker that has just died
-    may be among those that a cluster tells of for a moment, and has lost no log directory."""
-    suspects = {wait["broker"] for wait in waits if wait["state"] == OFFLINE}
-    return set(alive) - (silent_brokers(talk, suspects).keys() if suspects else set())
+class Answering:
+    """Which brokers answer of those whose replicas are offline, each asked once while the same replicas are."""
+
+    def __init__(self) -> None:
+        self._answered: dict[int, set[TopicPartition]] = {}
+
+    def still_alive(
+        self, talk: Talk, waits: Mapping[TopicPartition, Iterable[Wait]], alive: Collection[int]
+    ) -> set[int]:
+        """The brokers that live, without those whose replica is offline and that do not answer: a broker that has just
+        died may be among those that a cluster tells of for a moment, and has lost no log directory. One that did not
+        answer is asked again, as it may have been stopped for a moment only."""
+        offline: dict[int, set[TopicPartition]] = {}
+        for p, some in waits.items():
+            for wait in some:
+                if wait["state"] == OFFLINE:
+                    offline.setdefault(wait["broker"], set()).add(p)
+        suspects = {broker for broker, replicas in offline.items() if self._answered.get(broker) != replicas}
+        silent = silent_brokers(talk, suspects).keys() if suspects else set()
+        self._answered = {broker: replicas for broker, replicas in offline.items() if broker not in silent}
+        return set(alive) - silent
 
 
 def _time(seconds: float | None) -> str | None:
@@ -181,7 +196,7 @@ class Teller:
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
-        self._downs = Downs()
+        self._downs, self._answering = Downs(), Answering()
         self._dead: dict[TopicPartition, str] = {}
         self._before: object = None
         self._changed_s, self._pause_s = time.monotonic(), FIRST_PAUSE_S
@@ -194,7 +209,7 @@ class Teller:
     ) -> list[int]:
         """Note what is new; the dead brokers that moves wait for."""
         waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
-        alive = still_alive(self._talk, chain(*waits.values()), alive)
+        alive = self._answering.still_alive(self._talk, waits, alive)
         waits = {p: waits_of(p, shown[p], moving[p], Known(alive)) for p in waits}
         since = self._downs.look(self._talk, dead_of(waits), alive)
         waits = {p: waits_of(p, shown[p], moving[p], Known(alive, since=since)) for p in waits}
