@@ -171,3 +171,51 @@ def test_a_plan_puts_replicas_where_it_says(cluster: Cluster, tmp_path: Path) ->
     for broker, path in goals.items():
         assert ("placed", 0) in places(cluster, broker)[path]
     assert moldau("reassign", "verify").exit_code == 0
+
+
+def test_a_plan_that_is_taken_back_has_replicas_in_the_directories_they_were_in(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    wish = NewTopic(name="back", assignment={0: (1, 2), 1: (1, 2)})
+    cluster.client().run(create_topics(cluster.client().client, [wish]))
+    cluster.wait_until_in_sync()
+
+    def where() -> dict[tuple[int, int], str]:
+        """(broker, partition) -> directory."""
+        return {
+            (broker, number): dir
+            for broker in (1, 2, 3)
+            for dir, parts in places(cluster, broker).items()
+            for topic, number in parts
+            if topic == "back"
+        }
+
+    def other(broker: int, number: int) -> str:
+        return next(dir for dir in places(cluster, broker) if dir != before.get((broker, number)))
+
+    def moldau(verb: str, plan: Path, *words: str) -> Result:
+        told = ["--plan", str(plan), "--bootstrap-server", cluster.bootstrap_servers]
+        return CliRunner().invoke(cli, ["reassign", verb, *told, *words])
+
+    before = where()
+    assert before.keys() == {(broker, number) for broker in (1, 2) for number in (0, 1)}
+    plan, kept = tmp_path / "plan.json", tmp_path / "kept.json"
+    entries = [
+        {"topic": "back", "partition": 0, "replicas": [1, 3], "log_dirs": [other(1, 0), other(3, 0)]},
+        {"topic": "back", "partition": 1, "replicas": [3, 1]},
+    ]
+    plan.write_text(json.dumps({"version": 1, "partitions": entries}))
+    done = moldau("apply", plan)
+    assert done.exit_code == 0, done.output
+    assert where()[1, 0] == other(1, 0)
+    back = moldau("rollback", plan, "--yes")
+    assert back.exit_code == 0, back.output
+    assert where() == before
+    assert moldau("status", plan).exit_code == 0
+    again = moldau("execute", plan, "--rollback", str(kept), "--wait", "--timeout", "60")
+    assert again.exit_code == 0, again.output
+    assert where()[1, 0] == other(1, 0)
+    assert moldau("status", plan).exit_code == 4, "it was taken back, and is otherwise by now"
+    returned = moldau("execute", kept, "--wait", "--timeout", "60")
+    assert returned.exit_code == 0, returned.output
+    assert where() == before

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from moldau.admin.asking import Talk, note, silent_brokers
 from moldau.admin.each_broker import told_directories
-from moldau.admin.plans import Directories
+from moldau.admin.plans import Directories, Plan
 from moldau.admin.rate import bytes_text
 from moldau.admin.waiting import Looks
 from moldau.client import admin
@@ -55,6 +55,17 @@ def ask_once(talk: Talk, wanted: Directories) -> tuple[Directories, dict[tuple[T
         elif code is not Code.NONE:
             refused[partition, broker] = code.name
     return left, refused
+
+
+def standing(talk: Talk, plan: Plan) -> Directories:
+    """The log directories of a plan's replicas as they are, on brokers that have several and tell: what a way back
+    needs to know."""
+    brokers = {broker for replicas in plan.values() for broker in replicas} & talk.cluster.brokers().keys()
+    out: Directories = {}
+    for broker, found in told_directories(talk, brokers).items():
+        places, _ = _places(found if len(found) > 1 else ())
+        out |= {(p, broker): one.directory for p, one in places.items() if broker in plan.get(p, ())}
+    return out
 
 
 class Misplaced(TypedDict):

@@ -84,12 +84,17 @@ def directories_in(text: str) -> Directories:
     return found
 
 
-def text_of(plan: Mapping[TopicPartition, Sequence[int]], cluster: str | None = None) -> str:
-    """The plan as Kafka's tool reads it, by topic and partition; of which cluster it is, Kafka's tool does not read."""
-    entries = [
-        {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
-        for partition, replicas in sorted(plan.items())
-    ]
+def text_of(
+    plan: Mapping[TopicPartition, Sequence[int]], cluster: str | None = None, placed: Directories | None = None
+) -> str:
+    """The plan as Kafka's tool reads it, by topic and partition; of which cluster it is, Kafka's tool does not read.
+    ``placed``: the log directories of its replicas, as far as they are to be in one."""
+    entries = []
+    for partition, replicas in sorted(plan.items()):
+        entry = {"topic": partition.topic, "partition": partition.partition, "replicas": list(replicas)}
+        if placed and any((partition, broker) in placed for broker in replicas):
+            entry["log_dirs"] = [placed.get((partition, broker), ANY) for broker in replicas]
+        entries.append(entry)
     whole: dict[str, object] = {"version": 1, "partitions": entries}
     if cluster:
         whole["cluster"] = cluster

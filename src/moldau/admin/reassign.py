@@ -147,7 +147,9 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         if moving and not wish["additional"]:
             fail(f"{len(moving)} moves are under way (`moldau reassign list`); --additional begins these as well")
         if wish["rollback"] is not None:
-            _write_rollback(wish["rollback"], plans.text_of(origins(before, moving), talk.cluster.cluster_id()) + "\n")
+            back = origins(before, moving)
+            text = plans.text_of(back, talk.cluster.cluster_id(), directories.standing(talk, back))
+            _write_rollback(wish["rollback"], text + "\n")
         if wish["throttle"] is not None:
             record = partial(save_throttles, path)
             throttle(talk, plan, before, rate=wish["throttle"], recorded=throttles_of(path), save=record)

@@ -95,6 +95,15 @@ def test_kafka_s_file_is_read_and_written() -> None:
     assert topics_in('{"version":1,"topics":[{"topic":"a"},{"topic":"b"}]}') == ["a", "b"]
 
 
+def test_log_directories_that_are_known_are_written() -> None:
+    plan, placed = {at(0): [1, 2], at(1): [2]}, {(at(0), 2): "/a", (at(1), 7): "/b"}
+    written = text_of(plan, placed=placed)
+    assert directories_in(written) == {(at(0), 2): "/a"}
+    assert parse(written) == plan
+    assert '"log_dirs":["any","/a"]' in written
+    assert written.count("log_dirs") == 1, "where nothing is known nothing is asked for"
+
+
 def entry(number: int, *replicas: int) -> dict[str, object]:
     return {"topic": "t", "partition": number, "replicas": replicas}
 

@@ -121,9 +121,13 @@ def test_the_goal_and_the_origin_change_places_for_a_rollback() -> None:
 
 def test_an_ended_plan_that_begins_again_takes_what_others_have_done_since_for_what_was_before() -> None:
     plan, before = {at(n): [2, 3] for n in range(3)}, {at(n): [1, 2] for n in range(3)}
-    journal = Journal("c", plan, before)
-    journal.begin_again({at(0): [3, 2], at(1): [2, 1], at(2): [3, 4]})
+    journal = Journal("c", plan, before, {(at(0), 1): "/a", (at(2), 1): "/a"})
+    journal.begin_again(
+        {at(0): [3, 2], at(1): [2, 1], at(2): [3, 4]}, {(at(0), 3): "/b", (at(1), 2): "/b", (at(2), 4): "/b"}
+    )
     assert journal.before == {at(0): [1, 2], at(1): [1, 2], at(2): [3, 4]}
+    assert journal.before_placed == {(at(0), 1): "/a", (at(2), 4): "/b"}
+    assert Journal.read(journal.text()) == journal
 
 
 def test_a_journal_that_is_damaged_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -155,19 +159,22 @@ def test_one_process_at_a_time_holds_a_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "where", "told"),
+    ("state", "where", "told", "later"),
     [
-        (FINISHED, None, FINISHED),
-        (FINISHED, "moving", CHANGING_DIRECTORY),
-        (FINISHED, "otherwise", WAITING),
-        (FINISHED, "unknown", UNKNOWN),
-        (WAITING, "otherwise", WAITING),
-        (OTHERWISE, "otherwise", OTHERWISE),
-        (GONE, "unknown", GONE),
+        (FINISHED, None, FINISHED, FINISHED),
+        (FINISHED, "moving", CHANGING_DIRECTORY, CHANGING_DIRECTORY),
+        (FINISHED, "otherwise", WAITING, OTHERWISE),
+        (FINISHED, "unknown", UNKNOWN, UNKNOWN),
+        (WAITING, "otherwise", WAITING, WAITING),
+        (OTHERWISE, "otherwise", OTHERWISE, OTHERWISE),
+        (GONE, "unknown", GONE, GONE),
     ],
 )
 def test_a_partition_is_done_once_its_replicas_are_in_the_plan_s_log_directories(
-    state: str, where: str | None, told: str
+    state: str, where: str | None, told: str, later: str
 ) -> None:
-    """`status` said done, and `apply --dry-run` stay, of a replica that was to change its directory only."""
-    assert with_directories({at(0): state}, {} if where is None else {at(0): where}) == {at(0): told}
+    """`status` said done, and `apply --dry-run` stay, of a replica that was to change its directory only; of a plan
+    that has ended it said that it waits."""
+    misplaced = {} if where is None else {at(0): where}
+    assert with_directories({at(0): state}, misplaced, has_ended=False) == {at(0): told}
+    assert with_directories({at(0): state}, misplaced, has_ended=True) == {at(0): later}

@@ -18,7 +18,7 @@ from moldau.admin.asking import IN_PROGRESS, OUTPUT, SERVERS, Talk, note, show
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, YES, confirm
 from moldau.admin.output import TABLES
-from moldau.admin.plans import Plan
+from moldau.admin.plans import Directories, Plan
 from moldau.admin.rate import Rate
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.carrying import Carrier, OutOfTime, TakenOver
@@ -101,9 +101,10 @@ def apply(
         if taken and (journal is None or journal.state in ENDED):
             fail(f"{len(taken)} of its partitions are being moved already, not by this plan: {min(taken)} ...")
         if journal is None:
-            journal = Journal(cluster=talk.cluster.cluster_id() or "", plan=plan, before=now)
+            placed = directories.standing(talk, now)
+            journal = Journal(cluster=talk.cluster.cluster_id() or "", plan=plan, before=now, before_placed=placed)
         elif journal.state in ENDED:
-            journal.begin_again(now)
+            journal.begin_again(now, directories.standing(talk, now))
         foreign = moving - plan.keys()
         if foreign and not additional:
             fail(f"{len(foreign)} moves that are not of this plan are under way; --additional begins all the same")
@@ -205,13 +206,18 @@ def is_applied(path: Path) -> bool:
 
 def _carry(talk: Talk, path: Path, journal: Journal, timeout: float | None, output: str) -> None:
     """Carry out what the journal says, and end the command."""
-    placed = read(path, plans.directories_in)
-    back = journal.state == ROLLING_BACK
     with _words(path):
-        carrier = Carrier(talk, path, journal, {} if back else placed, timeout)
-        code = carrier.carry_out(ROLLED_BACK if back else DONE)
+        carrier = Carrier(talk, path, journal, placed_by(path, journal), timeout)
+        code = carrier.carry_out(ROLLED_BACK if journal.is_going_back else DONE)
         _show_how_it_is(carrier, output)
     raise SystemExit(code)
+
+
+def placed_by(path: Path, journal: Journal | None) -> Directories:
+    """The log directories that the replicas of a plan are to be in: those that the plan names, or those from before it
+    when it is taken back."""
+    named = read(path, plans.directories_in)
+    return journal.before_placed if journal is not None and journal.is_going_back else named
 
 
 def _show_how_it_is(carrier: Carrier, output: str) -> None:
@@ -293,7 +299,7 @@ def _would(path: Path, bootstrap: str, state: str, of: tuple[str, ...], output: 
 def _show_what_would_be(talk: Talk, journal: Journal, path: Path, output: str) -> None:
     now = current(talk, {p.topic for p in journal.goal}, journal.goal)
     moving = under_way(talk, list(journal.goal))
-    placed = read(path, plans.directories_in) if journal.state == RUNNING else {}
+    placed = placed_by(path, journal) if journal.state in (RUNNING, ROLLING_BACK) else {}
     misplaced = directories.misplaced(talk, placed)
     rows = []
     for p, wanted in sorted(journal.goal.items()):

@@ -69,7 +69,7 @@ class Carrier:
 
     def __init__(self, talk: Talk, path: Path, journal: Journal, placed: Directories, timeout_s: float | None) -> None:
         self._talk, self._path, self._journal = talk, path, journal
-        self._unplaced = {} if journal.goal is not journal.plan else dict(placed)
+        self._unplaced = dict(placed)
         self._placed = dict(self._unplaced)
         self._looks = Looks(timeout_s, first_s=FIRST_S, longest_s=LONGEST_S)
         self._progress = Progress("", len(journal.plan))

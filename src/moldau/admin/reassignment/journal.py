@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moldau.admin.files import write_whole
-from moldau.admin.plans import BadPlan, Plan, parse, text_of
+from moldau.admin.plans import BadPlan, Directories, Plan, directories_in, parse, text_of
 from moldau.admin.throttles import Throttles
 
 RUNNING, PAUSED, CANCELLING, ROLLING_BACK = "running", "paused", "cancelling", "rolling back"
@@ -45,6 +45,8 @@ class Journal:
     plan: Plan
     before: Plan
     """The replicas of the plan's partitions when it was begun: what a rollback goes back to."""
+    before_placed: Directories = field(default_factory=dict)
+    """Their log directories, on brokers that have several and told."""
     state: str = RUNNING
     max_moves: int = 10
     max_moves_per_broker: int = 4
@@ -55,18 +57,25 @@ class Journal:
     @property
     def goal(self) -> Plan:
         """Where the replicas are to be, as things stand."""
-        return self.before if self.state in (ROLLING_BACK, ROLLED_BACK) else self.plan
+        return self.before if self.is_going_back else self.plan
 
     @property
     def origin(self) -> Plan:
         """Where they are that have not been moved."""
-        return self.plan if self.state in (ROLLING_BACK, ROLLED_BACK) else self.before
+        return self.plan if self.is_going_back else self.before
 
-    def begin_again(self, now: Plan) -> None:
+    @property
+    def is_going_back(self) -> bool:
+        """Whether the goal is what was before the plan."""
+        return self.state in (ROLLING_BACK, ROLLED_BACK)
+
+    def begin_again(self, now: Plan, placed: Directories) -> None:
         """Take for where a partition was before where it is ``now``, if others have moved it since the plan ended."""
         for partition, replicas in now.items():
             if set(replicas) not in (set(self.plan[partition]), set(self.before[partition])):
                 self.before[partition] = replicas
+                kept = {key: path for key, path in self.before_placed.items() if key[0] != partition}
+                self.before_placed = kept | {key: path for key, path in placed.items() if key[0] == partition}
 
     def text(self) -> str:
         """The journal as a file holds it."""
@@ -79,7 +88,7 @@ class Journal:
             "rate": self.rate,
             "throttles": self.throttles.as_json(),
             "plan": json.loads(text_of(self.plan)),
-            "before": json.loads(text_of(self.before)),
+            "before": json.loads(text_of(self.before, placed=self.before_placed)),
         }
         return json.dumps(data, indent=1) + "\n"
 
@@ -90,11 +99,12 @@ class Journal:
             data = json.loads(text)
             if data["version"] != VERSION or data["state"] not in STATES:
                 raise BadJournal("it is of another version of Moldau")
-            rate = data["rate"]
+            rate, before = data["rate"], json.dumps(data["before"])
             return Journal(
                 cluster=str(data["cluster"]),
                 plan=parse(json.dumps(data["plan"])),
-                before=parse(json.dumps(data["before"])),
+                before=parse(before),
+                before_placed=directories_in(before),
                 state=data["state"],
                 max_moves=int(data["max_moves"]),
                 max_moves_per_broker=int(data["max_moves_per_broker"]),

@@ -19,7 +19,7 @@ from moldau.admin.plans import Directories
 from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
-from moldau.admin.reassignment.apply_command import PLAN, VERBS, known
+from moldau.admin.reassignment.apply_command import PLAN, VERBS, known, placed_by
 from moldau.admin.reassignment.cluster import demand_cluster, listed, read
 from moldau.admin.reassignment.journal import CANCELLING, ENDED, ROLLING_BACK, RUNNING, Journal
 from moldau.admin.reassignment.waits import (
@@ -95,7 +95,7 @@ def status(
 
     Exit 0: all as planned; 3: something moves or waits; 4: something is otherwise than planned.
     """
-    plan, placed = read(path, plans.parse), read(path, plans.directories_in)
+    plan = read(path, plans.parse)
     watched = _Watched()
 
     def look() -> object:
@@ -106,7 +106,7 @@ def status(
             if journal is not None and journal.plan != plan:  # of an earlier plan in the same file, which has ended
                 journal = None
             goal = plan if journal is None else journal.goal
-            watched.look(watched.ask(talk, (goal, placed if goal == plan else {}), journal, is_applied))
+            watched.look(watched.ask(talk, (goal, placed_by(path, journal)), journal, is_applied))
         _print(watched.report, everything, output, path)
         return None if watched.left else DONE
 
@@ -164,7 +164,8 @@ def _look(
     there = {p for p, state in states.items() if state == waves.FINISHED}
     placed = {key: path for key, path in placed.items() if key[0] in there}
     misplaced = directories.misplaced(talk, placed)
-    states = waves.with_directories(states, {p: directories.state_of(found) for p, found in misplaced.items()})
+    not_there = {p: directories.state_of(found) for p, found in misplaced.items()}
+    states = waves.with_directories(states, not_there, has_ended=journal is not None and journal.state in ENDED)
     under_way = {p: one for p, one in moving.items() if p in shown}
     alive: set[int] = set(talk.cluster.brokers())
     waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}

@@ -59,15 +59,12 @@ def stand(
 
 
 def with_directories(
-    states: Mapping[TopicPartition, str], misplaced: Mapping[TopicPartition, str]
+    states: Mapping[TopicPartition, str], misplaced: Mapping[TopicPartition, str], *, has_ended: bool
 ) -> dict[TopicPartition, str]:
     """The states, where ``misplaced`` (see ``directories.misplaced``) are not in the log directories of the plan: what
-    has its brokers is not done before it has those, too."""
-    words = {"moving": CHANGING_DIRECTORY, "unknown": UNKNOWN}
-    return {
-        p: words.get(misplaced[p], WAITING) if state == FINISHED and p in misplaced else state
-        for p, state in states.items()
-    }
+    has its brokers is not done before it has those, too, and otherwise once nobody carries the plan out any more."""
+    words = {"moving": CHANGING_DIRECTORY, "unknown": UNKNOWN, "otherwise": OTHERWISE if has_ended else WAITING}
+    return {p: words[misplaced[p]] if state == FINISHED and p in misplaced else state for p, state in states.items()}
 
 
 def next_moves(
