@@ -201,10 +201,13 @@ def _read(reader: Reader, counts: _Counts, limits: tuple[int, int], report: tupl
     last_read = last_told = time.time()
     told_records = told_bytes = 0
     while counts.records < wanted and (time.time() - last_read) * 1000 <= timeout_ms:
-        for seen in reader.some(ONCE_MS, ONCE_RECORDS):
+        found = reader.some(ONCE_MS, ONCE_RECORDS)
+        for seen in found:
             counts.records += 1
             counts.bytes += len(seen.record.key or b"") + len(seen.record.value or b"")
             last_read = time.time()
+        for seen in {seen.partition: seen for seen in found}.values():  # the last of each
+            reader.seen(seen)
         now = time.time()
         if interval_ms and counts.records > told_records and (now - last_told) * 1000 >= interval_ms:
             took_ms = (now - last_told) * 1000

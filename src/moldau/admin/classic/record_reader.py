@@ -183,7 +183,14 @@ class Reader:
             self.cluster.run(self.consumer.subscribe(found))
 
     def _records(self, chunks: list[Chunk]) -> Iterator[Seen]:
+        """The records of chunks. Until one is ``seen`` the position of each partition is where its chunk begins: a tool
+        that has enough may end in the first of them."""
+        self._positions |= {chunk.partition: chunk.offset for chunk in reversed(chunks)}
+        return self._each(chunks)
+
+    def _each(self, chunks: list[Chunk]) -> Iterator[Seen]:
         for chunk in chunks:
+            has_any = False
             appended = [
                 (header.last_offset, header.is_log_append_time)
                 for _, header in batch.headers(chunk.fetched.records)
@@ -193,8 +200,10 @@ class Reader:
                 while appended[at][0] < record.offset:
                     at += 1
                 time_of_broker = appended[at][1] if record.timestamp >= 0 else None
-                self._positions.setdefault(chunk.partition, record.offset)
+                has_any = True
                 yield Seen(chunk.partition, record, time_of_broker)
+            if not has_any:
+                self._positions.pop(chunk.partition, None)  # nothing in it is for us: reading goes on behind it
 
 
 def _pattern(wish: Wish) -> re.Pattern[str]:
