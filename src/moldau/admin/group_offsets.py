@@ -162,13 +162,13 @@ def _plan(
     listed: dict[TopicPartition, int],
 ) -> list[Reset]:
     """What becomes of each partition; ends the command when one cannot be told."""
-    from moldau.client.group_lags import bounds, offsets_at
+    from moldau.client.group_lags import bounds, offsets_since
 
     starts, ends = talk.ask(bounds, asked)
-    if missing := [one for one in asked if one not in starts or one not in ends]:
-        fail(f"offsets of {missing[0]} cannot be told: it is not there, or no leader answers (`moldau topic describe`)")
     kind, number = moment
-    at_time = talk.ask(offsets_at, dict.fromkeys(asked, number)) if kind == "time" else {}
+    told = talk.ask(offsets_since, number, starts, ends) if kind == "time" and ends.keys() == starts.keys() else ends
+    if missing := [one for one in asked if one not in told]:
+        fail(f"offsets of {missing[0]} cannot be told: it is not there, or no leader answers (`moldau topic describe`)")
     plan = []
     for one in sorted(asked):
         had = before[one].offset if one in before else None
@@ -181,7 +181,7 @@ def _plan(
             "offset": number,
             "current": end if had is None else had,
             "shift": (had or 0) + number,
-            "time": at_time.get(one, end),
+            "time": told[one],
             "file": listed.get(one, 0),
         }[kind]
         after = min(max(wanted, start), end)

@@ -67,16 +67,20 @@ def offsets(
     """The offset of each partition at that place, no further than the partition's ends; says when it had to move. Where
     that ``destroys`` what is before, an offset beyond the end is refused: it may be meant as a time. Partitions without
     a leader are put into ``without``, if there is such a list and there are others; else they end the command."""
-    from moldau.client.group_lags import bounds, offsets_at
+    from moldau.client.group_lags import bounds, offsets_since
 
     starts, ends = talk.ask(bounds, asked)
-    missing = [one for one in asked if one not in starts or one not in ends]
+    if place.kind == "time":
+        there = {one: start for one, start in starts.items() if one in ends}
+        told = talk.ask(offsets_since, place.number, there, ends)
+    else:
+        told = ends
+    missing = [one for one in asked if one not in starts or one not in told]
     if without is not None and 0 < len(missing) < len(asked):
         without += missing
         asked = [one for one in asked if one not in missing]
     elif missing:
         fail(f"offsets of {missing[0]} cannot be told: no leader answers (`moldau topic describe {missing[0].topic}`)")
-    at_time = talk.ask(offsets_at, dict.fromkeys(asked, place.number)) if place.kind == "time" else {}
     found = {}
     for one in asked:
         start, end = starts[one], ends[one]
@@ -85,7 +89,7 @@ def offsets(
             "latest": end,
             "offset": place.number,
             "last": max(start, end - place.number),
-            "time": at_time.get(one, end),
+            "time": told[one],
         }[place.kind]
         if destroys and place.kind == "offset" and wanted > end:
             fail(f"{one} ends at {end}, and has no offset {wanted}: nothing is deleted. A time in ms is @{wanted}", 2)

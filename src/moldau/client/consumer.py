@@ -268,7 +268,9 @@ class Consumer:
 
     def _time(self, offset: int) -> int:
         since_ms = self.options.since_ms
-        return since_ms() if offset == SINCE and since_ms is not None else offset
+        if offset != SINCE or since_ms is None:
+            return offset
+        return max(0, since_ms())  # what is below is a place for ListOffsets, such as LATEST
 
     async def _ask_leaders(self) -> None:
         """A fetch to every broker that leads something we read and has none of our fetches to answer."""

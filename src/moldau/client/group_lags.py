@@ -68,6 +68,24 @@ async def bounds(
     return starts, await offsets_at(client, dict.fromkeys(starts, LATEST), timeout_ms)
 
 
+async def offsets_since(
+    client: Client,
+    moment_ms: int,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, int]:
+    """Where partitions with these bounds have the first record that is no older than a time (ms since 1970): the end
+    where all are older, the start for a time before 1970, which ListOffsets takes for a place or not at all. Without
+    those that cannot be told: for them nobody may take the end."""
+    if moment_ms < 0:
+        return dict(starts)
+    wait_ms = OFFSETS_TIMEOUT_MS if timeout_ms is None else timeout_ms
+    found = await list_offsets(client, dict.fromkeys(starts, moment_ms), timeout_ms=wait_ms) if starts else {}
+    told = {one: offset.offset for one, offset in found.items() if offset.code is Code.NONE}
+    return {one: offset if offset >= 0 else ends[one] for one, offset in told.items()}
+
+
 async def offsets_at(
     client: Client, moments: Mapping[TopicPartition, int], timeout_ms: int | None = None
 ) -> dict[TopicPartition, int]:
