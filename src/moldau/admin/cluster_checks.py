@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -156,16 +156,22 @@ def _partitions(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding
         what = counted(len(short), "partition has", "partitions have")
         what += " fewer replicas in sync than min.insync.replicas: acks=all is refused"
         lost = sorted({id for one in short for id in one.replicas if id not in one.isr})
-        mend = f"bring brokers {some(lost)} back; `moldau topic describe --under-min-isr` shows all"
+        mend = f"bring {_brokers(lost)} back; `moldau topic describe --under-min-isr` shows all"
         yield Finding(ERROR, _names(short), what, mend)
     if behind:
         what = f"{counted(len(behind), 'partition has', 'partitions have')} replicas that are not in sync"
-        mend = "wait while brokers catch up; `moldau topic describe --under-replicated --watch` shows whether they do"
+        down = sorted({id for one in behind for id in one.replicas if id not in one.isr and id not in alive})
+        mend = "wait while brokers catch up" if not down else f"start {_brokers(down)}"
+        mend += "; `moldau topic describe --under-replicated --watch` shows whether they do"
         yield Finding(WARNING, _names(behind), what, mend)
     moving = [one for one in parts if FILTERS["moving"](one)]
     if moving:
         what = f"{counted(len(moving), 'partition is', 'partitions are')} moving"
         yield Finding(NOTE, _names(moving), what, "`moldau reassign list` shows all moves")
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return f"broker{'' if len(ids) == 1 else 's'} {some(ids)}"
 
 
 def _names(parts: Sequence[PartitionState]) -> str:
@@ -193,7 +199,8 @@ def _leaders(parts: Sequence[PartitionState]) -> Iterator[Finding]:
     for id, count in sorted(astray.items()):
         percent = 100 * count / preferred[id]
         if percent > IMBALANCE_PERCENT:
-            what = f"others lead {count} of the {counted(preferred[id], 'partition')} that it should ({percent:.0f} %)"
+            of = counted(preferred[id], "partition")
+            what = f"others lead {count} of the {of} that it should lead ({percent:.0f} %)"
             yield Finding(WARNING, f"broker {id}", what, "`moldau leader elect --all`, once it is in sync")
 
 
@@ -240,16 +247,18 @@ def _quorum(talk: Talk) -> Iterator[Finding]:
         late_ms = stamp - one.last_caught_up_timestamp
         if one.replica_id != part.leader_id and (one.last_caught_up_timestamp < 0 or late_ms > BEHIND_MS):
             since = f"for {late_ms / 1000:.0f} s" if one.last_caught_up_timestamp >= 0 else "at all"
-            what = f"has not kept up with the metadata log {since}: it is down, or cannot reach {part.leader_id}"
+            why = f"it is down, or cannot reach controller {part.leader_id}"
+            what = f"has not kept up with the metadata log {since}: {why}"
             yield Finding(ERROR, f"controller {one.replica_id}", what, "start it; `moldau quorum status` shows its lag")
 
 
 def _features(talk: Talk) -> Iterator[Finding]:
-    found = talk.ask(describe_features)
-    for name, level in sorted(found.in_force.items()):
-        highest = found.supported.get(name, (0, level))[1]
+    told = [talk.ask(describe_features, id) for id in _reachable(talk)]
+    newest = max(told, key=lambda one: one.epoch, default=None)
+    for name, level in sorted(newest.in_force.items()) if newest is not None else ():
+        highest = min(one.supported.get(name, (0, level))[1] for one in told)
         if name == "metadata.version" and level < highest:
-            what = f"is at level {level}, all that is asked here support {highest}"
+            what = f"is at level {level}, and every broker that answers supports up to {highest}"
             mend = f"once no older release will be needed: `moldau feature upgrade {name} --dry-run`"
             yield Finding(NOTE, name, what, mend)
 

@@ -6,7 +6,7 @@ Several topics are changed together or not at all: what the cluster would refuse
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -191,18 +191,23 @@ def _all_well(outcomes: Mapping[str, Outcome], configs: Mapping[str, str | None]
 
     for name, one in outcomes.items():
         if not one.ok:
-            hint = unknown_keys(configs) if one.code is Code.INVALID_CONFIG else ""
+            message = with_near_keys(one.message, configs) if one.code is Code.INVALID_CONFIG else one.message
             others = sum(not other.ok for other in outcomes.values()) - 1
             rest = f"; so {'is' if others == 1 else 'are'} {counted(others, 'other')}" if others else ""
-            refused(f"topic {name}{rest}", one.code, f"{one.message or ''} {hint}".strip())
+            refused(f"topic {name}{rest}", one.code, message)
 
 
-def unknown_keys(keys: Mapping[str, object]) -> str:
-    """``Did you mean ...?`` for the first key that no topic has, as far as this version of Kafka's settings knows."""
+def with_near_keys(message: str | None, keys: Iterable[str]) -> str | None:
+    """What a cluster said of keys, and ``Did you mean ...?`` for the first that no topic has, as far as this version of
+    Kafka's settings knows."""
     from moldau.admin.advice import nearest
     from moldau.model.topic_config import TOPIC_KEYS
 
-    return next((f"{key}: {near}" for key in keys if key not in TOPIC_KEYS and (near := nearest(key, TOPIC_KEYS))), "")
+    for key in keys:
+        if key not in TOPIC_KEYS and (near := nearest(key, TOPIC_KEYS)):
+            said = (message or "").rstrip(" .")
+            return f"{said}. {near}" if key in said else f"{said}. {key}: {near}".removeprefix(". ")
+    return message
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
@@ -309,8 +314,9 @@ def _apply(
         wanted += [(key, AlterOp.DELETE, None) for key in unset]
         outcome = talk.ask(admin.alter_configs, {place: wanted}, validate_only=validate_only)[place]
         if not outcome.ok:
-            hint = unknown_keys(dict.fromkeys((*changes, *unset))) if outcome.code is Code.INVALID_CONFIG else ""
-            refused(f"settings of topic {name}", outcome.code, f"{outcome.message or ''} {hint}".strip())
+            keys, message = (*changes, *unset), outcome.message
+            message = with_near_keys(message, keys) if outcome.code is Code.INVALID_CONFIG else message
+            refused(f"settings of topic {name}", outcome.code, message)
     if new is not None:
         count, placed = new
         given = None if placed is None else {name: placed}

@@ -185,7 +185,7 @@ def _plan(planner: Planner, wish: Wish, goals: Collection[str], known: set[int])
 def _demand_known(brokers: Collection[int], known: set[int]) -> None:
     for id in brokers:
         if id not in known:
-            fail(f"there is no broker {id}; there are {', '.join(map(str, sorted(known)))}")
+            fail(f"there is no broker {id}, only {', '.join(map(str, sorted(known)))}")
 
 
 def _chosen(everything: Plan, names: Collection[str], pattern: str | None) -> set[str]:
