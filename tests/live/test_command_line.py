@@ -331,7 +331,7 @@ def test_offsets_of_a_group_are_set_only_when_nobody_reads_and_in_every_way(
         other.run(member.poll(100))
         busy = run(*reset, "--to", "earliest", "--yes")
         assert busy.exit_code == 1
-        assert "1 members: moldau at 127.0.0.1" in busy.output
+        assert "1 member: moldau at 127.0.0.1" in busy.output
         assert run("group", "delete", "readers", "--yes").exit_code == 1
         assert done("group", "describe", "readers", "--members", "-o", "tsv").stdout.count("\n") == 2
         other.run(member.close())

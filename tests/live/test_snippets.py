@@ -104,7 +104,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     assert '{"id": 3, "amount": 7.25}' in said
     assert "was fenced" in said
     assert "the plan is done" in said
-    assert "4 read + 0 replayed = 3 ok + 0 left out + 1 dead letters" in said
+    assert "4 read + 0 replayed = 3 ok + 0 left out + 1 dead letter" in said
     assert "[1, 2, 3]" in said
     assert said.rstrip().endswith("stopped.")
 

@@ -25,6 +25,7 @@ from moldau.controller.features import SUPPORTED
 from moldau.model import Code
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import ConfigError
+from moldau.model.counted import counted
 from moldau.model.topic_config import TOPIC_KEYS
 from moldau.model.unserved_config import check_served, unknown, without_effect
 from moldau.wire.messages.k29_describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -239,7 +240,8 @@ def _groups(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
         if one.type and one.type.lower() != "classic":
             kinds.setdefault(one.type.lower(), []).append(one.group_id)
     for kind, names in sorted(kinds.items()):
-        what = f"{len(names)} groups of type {kind}, which end where a broker of Moldau coordinates them"
+        end, they = ("ends", "it") if len(names) == 1 else ("end", "them")
+        what = f"{counted(len(names), 'group')} of type {kind}, which {end} where a broker of Moldau coordinates {they}"
         mend = (
             "give their members group.protocol=classic"
             if kind in ("consumer", "streams")
@@ -270,8 +272,9 @@ def _transactions(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     mend = f"`moldau reassign plan --drain {','.join(map(str, others))} --topic {STATE}`, and apply it"
     led = {number: one.leader for number, one in partitions.items() if one.leader in others}
     if led:
+        are = counted(len(partitions), "partition is", "partitions are")
         what = (
-            f"{len(led)} of {len(partitions)} partitions are led by brokers that coordinate no transactions "
+            f"{len(led)} of {are} led by brokers that coordinate no transactions "
             f"({some(sorted(set(led.values())))}): transactional ids that fall to them are refused"
         )
         yield Finding(ERROR, STATE, what, mend)
@@ -280,7 +283,8 @@ def _transactions(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
         yield Finding(WARNING, STATE, what, mend)
     if used:
         what = (
-            f"{len(used)} transactional ids are in use; a broker of Moldau coordinates none, but leads their partitions"
+            f"{counted(len(used), 'transactional id is', 'transactional ids are')} in use; "
+            "a broker of Moldau coordinates none, but leads their partitions"
         )
         mend = f"have all replicas of {STATE} on brokers that stay Kafka's: `moldau reassign plan`"
         yield Finding(WARNING, some(used), what, mend)
@@ -297,7 +301,7 @@ def _sizes(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
     }
     for id, count in sorted(held.items()):
         size = f"{bytes_of[id] / 1e9:,.1f} GB" if id in bytes_of else "its bytes are not known"
-        what = f"holds {count:,} replicas, {size}"
+        what = f"holds {counted(count, 'replica')}, {size}"
         if count > TRIED:
             yield Finding(
                 NOTE, f"broker {id}", f"{what}; Moldau was measured with {TRIED:,} on a broker", "try one first"

@@ -26,6 +26,7 @@ from moldau.admin.up import DATA, found
 from moldau.admin.waiting import Looks
 from moldau.cluster.cluster import START_TIMEOUT_S, Cluster, ClusterError
 from moldau.cluster.nodes import is_alive, is_paused, send, wait_gone
+from moldau.model.counted import counted
 
 PATIENCE_MS = 10_000
 """How long the cluster may take for an answer."""
@@ -218,7 +219,8 @@ def _reasons(cluster: Cluster, id: int) -> list[str]:
     there = set(cluster.alive()).difference(cluster.paused(), [id])
     left = [one for one in controllers if one in there]
     if id in controllers and cluster.spec.zookeeper == "" and len(left) <= len(controllers) // 2:
-        reasons.append(f"{len(left)} of {len(controllers)} controllers would be left: no majority, nothing is decided")
+        of = counted(len(controllers), "controller")
+        reasons.append(f"{len(left)} of {of} would be left: no majority, nothing is decided")
     return reasons + reasons_against(cluster.client(), id, votes=not reasons)
 
 
@@ -232,7 +234,7 @@ def _stop(cluster: Cluster, id: int, timeout_s: float) -> None:
     node = cluster.node(id)
     started = time.monotonic()
     led = _leads(cluster, id)
-    say(f"node {id}: controlled shutdown, {led} partition(s) led")
+    say(f"node {id}: controlled shutdown, {counted(led, 'partition')} led")
     send(node, signal.SIGTERM)
     for _ in Looks(timeout_s):  # the process may be nobody's child here
         if not is_alive(node.pid):
@@ -240,12 +242,15 @@ def _stop(cluster: Cluster, id: int, timeout_s: float) -> None:
         still = None if is_paused(node.pid) else _told_leads(cluster, id)
         if still is not None and still != led:
             led = still
-            say(f"node {id}: {led} partition(s) still led")
+            say(f"node {id}: {counted(led, 'partition')} still led")
     if not wait_gone(node, None, 0):
         what = "it waits until others lead them" if led else "it writes its logs to disk"
         if is_paused(node.pid):
             what = f"a signal (SIGSTOP) holds its process, which stops as soon as `kill -CONT {node.pid}` lets it go on"
-        note(f"node {id} has not gone after {timeout_s:g} s: {led} partition(s) led, {what}; it goes on by itself")
+        note(
+            f"node {id} has not gone after {timeout_s:g} s: {counted(led, 'partition')} led, {what}; "
+            "it goes on by itself"
+        )
         raise SystemExit(IN_PROGRESS)
     cluster.spec.save(cluster.folder)
     say(f"node {id}: stopped after {time.monotonic() - started:.1f} s")

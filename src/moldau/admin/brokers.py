@@ -199,7 +199,7 @@ def _chosen(rows: list[BrokerRow], ids: Collection[int]) -> list[BrokerRow]:
     known = {row["broker"] for row in rows}
     for id in ids:
         if id not in known:
-            fail(f"there is no broker {id}: there are {', '.join(map(str, sorted(known)))}")
+            fail(f"there is no broker {id}, only {', '.join(map(str, sorted(known)))}")
     return [row for row in rows if not ids or row["broker"] in ids]
 
 

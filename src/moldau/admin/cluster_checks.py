@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +24,7 @@ from moldau.client.client import Refused, addresses
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.model import Code
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.admin.asking import Talk
@@ -134,7 +135,7 @@ def _partitions(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding
     alive = talk.cluster.client.view.brokers
     held = Counter(id for one in parts for id in one.replicas)
     for id in sorted(set(held) - set(alive)):
-        what = f"holds {held[id]} replicas and does not serve"
+        what = f"holds {counted(held[id], 'replica')} and does not serve"
         mend = (
             f"start it (`moldau broker start {id}` where `moldau up` made it), or `moldau reassign plan --drain {id}`"
         )
@@ -149,21 +150,28 @@ def _partitions(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding
             f"start one of the brokers that were in sync: {some(missing)}; if they are lost for good, with what they "
         )
         mend += f"alone had: `moldau leader elect --type unclean --topic {offline[0].topic}`"
-        yield Finding(
-            ERROR, _names(offline), f"{len(offline)} partitions have no leader: nobody can read or write", mend
-        )
+        what = f"{counted(len(offline), 'partition has', 'partitions have')} no leader: nobody can read or write"
+        yield Finding(ERROR, _names(offline), what, mend)
     if short:
-        what = f"{len(short)} partitions have fewer replicas in sync than min.insync.replicas: acks=all is refused"
+        what = counted(len(short), "partition has", "partitions have")
+        what += " fewer replicas in sync than min.insync.replicas: acks=all is refused"
         lost = sorted({id for one in short for id in one.replicas if id not in one.isr})
-        mend = f"bring brokers {some(lost)} back; `moldau topic describe --under-min-isr` shows all"
+        mend = f"bring {_brokers(lost)} back; `moldau topic describe --under-min-isr` shows all"
         yield Finding(ERROR, _names(short), what, mend)
     if behind:
-        what = f"{len(behind)} partitions have replicas that are not in sync"
-        mend = "wait while brokers catch up; `moldau topic describe --under-replicated --watch` shows whether they do"
+        what = f"{counted(len(behind), 'partition has', 'partitions have')} replicas that are not in sync"
+        down = sorted({id for one in behind for id in one.replicas if id not in one.isr and id not in alive})
+        mend = "wait while brokers catch up" if not down else f"start {_brokers(down)}"
+        mend += "; `moldau topic describe --under-replicated --watch` shows whether they do"
         yield Finding(WARNING, _names(behind), what, mend)
     moving = [one for one in parts if FILTERS["moving"](one)]
     if moving:
-        yield Finding(NOTE, _names(moving), f"{len(moving)} partitions are moving", "`moldau reassign list` shows them")
+        what = f"{counted(len(moving), 'partition is', 'partitions are')} moving"
+        yield Finding(NOTE, _names(moving), what, "`moldau reassign list` shows all moves")
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return f"broker{'' if len(ids) == 1 else 's'} {some(ids)}"
 
 
 def _names(parts: Sequence[PartitionState]) -> str:
@@ -181,7 +189,7 @@ def _placement(parts: Sequence[PartitionState]) -> Iterator[Finding]:
         yield Finding(WARNING, some(tight), what, mend)
     single = sorted({one.topic for one in parts if one.factor == 1})
     if single and len({id for one in parts for id in one.replicas}) > 1:
-        what = f"{len(single)} topics have one replica: they are away while its broker is"
+        what = f"{counted(len(single), 'topic has', 'topics have')} one replica: away while its broker is"
         yield Finding(NOTE, some(single), what, f"`moldau reassign plan --set-rf 3 --topic {single[0]}`")
 
 
@@ -191,7 +199,8 @@ def _leaders(parts: Sequence[PartitionState]) -> Iterator[Finding]:
     for id, count in sorted(astray.items()):
         percent = 100 * count / preferred[id]
         if percent > IMBALANCE_PERCENT:
-            what = f"others lead {count} of the {preferred[id]} partitions that it should ({percent:.0f} %)"
+            of = counted(preferred[id], "partition")
+            what = f"others lead {count} of the {of} that it should lead ({percent:.0f} %)"
             yield Finding(WARNING, f"broker {id}", what, "`moldau leader elect --all`, once it is in sync")
 
 
@@ -238,16 +247,18 @@ def _quorum(talk: Talk) -> Iterator[Finding]:
         late_ms = stamp - one.last_caught_up_timestamp
         if one.replica_id != part.leader_id and (one.last_caught_up_timestamp < 0 or late_ms > BEHIND_MS):
             since = f"for {late_ms / 1000:.0f} s" if one.last_caught_up_timestamp >= 0 else "at all"
-            what = f"has not kept up with the metadata log {since}: it is down, or cannot reach {part.leader_id}"
+            why = f"it is down, or cannot reach controller {part.leader_id}"
+            what = f"has not kept up with the metadata log {since}: {why}"
             yield Finding(ERROR, f"controller {one.replica_id}", what, "start it; `moldau quorum status` shows its lag")
 
 
 def _features(talk: Talk) -> Iterator[Finding]:
-    found = talk.ask(describe_features)
-    for name, level in sorted(found.in_force.items()):
-        highest = found.supported.get(name, (0, level))[1]
+    told = [talk.ask(describe_features, id) for id in _reachable(talk)]
+    newest = max(told, key=lambda one: one.epoch, default=None)
+    for name, level in sorted(newest.in_force.items()) if newest is not None else ():
+        highest = min(one.supported.get(name, (0, level))[1] for one in told)
         if name == "metadata.version" and level < highest:
-            what = f"is at level {level}, all that is asked here support {highest}"
+            what = f"is at level {level}, and every broker that answers supports up to {highest}"
             mend = f"once no older release will be needed: `moldau feature upgrade {name} --dry-run`"
             yield Finding(NOTE, name, what, mend)
 
@@ -287,7 +298,7 @@ def _without_log(told: Told, parts: Sequence[PartitionState]) -> Iterator[Findin
             if id in one.replicas and (id not in one.isr or one.leader < 0) and (one.topic, one.partition) not in there
         ]  # fmt: skip
         if missing:
-            what = f"has no log in use of {len(missing)} partitions that it should hold: {_names(missing)}"
+            what = f"has no log in use of {counted(len(missing), 'partition')} that it should hold: {_names(missing)}"
             mend = f"the end of broker {id}'s server.log says why each was given up; mend that, start the broker again"
             yield Finding(ERROR, f"broker {id}", what, mend)
 

@@ -80,7 +80,7 @@ def _places(talk: Talk, wish: Whose) -> list[Resource]:
     alive = talk.cluster.brokers() if wish["brokers"] else {}
     for broker in wish["brokers"]:
         if broker not in alive:
-            fail(f"there is no broker {broker} that serves: there are {', '.join(map(str, sorted(alive)))}")
+            fail(f"there is no broker {broker} that serves, only {', '.join(map(str, sorted(alive)))}")
     brokers = list(dict.fromkeys(wish["brokers"]))
     answer = answering(talk, brokers, "nobody else knows its settings") if brokers else []
     return [

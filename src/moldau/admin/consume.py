@@ -23,6 +23,7 @@ from moldau.admin.options import SERVERS, F, refuse
 from moldau.admin.output import note
 from moldau.admin.record_text import COLUMNS, FORMATS, printer, readable
 from moldau.admin.starting import PLACE, Place, offsets
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.client.consumer import Chunk, Consumer
@@ -134,7 +135,7 @@ def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, w
         finally:
             reading.close()
     matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
-    note(f"{reading.printed} records{matched}.")
+    note(f"{counted(reading.printed, 'record')}{matched}.")
     if reading.unread:
         named = ", ".join(map(str, reading.unread[:3])) + (", ..." if len(reading.unread) > 3 else "")
         topic = reading.unread[0].topic
@@ -181,7 +182,8 @@ class _Reading:
         asked = sorted({one for text in topics for one in self.talk.partitions(text)})
         self._consumer.assign(offsets(self.talk, asked, place, without=self.unread))
         if self.unread:
-            note(f"{len(self.unread)} of {len(asked)} partitions have no leader that answers; the others are read")
+            have = counted(len(asked), "partition has", "partitions have")
+            note(f"{len(self.unread)} of {have} no leader that answers; the others are read")
         self._topics = [text for text in topics if ":" not in text]
 
     def join(self, topics: tuple[str, ...], place: Place) -> None:

@@ -27,6 +27,7 @@ from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic
 from moldau.image.leaving import Stand, hindrances
 from moldau.model import Code
+from moldau.model.counted import counted
 
 KEEPS_UP_MS = 10_000
 """A voter that has not had all of the metadata log for longer than that is dead, paused or cut off."""
@@ -62,7 +63,7 @@ def _votes_against(client: Cluster, id: int) -> list[str]:
     left = [one for one in voters if one.replica_id != id and one.last_caught_up_timestamp >= newest_ms - KEEPS_UP_MS]
     if all(one.replica_id != id for one in voters) or len(left) > len(voters) // 2:
         return []
-    return [f"{len(left)} of {len(voters)} controllers would be left: no majority, nothing is decided"]
+    return [f"{len(left)} of {counted(len(voters), 'controller')} would be left: no majority, nothing is decided"]
 
 
 def stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
@@ -201,12 +202,12 @@ def _wait_until_it_went(talk: Talk, id: int, timeout_s: float) -> None:
         nonlocal told
         led = sum(part.leader == id for topic in talk.cluster.topics().values() for part in topic.partitions.values())
         if led != told:
-            print(f"broker {id}: {led} partition(s) led", flush=True)
+            print(f"broker {id}: {counted(led, 'partition')} led", flush=True)
             told = led
         return not led and id not in talk.cluster.brokers()
 
     if not _until(gone, timeout_s):
-        note(f"broker {id} has not gone after {timeout_s:g} s: {told} partition(s) led; nothing is called off")
+        note(f"broker {id} has not gone after {timeout_s:g} s: {counted(told, 'partition')} led; nothing is called off")
         raise SystemExit(IN_PROGRESS)
     print(f"broker {id}: gone after {time.monotonic() - started:.1f} s", flush=True)
 

@@ -17,6 +17,7 @@ from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, SERVERS, WATCH, YES, confirm
 from moldau.admin.output import Row, note, show, table, watch
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.client.consumer_groups import ConsumerGroup
@@ -268,7 +269,8 @@ def busy(found: ConsumerGroup) -> NoReturn:
     clients = sorted({f"{one.client_id} at {one.host.removeprefix('/')}" for one in found.members})
     who = f": {', '.join(clients[:3])}{' and others' if len(clients) > 3 else ''}" if clients else ""
     fail(
-        f"group {found.group_id} is {found.state} with {len(found.members)} members{who}. Stop them first; who died "
-        f"leaves after their session timeout (`moldau group describe {found.group_id} --members` shows who is in)"
+        f"group {found.group_id} is {found.state} with {counted(len(found.members), 'member')}{who}. Stop them first; "
+        "who died leaves after their session timeout "
+        f"(`moldau group describe {found.group_id} --members` shows who is in)"
     )
     raise AssertionError

@@ -22,6 +22,7 @@ from moldau.admin.group import INACTIVE, busy, described, existing
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, SERVERS, YES, confirm, duration_ms, instant_ms, refuse
 from moldau.admin.output import Row, note, show
+from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
@@ -103,11 +104,12 @@ def reset(id: str, bootstrap: str, output: str, dry_run: bool, yes: bool, **wish
         show(rows, output, ("topic", "partition", "before", "after", "change", "note"), ("start", "end"))
         changed = [one for one in plan if one.before != one.after]
         if dry_run or not changed:
-            note(f"{len(changed)} of {len(plan)} offsets would change." if changed else "nothing would change.")
+            of = counted(len(plan), "offset")
+            note(f"{len(changed)} of {of} would change." if changed else "nothing would change.")
             return
-        confirm(f"Set {len(changed)} offsets of group {id}?", yes)
+        confirm(f"Set {counted(len(changed), 'offset')} of group {id}?", yes)
         _commit(talk, id, changed)
-    note(f"{len(changed)} offsets of group {id} were set.")
+    note(f"{counted(len(changed), 'offset')} of group {id} {'was' if len(changed) == 1 else 'were'} set.")
 
 
 Moment = tuple[str, int]
@@ -211,7 +213,7 @@ def _commit(talk: Talk, id: str, changed: Iterable[Reset]) -> None:
     codes = talk.ask(groups.commit, id, offsets)
     bad = [(one, code) for one, code in codes.items() if code is not Code.NONE]
     if bad:
-        refused(f"{len(bad)} of {len(codes)} offsets of group {id}, the first of {bad[0][0]}", bad[0][1])
+        refused(f"{len(bad)} of {counted(len(codes), 'offset')} of group {id}, the first of {bad[0][0]}", bad[0][1])
 
 
 @click.command()
@@ -259,11 +261,11 @@ def offsets(
         show(rows, output, ("topic", "partition", "offset"), ("leader_epoch", "metadata"))
         if not forget or dry_run or not found:
             if forget:
-                note(f"{len(found)} offsets would be forgotten.")
+                note(f"{counted(len(found), 'offset')} would be forgotten.")
             return
-        confirm(f"Have group {id} forget {len(found)} offsets?", yes)
+        confirm(f"Have group {id} forget {counted(len(found), 'offset')}?", yes)
         _forget(talk, id, found)
-    note(f"{len(found)} offsets were forgotten.")
+    note(f"{counted(len(found), 'offset was', 'offsets were')} forgotten.")
 
 
 def _forget(talk: Talk, id: str, found: Collection[TopicPartition]) -> None:

@@ -20,6 +20,7 @@ from moldau.client import admin
 from moldau.client.admin import Election
 from moldau.client.view import Topic
 from moldau.model import Code, TopicPartition
+from moldau.model.counted import counted
 
 _FINE = frozenset({Code.NONE, Code.ELECTION_NOT_NEEDED})
 
@@ -148,7 +149,7 @@ def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) 
         show(rows, output, ("broker", "alive", "replicas", "preferred", "leads", "astray", "imbalance_percent"))
         orphans = sum(part.leader < 0 for topic in topics.values() for part in topic.partitions.values())
         if orphans:
-            note(f"{orphans} partitions have no leader.")
+            note(f"{counted(orphans, 'partition has', 'partitions have')} no leader.")
 
     watch(look, every_s)
     raise SystemExit(4 if any(row["imbalance_percent"] > limit for row in rows) else 0)

@@ -23,6 +23,7 @@ from moldau.admin.options import OUTPUT, SERVERS, SIZE, Finite
 from moldau.admin.output import note, show
 from moldau.admin.produce import ACKS, CODECS
 from moldau.admin.progress import Progress
+from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
@@ -216,9 +217,10 @@ def consume(topic: str, bootstrap: str, count: int, output: str) -> None:
                     last = time.perf_counter()
                     progress.at(records)
     if unread := sorted(one for one in consumer.assignment if consumer.position(one) < 0):
-        fail(f"{len(unread)} partition(s) have no leader that answers, {unread[0]} the first: nothing of them was read")
+        have = counted(len(unread), "partition has", "partitions have")
+        fail(f"{have} no leader that answers, {unread[0]} the first: nothing of that was read")
     if records < count:
-        note(f"the topic has {records} records")
+        note(f"the topic has {counted(records, 'record')}")
     _show([Measured("consume", records, size, max(last - started, 1e-9))], output)
 
 

@@ -15,6 +15,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT
 from moldau.admin.output import note, show
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
+from moldau.model.counted import counted
 
 POSITIONS = 'earliest, latest, -10m, group:ID, {"topic":{"0":23}}, 2026-11-23T12:00:00Z'
 TOPICS = click.option(
@@ -141,10 +142,9 @@ def _read(
         twice = sum(one.size for one in wanted.again)
         for span in wanted.spans:
             if span.size:
-                print(f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}, {span.size:,} offsets")
-        print(
-            f"{wanted.size:,} offsets would be read, {twice:,} of them again" if dry_run else f"{wanted.size:,} offsets"
-        )
+                size = counted(span.size, "offset")
+                print(f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}, {size}")
+        print(counted(wanted.size, "offset") + (f" would be read, {twice:,} of them again" if dry_run else ""))
         if twice and not again:
             first = wanted.again[0]
             raise BackfillError(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 Plan = dict[TopicPartition, list[int]]
 Directories = dict[tuple[TopicPartition, int], str]
@@ -75,7 +76,8 @@ def directories_in(text: str) -> Directories:
         if paths is None:
             continue
         if not isinstance(paths, list) or len(paths) != len(plan[partition]):
-            raise BadPlan(f"{partition} has {len(plan[partition])} replicas, and log_dirs is not a list of as many")
+            has = counted(len(plan[partition]), "replica")
+            raise BadPlan(f"{partition} has {has}, and log_dirs is not a list of as many")
         for broker, path in zip(plan[partition], paths, strict=True):
             if not isinstance(path, str) or not (path == ANY or path.startswith("/")):
                 raise BadPlan(f'{partition}: log_dirs has {path!r}; "{ANY}" or an absolute path is expected')
@@ -141,7 +143,8 @@ def spread(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, 
     for partition, replicas in plan.items():
         wanted = len(current[partition])
         if wanted > len(racks):
-            raise ValueError(f"{partition} has {wanted} replicas, and there are {len(racks)} brokers to take them")
+            are, has = "is" if len(racks) == 1 else "are", counted(wanted, "replica")
+            raise ValueError(f"{partition} has {has}, and there {are} {counted(len(racks), 'broker')} to take them")
         while len(replicas) < wanted:
             replicas.append(_emptiest(held, racks, replicas))
             held[replicas[-1]] += 1

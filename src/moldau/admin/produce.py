@@ -21,6 +21,7 @@ from moldau.admin.options import SERVERS, pairs, refuse
 from moldau.admin.output import note
 from moldau.admin.progress import Progress
 from moldau.admin.rate import bytes_text
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.admin.record_text import Wish
@@ -102,12 +103,13 @@ def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | N
             _flush(talk, feed)
         except BadRecord as error:
             _flush(talk, feed)
-            fail(f"{error}; the {feed.written} records before it are written, nothing else is")
+            written = counted(feed.written, "record before it is", "records before it are")
+            fail(f"{error}; the {written} written, nothing else is")
         except KeyboardInterrupt:
             unsure = f", {feed.sending} more may be" if feed.sending else ""
             left = f"; {feed.waiting} that were read are not" if feed.waiting else ""
-            fail(f"interrupted: {feed.written} records are written{unsure}{left}", INTERRUPTED)
-    note(f"{feed.written} records were written to {topic}.")
+            fail(f"interrupted: {counted(feed.written, 'record is', 'records are')} written{unsure}{left}", INTERRUPTED)
+    note(f"{counted(feed.written, 'record was', 'records were')} written to {topic}.")
 
 
 def _feed(talk: Talk, topic: str, wish: Written) -> Feed:
@@ -236,5 +238,6 @@ def _flush(talk: Talk, feed: Feed) -> None:
     try:
         talk.cluster.run(feed.flush())
     except NotWritten as error:
-        text = f"{error.written} records are written, the next {error.count} for {error.partition} are not"
+        text = counted(error.written, "record is", "records are")
+        text += f" written, of the next {error.count} for {error.partition} none is"
         refused(text, error.code, error.message)

@@ -38,13 +38,14 @@ from moldau.admin.reassignment.cluster import (
     under_way,
 )
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
-from moldau.admin.reassignment.waits import Teller
+from moldau.admin.reassignment.waits import Teller, not_alive
 from moldau.admin.reassignment.waves import Shown
 from moldau.admin.throttles import throttle
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.view import Outcome
 from moldau.model import Code, TopicPartition
+from moldau.model.counted import counted
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted")
 FIRST_S = 0.3
@@ -116,7 +117,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         fail(str(error))
         return
     moved = sum(len(set(plan[p]) - set(before[p])) for p in plan)
-    note(f"{len(plan)} partitions, {moved} replicas to move. Today: {plans.text_of(now)}")
+    note(f"{counted(len(plan), 'partition')}, {counted(moved, 'replica')} to move. Today: {plans.text_of(now)}")
     print(plans.text_of(plan, cluster))
 
 
@@ -145,7 +146,8 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
             return
         moving = under_way(talk, None)
         if moving and not wish["additional"]:
-            fail(f"{len(moving)} moves are under way (`moldau reassign list`); --additional begins these as well")
+            are = counted(len(moving), "move is", "moves are")
+            fail(f"{are} under way (`moldau reassign list`); --additional begins these as well")
         if wish["rollback"] is not None:
             back = origins(before, moving)
             text = plans.text_of(back, talk.cluster.cluster_id(), directories.standing(talk, back))
@@ -156,7 +158,7 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         whole, outcomes = _ask(talk, plan, before)
         refused = tell_refusals(whole, outcomes)
         begun = len(plan) - refused
-        note(f"{begun} of {len(plan)} moves begun.")
+        note(f"{begun} of {counted(len(plan), 'move')} begun.")
         if output not in TABLES:
             told = {p: "refused" if not outcomes.get(p, whole).ok else "begun" for p in plan}
             show([_row(p, told[p], before[p], plan[p]) for p in plan], output, COLUMNS)
@@ -249,11 +251,11 @@ def cancel(
                 print(f"the move of {partition} would be called off")
             return
         if moving and plan is None:
-            confirm(f"Call off all {len(moving)} moves?", yes)
+            confirm(f"Call off all that is under way, {counted(len(moving), 'move')}?", yes)
         refused = 0
         if moving:
             refused = tell_refusals(*talk.ask(admin.reassign, dict.fromkeys(moving)))
-            note(f"{len(moving) - refused} of {len(moving)} moves called off.")
+            note(f"{len(moving) - refused} of {counted(len(moving), 'move')} called off.")
         if not preserve_throttles and path is not None:
             take_away(talk, path, plan or ())
     raise SystemExit(1 if refused else 0)
@@ -276,7 +278,7 @@ def _ask(talk: Talk, plan: Plan, before: Plan) -> tuple[Outcome, dict[TopicParti
     for p, wanted in plan.items():
         dead = [r for r in wanted if r not in before[p] and r not in alive]
         if dead:
-            why = f"broker {', '.join(map(str, dead))} is not alive"
+            why = not_alive(dead)
             refused[p] = Outcome(Code.INVALID_REPLICA_ASSIGNMENT, why)
     asked = {p: wanted for p, wanted in plan.items() if p not in refused}
     whole, outcomes = talk.ask(admin.reassign, asked) if asked else (Outcome(Code.NONE), {})
@@ -335,10 +337,11 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
                 settling -= 1
                 looks.soon()
                 if not settling:
-                    note(f"{odd} partitions ended otherwise than planned.")
+                    note(f"{counted(odd, 'partition')} ended otherwise than planned.")
                     _tell_misplaced(rows)
                     return MISMATCH
-            progress.at(len(plan) - odd, f"{left} of {len(plan)} moves are under way ...")
+            of = counted(len(plan), "move is", "moves are")
+            progress.at(len(plan) - odd, f"{left} of {of} under way ...")
     return IN_PROGRESS
 
 

@@ -16,6 +16,7 @@ from moldau.admin.output import note, show
 from moldau.admin.progress import Progress
 from moldau.admin.record_text import FORMATS, printer, readable
 from moldau.admin.starting import PLACE, Place, offsets
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -144,7 +145,7 @@ def _text(place: TopicPartition, one: Record, head: BatchHeader) -> str:
 
 
 def _sized(data: bytes | None, text: str) -> str:
-    return text if data is None else f"{text}  ({len(data)} bytes)"
+    return text if data is None else f"{text}  ({counted(len(data), 'byte')})"
 
 
 def _refuse_compacted(talk: Talk, topics: Collection[str]) -> None:
@@ -198,9 +199,9 @@ def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool,
         show(rows, output, ("partition", "first_offset", "before", "records"))
         total = sum(offset - starts[one] for one, offset in doomed.items())
         if dry_run or not doomed:
-            note(f"{total} offsets would be deleted." if doomed else "there is nothing to delete.")
+            note(f"{counted(total, 'offset')} would be deleted." if doomed else "there is nothing to delete.")
             return
-        confirm(f"Delete {total} offsets of {len(doomed)} partitions?", yes)
+        confirm(f"Delete {counted(total, 'offset')} of {counted(len(doomed), 'partition')}?", yes)
         answers: dict[TopicPartition, tuple[Code, int]] = {}
         todo = sorted(doomed)
         with Progress("partitions", len(todo)) as progress:
@@ -210,5 +211,6 @@ def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool,
     bad = {one: code for one, (code, _) in answers.items() if code is not Code.NONE}
     if bad:
         one, code = next(iter(sorted(bad.items())))
-        refused(f"{len(bad)} of {len(answers)} partitions kept their records, {one} the first", code)
-    note(f"{total} offsets were deleted.")
+        kept = counted(len(answers), "partition kept its", "partitions kept their")
+        refused(f"{len(bad)} of {kept} records, {one} the first", code)
+    note(f"{counted(total, 'offset was', 'offsets were')} deleted.")

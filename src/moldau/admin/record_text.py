@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.admin.main import fail
+from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def dump(partition: TopicPartition, record: Record) -> str:
     parts = [("key", record.key), ("value", record.value)]
     parts += [(f"header {shown(key.encode())}", value) for key, value in record.headers]
     for name, data in parts:
-        lines.append(f"{name}: {'null' if data is None else f'{len(data)} bytes'}")
+        lines.append(f"{name}: {'null' if data is None else counted(len(data), 'byte')}")
         for at in range(0, len(data or b""), DUMP_WIDTH):
             row = (data or b"")[at : at + DUMP_WIDTH]
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)

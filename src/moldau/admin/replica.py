@@ -23,6 +23,7 @@ from moldau.clusterdata.replica_check.comparing import Finding, Verdict
 from moldau.clusterdata.replica_check.folders import Pace, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as verify_folders
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 from moldau.storage.errors import BrokenFile
 
 if TYPE_CHECKING:
@@ -107,15 +108,16 @@ def _tell(
     size, took_s = cost
     well = sum(finding.verdict is Verdict.OK for _, finding in found)
     partitions = len({partition for partition, _ in found})
+    is_well = "is well as far as it was" if len(found) == 1 else "are well as far as they were"
     note(
-        f"{well} of {len(found)} replicas of {partitions} partitions are well as far as they were compared;"
+        f"{well} of {counted(len(found), 'replica')} of {counted(partitions, 'partition')} {is_well} compared;"
         f" {size / 1e6:,.1f} MB in {took_s:.1f} s"
     )
     limited = {partition: one for partition, one in found if one.verdict is Verdict.OK and one.detail}
     for partition, one in sorted(limited.items())[:LIMITED_SHOWN]:
         note(f"{partition}: compared up to offset {one.compared_to}: {one.detail}")
     if len(limited) > LIMITED_SHOWN:
-        note(f"and so {len(limited) - LIMITED_SHOWN} more partitions; --all shows them")
+        note(f"and so {counted(len(limited) - LIMITED_SHOWN, 'more partition')}; --all shows all")
 
 
 def _row(partition: TopicPartition, finding: Finding) -> dict[str, object]:

@@ -6,7 +6,7 @@ Several topics are changed together or not at all: what the cluster would refuse
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -19,6 +19,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SERVERS, WAIT, YES, confirm, pairs, refuse, wait_until
 from moldau.admin.output import note
 from moldau.admin.waiting import Looks
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.client.view import Outcome, Topic
@@ -190,18 +191,23 @@ def _all_well(outcomes: Mapping[str, Outcome], configs: Mapping[str, str | None]
 
     for name, one in outcomes.items():
         if not one.ok:
-            hint = unknown_keys(configs) if one.code is Code.INVALID_CONFIG else ""
+            message = with_near_keys(one.message, configs) if one.code is Code.INVALID_CONFIG else one.message
             others = sum(not other.ok for other in outcomes.values()) - 1
-            rest = f"; so {'is 1 other' if others == 1 else f'are {others} others'}" if others else ""
-            refused(f"topic {name}{rest}", one.code, f"{one.message or ''} {hint}".strip())
+            rest = f"; so {'is' if others == 1 else 'are'} {counted(others, 'other')}" if others else ""
+            refused(f"topic {name}{rest}", one.code, message)
 
 
-def unknown_keys(keys: Mapping[str, object]) -> str:
-    """``Did you mean ...?`` for the first key that no topic has, as far as this version of Kafka's settings knows."""
+def with_near_keys(message: str | None, keys: Iterable[str]) -> str | None:
+    """What a cluster said of keys, and ``Did you mean ...?`` for the first that no topic has, as far as this version of
+    Kafka's settings knows."""
     from moldau.admin.advice import nearest
     from moldau.model.topic_config import TOPIC_KEYS
 
-    return next((f"{key}: {near}" for key in keys if key not in TOPIC_KEYS and (near := nearest(key, TOPIC_KEYS))), "")
+    for key in keys:
+        if key not in TOPIC_KEYS and (near := nearest(key, TOPIC_KEYS)):
+            said = (message or "").rstrip(" .")
+            return f"{said}. {near}" if key in said else f"{said}. {key}: {near}".removeprefix(". ")
+    return message
 
 
 def _assignment(text: str | None) -> dict[int, list[int]] | None:
@@ -253,7 +259,7 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
         if not wish["dry_run"]:
             _apply(talk, name, new, changes, unset, validate_only=False)
         if new is not None:
-            print(f"topic {name} {verb}: {len(before.partitions)} -> {new[0]} partitions")
+            print(f"topic {name} {verb}: {len(before.partitions)} -> {counted(new[0], 'partition')}")
         for key, value in changes.items():
             print(f"topic {name} {verb}: {key}={value}")
         for key in unset:
@@ -263,7 +269,7 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
             wait_until(
                 lambda: _are_led(talk, [name], count),
                 wish["timeout_s"],
-                f"{count} partitions have leaders",
+                counted(count, "partition has a leader", "partitions have leaders"),
                 since_s=began_s,
             )
 
@@ -279,12 +285,13 @@ def _new_partitions(before: Topic, count: int | None, placed: Mapping[int, list[
         return None
     has = len(before.partitions)
     if count < has:
-        fail(f"topic {before.name} has {has} partitions, and a partition with its records cannot be taken away")
+        now = counted(has, "partition")
+        fail(f"topic {before.name} has {now}, and a partition with its records cannot be taken away")
     if count == has:
-        note(f"topic {before.name} has {has} partitions already")
+        note(f"topic {before.name} has {counted(has, 'partition')} already")
         return None
     if placed is not None and len(placed) != count - has:
-        refuse(f"--assignment places {len(placed)} partitions, but {count - has} are new")
+        refuse(f"--assignment places {counted(len(placed), 'partition')}, and the new ones are {count - has}")
     return count, None if placed is None else list(placed.values())
 
 
@@ -307,8 +314,9 @@ def _apply(
         wanted += [(key, AlterOp.DELETE, None) for key in unset]
         outcome = talk.ask(admin.alter_configs, {place: wanted}, validate_only=validate_only)[place]
         if not outcome.ok:
-            hint = unknown_keys(dict.fromkeys((*changes, *unset))) if outcome.code is Code.INVALID_CONFIG else ""
-            refused(f"settings of topic {name}", outcome.code, f"{outcome.message or ''} {hint}".strip())
+            keys, message = (*changes, *unset), outcome.message
+            message = with_near_keys(message, keys) if outcome.code is Code.INVALID_CONFIG else message
+            refused(f"settings of topic {name}", outcome.code, message)
     if new is not None:
         count, placed = new
         given = None if placed is None else {name: placed}
@@ -350,12 +358,12 @@ def delete(
                 note(f"there is no topic {name}")
         if dry_run:
             for name, one in known.items():
-                print(f"topic {name} with {len(one.partitions)} partitions would be deleted")
+                print(f"topic {name} with {counted(len(one.partitions), 'partition')} would be deleted")
             return
         if not known:
             return
         count = sum(len(one.partitions) for one in known.values())
-        confirm(f"Delete {', '.join(known)} with {count} partitions and all their records?", yes)
+        confirm(f"Delete {', '.join(known)} with {counted(count, 'partition')} and all records?", yes)
         began_s = time.monotonic()
         most_ms = int(1000 * min(wish["timeout_s"] if wish["wait"] else LONGEST_S, LONGEST_S))
         outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left, timeout_ms=most_ms), known)

@@ -24,6 +24,7 @@ from moldau.cluster.nodes import ClusterSpec, is_alive, leave_running, setting
 from moldau.cluster.serving import zookeeper_trouble
 from moldau.cluster.stopping import Ending
 from moldau.model.broker_config import BROKER_KEYS
+from moldau.model.counted import counted
 from moldau.zookeeper.connect import parse_connect
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _end(clean: bool) -> None:
 def _tell(cluster: Cluster, data: Path, missing: int, took_s: float) -> None:
     """What is up, where, and what to type next."""
     nodes = len(cluster.spec.nodes)
-    are = f"{nodes} nodes are" if nodes > 1 else "1 node is"
+    are = counted(nodes, "node is", "nodes are")
     if not missing:
         print(f"{are} up already.")
     elif missing < nodes:

@@ -13,6 +13,7 @@ from moldau.client.client import Client
 from moldau.client.partitioner import partition_of
 from moldau.client.writing import produce, producer_id
 from moldau.model import Code, TopicPartition
+from moldau.model.counted import counted
 from moldau.model.value import value
 from moldau.wire.batch import Builder, Header
 from moldau.wire.compression import Codec
@@ -25,7 +26,7 @@ class NotWritten(Exception):
     """A batch that the cluster did not take; ``written`` records were written before it."""
 
     def __init__(self, partition: TopicPartition, code: Code, message: str | None, written: int, count: int) -> None:
-        super().__init__(f"{count} records for {partition} were not written")
+        super().__init__(f"{counted(count, 'record')} for {partition} not written")
         self.partition = partition
         self.code = code
         self.message = message

@@ -14,6 +14,7 @@ from typing import IO
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.replica_check.folders import directory_of
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 from moldau.storage.errors import BrokenFile
 from moldau.storage.names import LOG, META, parse_folder, parse_offset_name
@@ -210,7 +211,7 @@ def _batch(window: _Window, at: int, size: int, expected: int, checksums: bool) 
     elif checksums and crc32c(data[_CRC_FROM:]) != header.crc:
         reason = _WRONG
     elif header.last_offset_delta < 0:
-        reason = f"it ends {-header.last_offset_delta} offsets before it begins"
+        reason = f"it ends {counted(-header.last_offset_delta, 'offset')} before it begins"
     elif header.base_offset < expected:
         reason = f"offset {header.base_offset} comes after offset {expected - 1}"
     if reason is _WRONG and at + whole < size:  # the length may be what is wrong

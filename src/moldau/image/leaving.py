@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from moldau.model.counted import counted
+
 NAMED_MAX = 5
 """Partitions named in a reason; of more the number is told."""
 
@@ -35,9 +37,10 @@ def hindrances(
             short.append((topic, number))
     reasons = []
     if homeless:
-        reasons.append(f"{len(homeless)} partition(s) would have no leader: nobody else is in sync: {_some(homeless)}")
+        would = counted(len(homeless), "partition would", "partitions would")
+        reasons.append(f"{would} have no leader: nobody else is in sync: {_some(homeless)}")
     if short:
-        reasons.append(f"{len(short)} partition(s) would refuse acks=all: min.insync.replicas: {_some(short)}")
+        reasons.append(f"{counted(len(short), 'partition')} would refuse acks=all: min.insync.replicas: {_some(short)}")
     return reasons
 
 

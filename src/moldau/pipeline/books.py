@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
+from moldau.model.counted import counted
 from moldau.pipeline.spec import OnError
 from moldau.pipeline.stages import OK
 from moldau.pipeline.typed import read_json
@@ -220,15 +221,16 @@ def check(line: Line, tables: Iterable[str]) -> None:
     backfill may not: its number would be that of another one, whose folder is gone."""
     for count in line.counts:
         if count.outcome not in (OK, OnError.SKIP.value, OnError.DLQ.value):
-            raise NotBalanced(f"batch {line.batch}: {count.records} records of {count.topic} are {count.outcome}")
+            are = counted(count.records, f"record of {count.topic} is", f"records of {count.topic} are")
+            raise NotBalanced(f"batch {line.batch}: {are} {count.outcome}")
     dead = sum(one.records for one in line.counts if one.outcome == OnError.DLQ.value)
     if dead != line.dead:
-        raise NotBalanced(f"batch {line.batch}: {dead} records are dead letters, {line.dead} were written")
+        are = counted(dead, "record is a dead letter", "records are dead letters")
+        raise NotBalanced(f"batch {line.batch}: {are}, {counted(line.dead, 'was', 'were')} written")
     for name in tables:
         if line.sinks[name].rows != line.rows_out and (not line.sinks[name].again or line.kind != BATCH):
-            raise NotBalanced(
-                f"batch {line.batch}: the transformation gave {line.rows_out} rows, {name} has {line.sinks[name].rows}"
-            )
+            gave, has = counted(line.rows_out, "row"), line.sinks[name].rows
+            raise NotBalanced(f"batch {line.batch}: the transformation gave {gave}, {name} has {has}")
 
 
 class Files(Protocol):

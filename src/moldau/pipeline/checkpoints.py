@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 
+from moldau.model.counted import counted
 from moldau.pipeline.folder import CHECKPOINT
 from moldau.pipeline.said import RESET
 from moldau.spark.tables.stores import Store
@@ -72,7 +73,7 @@ def _numbered(content: bytes, least: int) -> str | None:
     if not re.fullmatch(r"v\d+", version):
         return "it does not begin with a version"
     if len(parts) + 1 < least:
-        return f"it has {len(parts) + 1} of {least} lines"
+        return f"it has {len(parts) + 1} of {counted(least, 'line')}"
     for part in parts:
         try:
             if part != _NONE and not isinstance(json.loads(part), dict):

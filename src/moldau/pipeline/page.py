@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from moldau.model.counted import counted
 from moldau.pipeline import books, positions
 from moldau.pipeline.books import Line, Totals
 from moldau.pipeline.feed.positions import FeedLag, feed_lag
@@ -79,7 +80,7 @@ def _headline(shown: Shown, totals: Totals) -> str:
     balanced = books.balances(totals)
     verb, how = ("=", "good") if balanced else ("DIFFERS FROM", "bad")
     sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
-    sums = f"{sides} {verb} {ok:,} ok + {out:,} left out + {dead:,} dead letters"
+    sums = f"{sides} {verb} {ok:,} ok + {out:,} left out + {counted(dead, 'dead letter')}"
     return f'<p>State: <b>{escape(state)}</b>{message}</p>\n<p class="{how}"><b>{sums}</b></p>'
 
 
@@ -94,7 +95,7 @@ def _batches(lines: Sequence[Line]) -> str:
     first, last = lines[0], lines[-1]
     scope = f"batches {first.sequence:,} to {last.sequence:,} of the books"
     if first.sequence:
-        scope = f"the newest {len(lines):,} of {last.sequence + 1:,} batches"
+        scope = f"the newest {len(lines):,} of {counted(last.sequence + 1, 'batch', 'batches')}"
     return "\n".join(
         [
             f'<h2>Batches</h2><p class="note">{scope}; each plot has the same batches above each other</p>',
@@ -116,11 +117,13 @@ def _lags(shown: Shown) -> str:
     if lags is None:
         return f'<h2>Lag</h2><p class="note">Not known: {escape(shown.why_no_lags)}</p>'
     if isinstance(lags, FeedLag):
-        return f"<h2>Lag</h2><p>{lags.lag:,} versions of {escape(lags.table)} are left to read.</p>"
+        are = counted(lags.lag, f"version of {escape(lags.table)} is", f"versions of {escape(lags.table)} are")
+        return f"<h2>Lag</h2><p>{are} left to read.</p>"
     left = sum(one.lag for one in lags)
     names = [f"{one.topic}-{one.partition}" for one in lags]
     drawn = across([(name, one.lag) for name, one in zip(names, lags, strict=True)], _LAG) if left else ""
-    return f"<h2>Lag</h2><p>{left:,} offsets in {len(lags):,} partitions are left to read.</p>{drawn}"
+    offsets, partitions = counted(left, "offset"), counted(len(lags), "partition")
+    return f"<h2>Lag</h2><p>{offsets} in {partitions} {'is' if left == 1 else 'are'} left to read.</p>{drawn}"
 
 
 def _sinks(totals: Totals) -> str:

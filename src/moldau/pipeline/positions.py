@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, names_of
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.feed.positions import Step, feed_steps
@@ -111,7 +112,7 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     found = lags(pipeline, folder)
     left = sum(one.lag for one in found)
     topics = ", ".join(sorted({one.topic for one in found})) or "no topic yet"
-    steps = [Step(f"source {topics}", f"{len(found)} partitions, {left:,} offsets to read", False)]
+    steps = [Step(f"source {topics}", f"{counted(len(found), 'partition')}, {counted(left, 'offset')} to read", False)]
     on_loss = "a run is refused" if pipeline.source.on_loss == "fail" else "a run goes on with what is there"
     steps += [
         Step(f"partition {one.loss.partition}", f"{one.loss.kind}: {on_loss}", True)
@@ -237,12 +238,14 @@ def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
         rows, more = sink["rows"], sink["unfinished"]
         assert isinstance(rows, int), "a count"
         assert isinstance(more, int), "a count"
-        if sink["there"] not in (None, rows + more):
+        there = sink["there"]
+        if isinstance(there, int) and there != rows + more:
             unbooked = f", and {more:,} of what is not finished" if more else ""
-            found.append(f"{sink['sink']} holds {sink['there']:,} rows, by the books {rows:,}{unbooked}")
+            has = f"{sink['sink']} holds {counted(there, 'row')}"
+            found.append(f"{has}, by the books {rows:,}{unbooked}")
         files = sink["damaged"]
         if isinstance(files, list) and files:
-            more = f" (and {len(files) - 1} more files of this table)" if len(files) > 1 else ""
+            more = f" (and {counted(len(files) - 1, 'more file')} of this table)" if len(files) > 1 else ""
             found.append(f"{files[0]}{more}")
     return found
 

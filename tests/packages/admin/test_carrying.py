@@ -93,7 +93,7 @@ def test_a_replica_that_does_not_go_to_its_log_directory_is_told_though_its_brok
     assert one.carry_out(journals.DONE) == 1
     said = capsys.readouterr().err
     assert "t-0: broker 2 does not move it to its directory: LOG_DIR_NOT_FOUND" in said
-    assert "0 of 1 partitions are as planned" in said
+    assert "0 of 1 partition is as planned" in said
     assert one.rows()[0]["status"] == "refused"
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.admin.classic.console_formatters import Seen, group_metadata, offsets
 from moldau.admin.classic.console_producer import _Sender
 from moldau.admin.classic.dump_decoders import by_classes, metadata
 from moldau.admin.classic.groups import java_split
@@ -217,3 +218,56 @@ def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
     monkeypatch.setattr(Reader, "_records", lambda _, chunks: iter(chunks))
     found = reader.receive()
     assert (found is not None) == comes
+
+
+OFFSET_KEY = "0001 67 0001 74 00000003"
+COMMIT = "0000000000000005 0001 6d 0000000000000007"
+OF_COMMIT = '"data":{"group":"g","topic":"t","partition":3}}'
+GROUP = "0003 0008 636f6e73756d6572 00000001 0001 72 0001 6c 0000000000000001 00000000"
+OF_GROUP = (
+    '{"version":3,"data":{"protocolType":"consumer","generation":1,"protocol":"r","leader":"l",'
+    '"currentStateTimestamp":1,"members":[]}}'
+)
+UNREADABLE = "java.lang.RuntimeException: Could not read record at offset 42 due to: "
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "of_offsets", "of_groups"),
+    [
+        (f"0000 {OFFSET_KEY}", f"0000 {COMMIT}",
+         f'{{"key":{{"type":0,{OF_COMMIT},"value":{{"version":0,"data":{{"offset":5,"metadata":"m",'
+         '"commitTimestamp":7}}}', ""),
+        (f"0001 {OFFSET_KEY}", f"0001 {COMMIT} 0000000000000008",
+         f'{{"key":{{"type":1,{OF_COMMIT},"value":{{"version":1,"data":{{"offset":5,"metadata":"m","commitTimestamp":7,'
+         '"expireTimestamp":8}}}', ""),
+        (f"0001 {OFFSET_KEY}", None, f'{{"key":{{"type":1,{OF_COMMIT},"value":null}}', ""),
+        (f"0001 {OFFSET_KEY} ff", "0003 0000000000000005 00000001 0001 ff 0000000000000007 ff",
+         f'{{"key":{{"type":1,{OF_COMMIT},"value":{{"version":3,"data":{{"offset":5,"leaderEpoch":1,"metadata":"\ufffd",'
+         '"commitTimestamp":7}}}', ""),
+        ("0002 0001 67", GROUP, "", f'{{"key":{{"type":2,"data":{{"group":"g"}}}},"value":{OF_GROUP}}}'),
+        ("0002 0001 67", None, "", '{"key":{"type":2,"data":{"group":"g"}},"value":null}'),
+        ("0063 0001 67", "0000", "", ""),
+        (f"0000 {OFFSET_KEY}", f"0001 {COMMIT} 0000000000000008",
+         f"{UNREADABLE}Found an unknown record version 1 for 0 type", None),
+        (f"0001 {OFFSET_KEY}", "0009 00", f"{UNREADABLE}Found an unknown record version 9 for 1 type", None),
+        (f"0001 {OFFSET_KEY}", "0003 00000000",
+         f"{UNREADABLE}Could not read record with version 3 from value's buffer due to: null.", None),
+        ("0001 0001 67 0001", "0003",
+         f"{UNREADABLE}Could not read record with version 1 from key's buffer due to: "
+         "Error reading byte array of 1 byte(s): only 0 byte(s) available.", None),
+        (f"0001 {OFFSET_KEY}", "00", f"{UNREADABLE}Could not read version from value's buffer.", None),
+        ("", "", f"{UNREADABLE}Could not read version from key's buffer.", None),
+    ],
+)  # fmt: skip
+def test_records_of_groups_are_shown_as_the_classes_of_kafka_4_3_1_show_them(
+    key: str, value: str | None, of_offsets: str, of_groups: str | None
+) -> None:
+    """A version that there is not was "unknown", and damaged records were told in words of our own: the console had
+    decoders of its own, where those of kafka-dump-log.sh know. Of what cannot be read both formatters say the same."""
+    record = Record(42, 0, bytes.fromhex(key), None if value is None else bytes.fromhex(value), [])
+    for formatter, told in ((offsets, of_offsets), (group_metadata, of_offsets if of_groups is None else of_groups)):
+        try:
+            shown = formatter({})(Seen(TopicPartition("t", 0), record, None)).decode()
+        except JavaError as error:
+            shown = str(error)
+        assert shown == told

@@ -28,6 +28,7 @@ from moldau.admin.lazy import loaded
 from moldau.admin.main import INTERRUPTED, main
 from moldau.admin.options import wait_until
 from moldau.admin.record_text import as_json, dump, read_json, shown
+from moldau.admin.topic_changes import with_near_keys
 from moldau.model import TopicPartition
 from moldau.wire.batch import Record
 from tests.packages.admin.native import NATIVE
@@ -643,3 +644,18 @@ def test_another_conversation_that_is_to_be_brief_is_so_in_connecting_too() -> N
     with Talk("127.0.0.1:1", answered=("127.0.0.1", 1)) as talk, talk.apart(5_000) as brief:
         options = brief.cluster.client.lines.options
         assert (options.connect_timeout_ms, options.request_timeout_ms) == (5_000, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("said", "keys", "told"),
+    [
+        ("Unknown topic config name: retention.mss", ["retention.mss"],
+         "Unknown topic config name: retention.mss. Did you mean retention.ms"),
+        ("one is wrong.", ["retention.mss"], "one is wrong. retention.mss: Did you mean retention.ms"),
+        (None, ["retention.mss"], "retention.mss: Did you mean retention.ms"),
+        ("too large", ["retention.ms"], "too large"),
+    ],
+)  # fmt: skip
+def test_a_key_that_is_nearly_right_is_named_once(said: str | None, keys: list[str], told: str) -> None:
+    """It told "retention.mss retention.mss: Did you mean ...", as if it were the name of one setting."""
+    assert str(with_near_keys(said, keys)).startswith(told)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from moldau.admin import cluster_checks
 from moldau.admin.cli import cli
-from moldau.admin.cluster_checks import _leaders, _placement, _without_log
+from moldau.admin.cluster_checks import _features, _leaders, _partitions, _placement, _without_log
 from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
 from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
 from moldau.admin.perf import percentile
 from moldau.broker.config.storage_format import read_meta
+from moldau.client.features import Features
 from moldau.model import NO_UUID, uuid_text
 from moldau.runtime.disk import RealDisk
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
@@ -177,3 +181,28 @@ def test_logs_of_older_message_formats_are_named_before_a_node_sets_them_out_of_
         "partition older-1": "v0",
     }
     assert all("copying its records to a new topic" in one.mend for one in told.values())
+
+
+@pytest.mark.parametrize(
+    ("highest", "told"), [({1: 30, 2: 30}, "up to 30"), ({1: 30, 2: 27}, "up to 27"), ({1: 30, 2: 25}, None)]
+)
+def test_a_level_is_told_as_supported_when_every_broker_supports_it(
+    highest: dict[int, int], told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One broker was asked, and "all" were said to support what it does: in the middle of an upgrade some do not."""
+    monkeypatch.setattr(cluster_checks, "_reachable", lambda talk: sorted(highest))
+    talk: Any = SimpleNamespace(
+        ask=lambda _, id=1: Features({"metadata.version": (1, highest[id])}, {"metadata.version": 25}, id)
+    )
+    found = list(_features(talk))
+    assert [one.what for one in found] == (
+        [] if told is None else [f"is at level 25, and every broker that answers supports {told}"]
+    )
+
+
+@pytest.mark.parametrize(("alive", "mend"), [({1, 2, 3}, "wait while brokers catch up"), ({1, 2}, "start broker 3; ")])
+def test_nobody_is_told_to_wait_for_a_broker_that_is_down(alive: set[int], mend: str) -> None:
+    talk: Any = SimpleNamespace(cluster=SimpleNamespace(client=SimpleNamespace(view=SimpleNamespace(brokers=alive))))
+    found = [one for one in _partitions(talk, [part([1, 2])]) if one.about == "t-0"]
+    assert [one.what for one in found] == ["1 partition has replicas that are not in sync"]
+    assert found[0].mend.startswith(mend)

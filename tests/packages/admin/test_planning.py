@@ -391,7 +391,7 @@ def test_no_swap_is_left_that_brings_two_brokers_a_fifth_closer(drawn: Drawn) ->
 
 
 def test_a_plan_says_why_there_is_none() -> None:
-    with pytest.raises(Impossible, match="t-0 has 2 replicas, and there are 1 brokers"):
+    with pytest.raises(Impossible, match="t-0 has 2 replicas, and there is 1 broker"):
         Planner({at(0): [1, 2]}, {1: None, 2: None}).drain([2])
     with pytest.raises(Impossible, match="broker 9 is not alive; alive are 1, 2"):
         Planner({at(0): [1, 2]}, {1: None, 2: None}).replace(1, 9)

@@ -121,7 +121,7 @@ def test_folders_that_are_equal_are_well(nodes: list[Path]) -> None:
     done = verify("--all", *nodes)
     assert done.exit_code == 0, done.output
     assert rows(done) == [(1, "OK", None), (2, "OK", None), (3, "OK", None)]
-    assert "3 of 3 replicas of 1 partitions are well" in done.stderr
+    assert "3 of 3 replicas of 1 partition are well" in done.stderr
 
 
 @pytest.mark.parametrize("file", range(3))

@@ -165,7 +165,7 @@ def test_how_far_a_move_is_of_which_a_broker_does_not_tell_is_unknown_and_not_0_
     status_command._print(report(row([3], Sizes(of, [1]))), False, "text", Path("p"))
     _, told, words = capsys.readouterr().out.splitlines()
     assert told.split()[:8] == ["t", "0", "moving", "1,3", "1,3", "unknown", "1000", "unknown"]
-    assert words == "0 done, 1 moving, 0 waiting; of 1 moves it is not known how far they are; the plan is running"
+    assert words == "0 done, 1 moving, 0 waiting; of 1 move it is not known how far it is; the plan is running"
     status_command._print(report(row([2], Sizes())), False, "text", Path("p"))
     assert "unknown" in capsys.readouterr().out
 

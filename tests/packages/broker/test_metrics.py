@@ -219,8 +219,8 @@ def test_a_broker_that_is_needed_is_not_safe_to_restart(tmp_path: Path) -> None:
             cluster.change(1, replicas=[0, 1], isr=[0, 1])
             cluster.configure(min_insync_replicas="2")
             assert not_safe_to_restart(one) == [
-                f"1 partition(s) would have no leader: nobody else is in sync: {TOPIC}-0",
-                f"1 partition(s) would refuse acks=all: min.insync.replicas: {TOPIC}-1",
+                f"1 partition would have no leader: nobody else is in sync: {TOPIC}-0",
+                f"1 partition would refuse acks=all: min.insync.replicas: {TOPIC}-1",
             ]
 
     run(work)

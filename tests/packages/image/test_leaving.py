@@ -20,13 +20,13 @@ def test_each_reason_names_its_partitions_and_counts_the_rest() -> None:
     behind = topic("behind", ([1, 2], [1]), ([1, 2], [2]))
     told = hindrances(1, [*short, *behind, *alone], lambda name: 2)
     assert told == [
-        "8 partition(s) would have no leader: nobody else is in sync:"
+        "8 partitions would have no leader: nobody else is in sync:"
         " alone-0, alone-1, alone-2, alone-3, alone-4 and 3 more",
-        "1 partition(s) would refuse acks=all: min.insync.replicas: short-0",
+        "1 partition would refuse acks=all: min.insync.replicas: short-0",
     ]
     assert hindrances(1, short, lambda name: 1) == []
     waits = hindrances(1, [*short, *behind, *alone], lambda name: 2, only_copies=False)
-    assert waits == ["1 partition(s) would have no leader: nobody else is in sync: behind-0", told[1]]
+    assert waits == ["1 partition would have no leader: nobody else is in sync: behind-0", told[1]]
 
 
 def test_no_more_replicas_are_asked_for_than_there_are() -> None:

@@ -335,7 +335,7 @@ def test_of_a_table_of_snapshots_a_reset_counts_along_the_line_of_parents_not_by
     line = [90, 10, 70, 30]
     at, stay = Position("id", done=70, rows=40), ": 40 rows that were written stay"
     twice = f"{stay}, and what is read again of them stands in the topics twice"
-    assert cost(at, Position("id", done=30), line) == f"{stay}, 1 versions would be left out"
+    assert cost(at, Position("id", done=30), line) == f"{stay}, 1 version would be left out"
     assert cost(at, Position("id", done=-30), line) == f"{stay}, 0 versions would be left out"
     assert cost(at, Position("id", done=-70), line) == twice
     assert cost(at, Position("id", done=-90), line) == twice

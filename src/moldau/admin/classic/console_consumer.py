@@ -86,8 +86,10 @@ class _Printer:
     def _shown(self, seen: Seen) -> bytes:
         try:
             return self._formatter(seen)
-        except ValueError as error:
+        except (ValueError, JavaError) as error:
             if not self._skip:
+                if isinstance(error, JavaError):
+                    raise
                 raise JavaError("org.apache.kafka.common.errors.SerializationException", str(error)) from None
             log("ERROR", f"Error processing message, skipping this message: {error}", LOGGER)
             return b""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 
 from moldau.admin.classic.console_properties import log
+from moldau.admin.classic.dump_coordinators import group_record
+from moldau.admin.classic.dump_structs import RUNTIME_ERROR
+from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_values import DESERIALIZERS, java_text
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import Record
-from moldau.wire.codec import Malformed
-from moldau.wire.records import groups
 from moldau.wire.records.as_json import plain, text
-from moldau.wire.schema import Message
 
 Formatter = Callable[["Seen"], bytes]
-"""What is written of a record. ValueError when it cannot be."""
+"""What is written of a record. ValueError, or a JavaError of its own, when it cannot be."""
 
 _PACKAGE = "org.apache.kafka.tools.consumer."
-_UNKNOWN = "unknown"
 
 
 class Seen(NamedTuple):
@@ -125,32 +123,23 @@ def group_metadata(properties: Mapping[str, str]) -> Formatter:
     return lambda seen: _coordinator_record(seen.record, (2,))
 
 
-_KINDS: dict[int, tuple[type[Message], type[Message]]] = {
-    0: (groups.OffsetCommitKey, groups.OffsetCommitValue),
-    1: (groups.OffsetCommitKey, groups.OffsetCommitValue),
-    2: (groups.GroupMetadataKey, groups.GroupMetadataValue),
-}
-
-
 def _coordinator_record(record: Record, wanted: tuple[int, ...]) -> bytes:
     """A record as JSON when it is of a wanted type, and nothing otherwise."""
     if record.key is None:
         return b""
     try:
-        (kind,) = struct.unpack_from(">h", record.key)
-        if kind not in wanted:
-            return b""
-        key_type, value_type = _KINDS[kind]
-        key = key_type.decode(memoryview(record.key)[2:], kind)
-        shown: dict[str, object] = {"key": {"type": kind, "data": plain(key, kind)}, "value": None}
-        if record.value is not None:
-            (version,) = struct.unpack_from(">h", record.value)
-            data: object = _UNKNOWN
-            if value_type.versions[0] <= version <= value_type.versions[1]:
-                data = plain(value_type.decode(memoryview(record.value)[2:], version), version)
-            shown["value"] = {"version": version, "data": data}
-    except (Malformed, struct.error) as error:
-        raise ValueError(str(error)) from None
+        found = group_record(record.key, record.value)
+    except JavaError as error:
+        why = f"Could not read record at offset {record.offset} due to: {error.said}"
+        raise JavaError(RUNTIME_ERROR, why) from None
+    if found is None or found.kind not in wanted:
+        return b""
+    shown: dict[str, object] = {
+        "key": {"type": found.kind, "data": plain(found.key, found.key.versions[1])}, "value": None,
+    }  # fmt: skip
+    if found.value is not None:
+        version, value = found.value
+        shown["value"] = {"version": version, "data": plain(value, version)}
     return text(shown).encode()
 
 

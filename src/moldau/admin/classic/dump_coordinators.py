@@ -1,12 +1,14 @@
 """Records that Kafka's coordinators write, in JSON: of __consumer_offsets, __transaction_state, __share_group_state.
 
-A key is led by the type of its record, a value by its version.
+A key is led by the type of its record, a value by its version. The formatters of the console consumer read them here,
+too (``console_formatters.py``).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from moldau.admin.classic.dump_structs import RUNTIME_ERROR, fields_version, read_message
 from moldau.admin.classic.java import JavaError
@@ -41,24 +43,46 @@ def share_states(record: Record) -> Shown:
     return _shown(record, _SHARE_STATE_RECORDS, plain)
 
 
+class Read(NamedTuple):
+    """A record of a known type; no value is one that was deleted."""
+
+    kind: int
+    key: Message
+    value: tuple[int, Message] | None
+    """Its version and what it says."""
+
+
+def group_record(key: bytes, value: bytes | None) -> Read | None:
+    """A record of __consumer_offsets, None when its type is not known; JavaError where Kafka's reader fails."""
+    return _read(key, value, _GROUP_RECORDS)
+
+
+def _read(key: bytes, value: bytes | None, known: Kinds) -> Read | None:
+    kind = _version(key, "key")
+    if kind not in known:
+        return None
+    of_key, of_value = known[kind]
+    found = _body(of_key, key, of_key.versions[1], "key", kind)
+    if value is None:
+        return Read(kind, found, None)
+    version = _version(value, "value")
+    if not of_value.versions[0] <= version <= of_value.versions[1]:
+        raise JavaError(RUNTIME_ERROR, f"Found an unknown record version {version} for {kind} type")
+    return Read(kind, found, (version, _body(of_value, value, version, "value", version)))
+
+
 def _shown(record: Record, known: Kinds, as_plain: Callable[[Message, int], Plain]) -> Shown:
     if record.key is None:
         reason = "using the specified decoder (message had a missing key)"
         raise JavaError(RUNTIME_ERROR, f"Failed to decode message at offset {record.offset} {reason}")
     try:
-        kind = _version(record.key, "key")
-        classes = known.get(kind)
-        if classes is None:
-            return f"Unknown record type {kind} at offset {record.offset}, skipping.", None
-        of_key, of_value = classes
-        key = _body(of_key, record.key, of_key.versions[1], "key", kind)
-        shown = text({"type": str(kind), "data": plain(key, of_key.versions[1])})
-        if record.value is None:
+        found = _read(record.key, record.value, known)
+        if found is None:
+            return f"Unknown record type {_version(record.key, 'key')} at offset {record.offset}, skipping.", None
+        shown = text({"type": str(found.kind), "data": plain(found.key, found.key.versions[1])})
+        if found.value is None:
             return shown, "<DELETE>"
-        version = _version(record.value, "value")
-        if not of_value.versions[0] <= version <= of_value.versions[1]:
-            raise JavaError(RUNTIME_ERROR, f"Found an unknown record version {version} for {kind} type")
-        value = _body(of_value, record.value, version, "value", version)
+        version, value = found.value
         return shown, text({"version": str(version), "data": as_plain(value, version)})
     except JavaError as error:
         return f"Error at offset {record.offset}, skipping. {error.said}", None

@@ -36,7 +36,9 @@ from moldau.admin.reassignment.journal import (
     Busy,
     Journal,
 )  # fmt: skip
+from moldau.admin.reassignment.waits import not_alive
 from moldau.admin.waiting import Looks
+from moldau.model.counted import counted
 
 VERBS = {RUNNING: "apply", PAUSED: "resume", CANCELLING: "cancel", ROLLING_BACK: "rollback"}
 """What goes on with a plan that has not ended."""
@@ -99,7 +101,8 @@ def apply(
         moving = under_way(talk, None).keys()
         taken = moving & plan.keys()
         if taken and (journal is None or journal.state in ENDED):
-            fail(f"{len(taken)} of its partitions are being moved already, not by this plan: {min(taken)} ...")
+            are = counted(len(taken), "of its partitions is", "of its partitions are")
+            fail(f"{are} being moved already, not by this plan: {min(taken)} ...")
         if journal is None:
             placed = directories.standing(talk, now)
             journal = Journal(cluster=talk.cluster.cluster_id() or "", plan=plan, before=now, before_placed=placed)
@@ -107,7 +110,8 @@ def apply(
             journal.begin_again(now, directories.standing(talk, now))
         foreign = moving - plan.keys()
         if foreign and not additional:
-            fail(f"{len(foreign)} moves that are not of this plan are under way; --additional begins all the same")
+            are = counted(len(foreign), "move that is not of this plan is", "moves that are not of this plan are")
+            fail(f"{are} under way; --additional begins all the same")
         _demand_alive(talk, plan, now)
         journal.state = RUNNING
         journal.max_moves, journal.max_moves_per_broker = max_moves, max_moves_per_broker
@@ -191,7 +195,7 @@ def cancel_plan(path: Path, bootstrap: str, timeout: float | None, dry_run: bool
         return
     with _wished(path, bootstrap, CANCELLING, of) as (talk, journal), _words(path):
         carrier = Carrier(talk, path, journal, {}, timeout)
-        note(f"{carrier.call_off()} moves called off.")
+        note(f"{counted(carrier.call_off(), 'move')} called off.")
         carrier.cancelled(CANCELLED)
 
 
@@ -371,4 +375,4 @@ def _demand_alive(talk: Talk, plan: Plan, now: Plan) -> None:
     alive = talk.cluster.brokers()
     dead = sorted({r for p, wanted in plan.items() for r in wanted if r not in now[p] and r not in alive})
     if dead:
-        fail(f"broker {', '.join(map(str, dead))} is not alive, and the plan gives it replicas; nothing was begun")
+        fail(f"{not_alive(dead)}, and the plan gives {'it' if len(dead) == 1 else 'them'} replicas; nothing was begun")

@@ -19,7 +19,7 @@ from moldau.admin.progress import Progress
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.journal import Journal
-from moldau.admin.reassignment.waits import Teller
+from moldau.admin.reassignment.waits import Teller, not_alive
 from moldau.admin.reassignment.waves import Limits, Shown
 from moldau.admin.throttles import Throttles, throttle, unthrottle
 from moldau.admin.waiting import Looks
@@ -27,6 +27,7 @@ from moldau.client import admin
 from moldau.client.admin import Election, Reassignment
 from moldau.client.client import Refused
 from moldau.model import Code, TopicPartition
+from moldau.model.counted import counted
 
 T = TypeVar("T")
 Moving = dict[TopicPartition, Reassignment]
@@ -98,9 +99,11 @@ class Carrier:
             why = refused.get(p) or {waves.GONE: "it is gone"}.get(state, "somebody else has moved it meanwhile")
             note(f"moldau: {p}: {why}")
         if bad:
-            note(f"{len(states) - len(bad)} of {len(states)} partitions are as planned.")
+            are = counted(len(states), "partition is", "partitions are")
+            note(f"{len(states) - len(bad)} of {are} as planned.")
             return 1 if refused or waves.GONE in bad.values() else MISMATCH
-        note(f"all {len(states)} partitions are as planned.")
+        what = counted(len(states), "partition is", "partitions are")
+        note(f"{'' if len(states) == 1 else 'all '}{what} as planned.")
         return 0
 
     def wait_for_the_moves(self) -> int:
@@ -108,7 +111,8 @@ class Carrier:
         states = self._until_nothing_is_left(begin=False)
         self._finish(None)
         left = sum(state == waves.WAITING for state in states.values())
-        note(f"paused: {left} of {len(states)} partitions wait.")
+        wait = counted(len(states), "partition waits", "partitions wait")
+        note(f"paused: {left} of {wait}.")
         return 0
 
     def call_off(self) -> int:
@@ -316,7 +320,7 @@ class Carrier:
         counts = Counter(states.values())
         alive = self._patiently(self._talk.cluster.brokers).keys()
         dead = self._patiently(lambda: self._teller.tell(shown, moving, alive))
-        missing = f"; they wait for broker {', '.join(map(str, dead))}, which is not alive" if dead else ""
+        missing = f", as {not_alive(dead)}" if dead else ""
         text = (
             f"{counts[waves.FINISHED]} of {len(states)} done, {counts[waves.MOVING]} under way,"
             f" {counts[waves.WAITING]} wait{missing}"

@@ -30,6 +30,7 @@ from moldau.admin.reassignment.cluster import current, ids, listed, read, target
 from moldau.admin.reassignment.planning import GOALS, Impossible, Planner
 from moldau.admin.reassignment.summary import Summary, summarize
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 BROKERS = (
     "broker", "rack", "alive", "replicas", "replicas_after", "leaders", "leaders_after", "bytes", "bytes_after",
@@ -132,9 +133,12 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
     rows = [_change(p, before[p], wanted, sizes) for p, wanted in changes.items()]
     _give((changes, rows), summary, wish["out"], output, cluster)
     if taken := moving.keys() & before.keys():
-        note(f"{len(taken)} partitions are being moved; they are planned for as they will be then: {min(taken)} ...")
+        are, they = counted(len(taken), "partition is", "partitions are"), "it is" if len(taken) == 1 else "they are"
+        note(f"{are} being moved; {they} planned for as {they.split()[0]} will be then: {min(taken)} ...")
     if planner.stuck:
-        note(f"{len(planner.stuck)} partitions stay as they are: no replica of theirs is alive: {planner.stuck[0]} ...")
+        stay = counted(len(planner.stuck), "partition stays as it is", "partitions stay as they are")
+        whose = "it" if len(planner.stuck) == 1 else "theirs"
+        note(f"{stay}: no replica of {whose} is alive: {planner.stuck[0]} ...")
 
 
 def _demand_over(out: Path) -> None:
@@ -181,7 +185,7 @@ def _plan(planner: Planner, wish: Wish, goals: Collection[str], known: set[int])
 def _demand_known(brokers: Collection[int], known: set[int]) -> None:
     for id in brokers:
         if id not in known:
-            fail(f"there is no broker {id}; there are {', '.join(map(str, sorted(known)))}")
+            fail(f"there is no broker {id}, only {', '.join(map(str, sorted(known)))}")
 
 
 def _chosen(everything: Plan, names: Collection[str], pattern: str | None) -> set[str]:
@@ -280,8 +284,10 @@ def _words(summary: Summary) -> str:
     if not summary.partitions:
         return "nothing has to change."
     words = [
-        f"{summary.partitions} partitions change: {summary.replicas_to_move} replicas are copied,"
-        f" {bytes_text(summary.bytes_to_move)}; {summary.leaders_to_change} get another preferred leader"
+        f"{counted(summary.partitions, 'partition changes', 'partitions change')}: "
+        f"{counted(summary.replicas_to_move, 'replica is', 'replicas are')} copied, "
+        f"{bytes_text(summary.bytes_to_move)}; "
+        f"{counted(summary.leaders_to_change, 'gets', 'get')} another preferred leader"
     ]
     if summary.seconds is not None:
         words.append(f"about {time_text(summary.seconds)} at the throttle")

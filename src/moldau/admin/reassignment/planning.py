@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from moldau.admin.plans import Plan
 from moldau.admin.reassignment.levelling import Leveller
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 GOALS = ("racks", "replicas", "disk", "leaders")
 """What can be balanced, in the order in which it is done."""
@@ -102,7 +103,8 @@ class Planner:
     def set_rf(self, factor: int) -> None:
         """Give every partition so many replicas. The first stays first; dead and crowded brokers' replicas go first."""
         if factor > len(self._targets):
-            raise Impossible(f"{factor} replicas need as many brokers, and {len(self._targets)} are alive")
+            alive = counted(len(self._targets), "is", "are")
+            raise Impossible(f"{factor} replicas need as many brokers, and {alive} alive")
         for p in self._movable:
             replicas = self._now[p]
             while len(replicas) > factor:
@@ -213,8 +215,9 @@ class Planner:
         """Who should hold a replica instead of ``leaving``: the best rack, fewest replicas, fewest leads."""
         able = [b for b in self._targets if b not in self._now[p]]
         if not able:
-            count = len(self._now[p])
-            raise Impossible(f"{p} has {count} replicas, and there are {len(self._targets)} brokers to hold them")
+            has = counted(len(self._now[p]), "replica")
+            brokers, are = counted(len(self._targets), "broker"), "is" if len(self._targets) == 1 else "are"
+            raise Impossible(f"{p} has {has}, and there {are} {brokers} to hold them")
         others = Counter(self._racks.get(r) for r in self._now[p] if r != leaving)
         return min(able, key=lambda b: (others[self._racks[b]], self._held[b], first and self._leads[b], b))
 

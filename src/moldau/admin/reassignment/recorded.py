@@ -14,6 +14,7 @@ from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment.journal import BadJournal, Busy, Journal
 from moldau.admin.throttles import Throttles, throttled, unthrottle
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 
 def record_of(plan: Path) -> Path:
@@ -59,9 +60,11 @@ def take_away(talk: Talk, plan: Path, partitions: Collection[TopicPartition] = (
     _take_away_what_is_left(talk, plan)
     others = throttled(talk, partitions) if partitions else []
     if others and is_applied(plan):
-        note(f"{len(others)} partitions are throttled by `moldau reassign apply`, which takes that away when it ends")
+        are = counted(len(others), "partition is", "partitions are")
+        note(f"{are} throttled by `moldau reassign apply`, which takes that away when it ends")
     elif others:
-        note(f"{len(others)} partitions are throttled by somebody else, which stays: {others[0]} ...")
+        are = counted(len(others), "partition is", "partitions are")
+        note(f"{are} throttled by somebody else, which stays: {others[0]} ...")
 
 
 def _take_away_what_is_left(talk: Talk, plan: Path) -> None:

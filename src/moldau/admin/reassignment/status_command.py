@@ -29,6 +29,7 @@ from moldau.admin.reassignment.waits import (
     Sizes,
     Wait,
     dead_of,
+    not_alive,
     sizes_of,
     text_of,
     waits_of,
@@ -36,6 +37,7 @@ from moldau.admin.reassignment.waits import (
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 COLUMNS = ("topic", "partition", "status", "replicas", "wanted", "percent", "bytes", "bytes_copied", "waits_for")
 WIDE = ("leader", "adding", "removing")
@@ -260,9 +262,10 @@ def _words(report: Report, path: Path) -> str:
         if rate:
             words.append(f"{bytes_text(rate)}/s, about {time_text(left / rate)} for that")
     if unknown:
-        words.append(f"of {unknown} moves it is not known how far they are")
+        words.append(f"of {counted(unknown, 'move')} it is not known how far {'it is' if unknown == 1 else 'they are'}")
     if report["missing_brokers"]:
-        words.append(f"broker {', '.join(map(str, report['missing_brokers']))} is not alive, and moves wait for it")
+        dead = report["missing_brokers"]
+        words.append(f"{not_alive(dead)}, and moves wait for {'it' if len(dead) == 1 else 'them'}")
     if report["throttled"]:
         words.append("throttled")
     if report["state"]:

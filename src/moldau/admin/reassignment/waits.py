@@ -21,6 +21,7 @@ from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
 from moldau.client.lines import UnsupportedApi
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 DOWN, OFFLINE, UNLED, BEHIND = "down", "directory offline", "no leader", "catching up"
 QUORUM_S = 2.0
@@ -139,6 +140,12 @@ def dead_of(waits: Mapping[TopicPartition, Collection[Wait]]) -> list[int]:
     return sorted({wait["broker"] for some in waits.values() for wait in some if wait["state"] == DOWN})
 
 
+def not_alive(brokers: Collection[int]) -> str:
+    """``broker 3 is not alive``, ``brokers 3, 4 are not alive``."""
+    one, verb = ("broker", "is") if len(brokers) == 1 else ("brokers", "are")
+    return f"{one} {', '.join(map(str, brokers))} {verb} not alive"
+
+
 def sizes_of(talk: Talk, brokers: Collection[int]) -> Sizes:
     """Bytes of the replicas of these brokers, of those that answer."""
     told = {id: directories for id, directories in told_directories(talk, brokers).items() if directories}
@@ -243,4 +250,4 @@ def _note(texts: Mapping[TopicPartition, str]) -> None:
     for p, text in told[:MOST_TOLD]:
         note(f"{p} waits: {text}")
     if len(told) > MOST_TOLD:
-        note(f"and {len(told) - MOST_TOLD} more partitions; `moldau reassign status` shows them")
+        note(f"and {counted(len(told) - MOST_TOLD, 'more partition')}; `moldau reassign status` shows all")

@@ -16,6 +16,7 @@ from moldau.client.view import Partition
 from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare, compare_records
 from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import Code, TopicPartition
+from moldau.model.counted import counted
 from moldau.wire.batch import BatchHeader, check, headers, records
 from moldau.wire.codec import Buffer
 from moldau.wire.compression import BatchError
@@ -197,5 +198,6 @@ def verify(
 def _reaching(finding: Finding, reached: int, until: int) -> Finding:
     """The finding, or that the replica ends before what was to be compared."""
     if finding.verdict is Verdict.OK and reached < until:
-        return finding._replace(verdict=Verdict.LAGGING, offset=reached, detail=f"{until - reached} offsets behind")
+        behind = f"{counted(until - reached, 'offset')} behind"
+        return finding._replace(verdict=Verdict.LAGGING, offset=reached, detail=behind)
     return finding

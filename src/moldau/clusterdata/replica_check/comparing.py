@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
+from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
 
@@ -71,7 +72,7 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
         for id, batch in list(heads.items()):
             if batch is None or (batch.base_offset >= until and batch.base_offset > right.base_offset):
                 behind = until - reached[id]
-                found[id] = _short(id, batch, right, reached[id], f"{behind} offsets behind")
+                found[id] = _short(id, batch, right, reached[id], f"{counted(behind, 'offset')} behind")
                 del heads[id]
             elif batch != right:
                 at = min(batch.base_offset, right.base_offset)
@@ -125,4 +126,4 @@ def difference(batch: Batch, right: Batch) -> str:
         return f"offsets {batch.base_offset}-{batch.last_offset} instead of {right.base_offset}-{right.last_offset}"
     if batch.epoch != right.epoch:
         return f"leader epoch {batch.epoch} instead of {right.epoch}"
-    return "other bytes" if batch.crc != right.crc else f"{batch.size} bytes instead of {right.size}"
+    return "other bytes" if batch.crc != right.crc else f"{counted(batch.size, 'byte')} instead of {right.size:,}"

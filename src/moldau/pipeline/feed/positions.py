@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moldau.model.counted import counted
 from moldau.pipeline.feed.changes import Feed, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint
 from moldau.pipeline.feed.open import NoFeed, open_feed
@@ -69,7 +70,7 @@ def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
 def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do with the source."""
     found = feed_lag(pipeline, folder)
-    steps = [Step(f"source {found.table}", f"{found.lag:,} versions to read, up to {found.end}", False)]
+    steps = [Step(f"source {found.table}", f"{counted(found.lag, 'version')} to read, up to {found.end}", False)]
     if booked_position(folder) is None:
         start = folder.start() or pipeline.source.start
         return [*steps, Step("checkpoint", f"a new one, which begins at {start}", True)]
@@ -98,17 +99,18 @@ def reset_cost(pipeline: Pipeline, folder: Folder, begins: Position) -> str:
 def cost(at: Position, begins: Position, line: Sequence[int] | None = None) -> str:
     """What going on elsewhere than at ``at`` comes to, a clause. ``line``: the versions that are there, oldest first,
     where their numbers do not tell which is older."""
+    stay = counted(at.rows, "row that was written stays", "rows that were written stay")
     if at.table != begins.table or not at.rows:
-        return f": {at.rows:,} rows that were written stay"
+        return f": {stay}"
     reached, first = (_nth(one, line) for one in (at.done if at.at is None else at.at, begins.done))
     if not begins.whole and (reached is None or first is None):
         return (
-            f": {at.rows:,} rows that were written stay; the version that they end with is gone, so what is read again "
+            f": {stay}; the version that they end with is gone, so what is read again "
             "of them, or left out, is not known"
         )
     if begins.whole or reached is None or first is None or first < reached:
-        return f": {at.rows:,} rows that were written stay, and what is read again of them stands in the topics twice"
-    return f": {at.rows:,} rows that were written stay, {first - reached:,} versions would be left out"
+        return f": {stay}, and what is read again of them stands in the topics twice"
+    return f": {stay}, {counted(first - reached, 'version')} would be left out"
 
 
 def _nth(done: int | None, line: Sequence[int] | None) -> int | None:
