@@ -204,6 +204,12 @@ def test_a_plan_that_is_taken_back_has_replicas_in_the_directories_they_were_in(
         {"topic": "back", "partition": 0, "replicas": [1, 3], "log_dirs": [other(1, 0), other(3, 0)]},
         {"topic": "back", "partition": 1, "replicas": [3, 1]},
     ]
+    wrong = [{**entries[0], "log_dirs": ["any", "/nowhere"]}, entries[1]]
+    plan.write_text(json.dumps({"version": 1, "partitions": wrong}))
+    refused = moldau("apply", plan)
+    assert refused.exit_code == 1, refused.output
+    assert "broker 3 has no log directory /nowhere, but " in refused.stderr
+    assert where() == before
     plan.write_text(json.dumps({"version": 1, "partitions": entries}))
     done = moldau("apply", plan)
     assert done.exit_code == 0, done.output

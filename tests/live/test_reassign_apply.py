@@ -348,6 +348,9 @@ def test_what_is_wrong_is_told_in_one_line_and_nothing_is_begun(cluster: Cluster
     unknown = write_plan(tmp_path / "unknown.json", "wrong", [9])
     assert refused(unknown) == (1, "moldau: broker 9 is not alive, and the plan gives it replicas; nothing was begun\n")
     assert not Path(f"{unknown}.journal").exists()
+    tried = Moldau(cluster, unknown).run("execute", "--dry-run", "-o", "json")
+    assert (tried.returncode, [row["status"] for row in json.loads(tried.stdout)]) == (1, ["would be refused"])
+    assert "broker 9 is not alive" in tried.stderr
     nowhere = write_plan(tmp_path / "nowhere.json", "no-such-topic", [1])
     assert refused(nowhere) == (1, "moldau: there is no topic no-such-topic\n")
     fine = write_plan(tmp_path / "fine.json", "wrong", [1])

@@ -21,7 +21,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS
 from moldau.admin.output import say
 from moldau.admin.progress import Progress
-from moldau.admin.rolling import Rolled, listed, safe_order, tell_order
+from moldau.admin.rolling import Rolled, listed, safe_order, tell_order, telling_of_an_interrupt
 from moldau.admin.up import DATA, found
 from moldau.admin.waiting import Looks
 from moldau.cluster.cluster import START_TIMEOUT_S, Cluster, ClusterError
@@ -160,7 +160,8 @@ def roll(
         for id in order:
             progress.at(len(rolled.done))
             if id not in rolled.done:
-                _roll_one(cluster, id, timeout_s=timeout_s, force=force)
+                with telling_of_an_interrupt(f"node {id}"):
+                    _roll_one(cluster, id, timeout_s=timeout_s, force=force)
                 rolled.restarted(id)
     rolled.finished()
     print("every node was restarted.")

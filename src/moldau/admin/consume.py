@@ -143,12 +143,13 @@ def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, w
 
 
 class _Stop:
-    """Set by Ctrl-C; a second one ends at once."""
+    """Set by Ctrl-C and SIGTERM; a second one ends at once."""
 
     def __init__(self) -> None:
         self.asked = False
         try:
-            signal.signal(signal.SIGINT, self._interrupted)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, self._interrupted)
         except ValueError:  # not in the main thread
             return
 

@@ -68,6 +68,20 @@ def standing(talk: Talk, plan: Plan) -> Directories:
     return out
 
 
+def absent(talk: Talk, wanted: Directories) -> list[str]:
+    """The directories of a plan that its brokers, as far as they answer, have not, or have lost: one line for each."""
+    told = told_directories(talk, {broker for _, broker in wanted} & talk.cluster.brokers().keys()) if wanted else {}
+    lines = []
+    for broker, path in sorted({(broker, path) for (_, broker), path in wanted.items() if told.get(broker)}):
+        into = next((one for one in told[broker] if is_same(one.log_dir, path)), None)
+        if into is None:
+            has = ", ".join(sorted(one.log_dir for one in told[broker] if one.log_dir)) or "none that it tells"
+            lines.append(f"broker {broker} has no log directory {path}, but {has}")
+        elif into.error_code:
+            lines.append(f"log directory {path} of broker {broker} is offline ({Code(into.error_code).name})")
+    return lines
+
+
 class Misplaced(TypedDict):
     """A replica that is not in the log directory that a plan has it in."""
 

@@ -18,7 +18,7 @@ from moldau.admin.main import fail
 from moldau.admin.output import say
 from moldau.admin.probe import why_not_kafka
 from moldau.admin.progress import Progress
-from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order, tell_order
+from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order, tell_order, telling_of_an_interrupt
 from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType
@@ -115,7 +115,8 @@ def roll_foreign(
             for id in order:
                 progress.at(len(rolled.done))
                 if id not in rolled.done:
-                    _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
+                    with telling_of_an_interrupt(f"broker {id}"):
+                        _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
                     rolled.restarted(id)
         rolled.finished()
     print("every broker was restarted.")

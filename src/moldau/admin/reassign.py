@@ -141,9 +141,12 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
         demand_cluster(talk, path)
         before = current(talk, {p.topic for p in plan}, plan)
         if wish["dry_run"]:
-            show([_row(p, "would move" if plan[p] != before[p] else "as it is", before[p], plan[p]) for p in plan],
-                 output, COLUMNS)  # fmt: skip
-            return
+            dead = _to_the_dead(talk, plan, before)
+            would = {p: "would move" if plan[p] != before[p] else "as it is" for p in plan}
+            would |= dict.fromkeys(dead, "would be refused")
+            show([_row(p, would[p], before[p], plan[p]) for p in plan], output, COLUMNS)
+            tell_refusals(Outcome(Code.NONE), dead)
+            raise SystemExit(1 if dead else 0)
         moving = under_way(talk, None)
         if moving and not wish["additional"]:
             are = counted(len(moving), "move is", "moves are")
@@ -273,16 +276,17 @@ def _write_rollback(path: Path, text: str) -> None:
 
 def _ask(talk: Talk, plan: Plan, before: Plan) -> tuple[Outcome, dict[TopicPartition, Outcome]]:
     """Ask for the moves, but for those to brokers that are not alive, which would wait for them for ever."""
-    alive = talk.cluster.brokers()
-    refused = {}
-    for p, wanted in plan.items():
-        dead = [r for r in wanted if r not in before[p] and r not in alive]
-        if dead:
-            why = not_alive(dead)
-            refused[p] = Outcome(Code.INVALID_REPLICA_ASSIGNMENT, why)
+    refused = _to_the_dead(talk, plan, before)
     asked = {p: wanted for p, wanted in plan.items() if p not in refused}
     whole, outcomes = talk.ask(admin.reassign, asked) if asked else (Outcome(Code.NONE), {})
     return whole, outcomes | refused
+
+
+def _to_the_dead(talk: Talk, plan: Plan, before: Plan) -> dict[TopicPartition, Outcome]:
+    """The moves to brokers that are not alive, with what is said of each."""
+    alive = talk.cluster.brokers()
+    to = {p: [r for r in wanted if r not in before[p] and r not in alive] for p, wanted in plan.items()}
+    return {p: Outcome(Code.INVALID_REPLICA_ASSIGNMENT, not_alive(dead)) for p, dead in to.items() if dead}
 
 
 def _look(talk: Talk, plan: Plan, placed: Directories, moving: Collection[TopicPartition]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from moldau.admin.options import SECONDS
 from moldau.admin.output import TABLES
 from moldau.admin.progress import Progress
 from moldau.admin.rate import Rate
+from moldau.clusterdata.replica_check.assigned import assigned
 from moldau.clusterdata.replica_check.comparing import Finding, Verdict
 from moldau.clusterdata.replica_check.folders import Pace, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as verify_folders
@@ -137,6 +138,7 @@ Found = Iterator[tuple[TopicPartition, Finding]]
 def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progress: Progress) -> Found:
     try:
         replicas = replicas_in(directories(paths))
+        known = assigned(paths)
     except FileNotFoundError as error:
         fail(f"{error.filename}: {error.strerror}")
         return
@@ -146,11 +148,22 @@ def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progre
     for topic in set(topics) - {partition.topic for partition in replicas}:
         fail(f"no folder holds a partition of {topic}")
     wanted = [partition for partition in sorted(replicas) if not topics or partition.topic in topics]
+    brokers = {replica.broker for some in replicas.values() for replica in some}
+    alone = sum(len(replicas[partition]) == 1 for partition in wanted if partition not in known)
+    if len(brokers) > 1 and alone:
+        lie, them = ("lies", "it") if alone == 1 else ("lie", "them")
+        note(
+            f"{counted(alone, 'partition')} {lie} with one of these {counted(len(brokers), 'broker')} only:"
+            f" whether others are to have {them} no folder tells"
+        )
     progress.total = len(wanted)
     for done, partition in enumerate(wanted):
         progress.at(done)
         for finding in verify_folders(replicas[partition], pace):
             yield partition, finding
+        there = {replica.broker for replica in replicas[partition]}
+        for broker in sorted((brokers & set(known.get(partition, ()))) - there):
+            yield partition, Finding(broker, Verdict.MISSING, None, "assigned, and not in its directories")
 
 
 def _silent(talk: Talk, known: Mapping[str, Topic]) -> Silent:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
+from moldau.admin.output import note
 
 SHELL_ENDS_S = 5.0
 """How long a shell may take to end when it is told to."""
@@ -57,6 +58,16 @@ class Rolled:
     def finished(self) -> None:
         """All are: the next roll begins anew."""
         self._path.unlink(missing_ok=True)
+
+
+@contextmanager
+def telling_of_an_interrupt(node: str) -> Iterator[None]:
+    """Say at which node a roll was interrupted, that it may be down, and how the roll goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note(f"the roll was interrupted at {node}, which may be down; the same command goes on with it.")
+        raise
 
 
 def tell_order(order: Sequence[int], done: Collection[int], reasons: Callable[[int], Sequence[str]]) -> None:

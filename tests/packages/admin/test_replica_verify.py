@@ -104,6 +104,29 @@ def node(folder: Path, broker: int) -> Path:
     return path
 
 
+def test_a_directory_that_is_named_twice_is_one_replica_and_a_copy_of_a_folder_is_told(
+    nodes: list[Path], tmp_path: Path
+) -> None:
+    """Two names of one directory, and a copy of it, were two replicas that are well."""
+    twice = verify(nodes[0], nodes[0] / ".." / "node-1", nodes[1], "--all", "-o", "json")
+    assert [row["broker"] for row in json.loads(twice.stdout)] == [1, 2]
+    shutil.copytree(nodes[0], tmp_path / "copy")
+    copied = verify(nodes[0], tmp_path / "copy")
+    assert copied.exit_code == 1
+    assert f"copy/orders-0: broker 1 has orders-0 in {nodes[0] / 'orders-0'}, too" in copied.stderr
+
+
+def test_a_partition_that_one_of_several_brokers_has_is_told(nodes: list[Path]) -> None:
+    shutil.rmtree(nodes[1] / "orders-0")
+    told = verify(nodes[0], nodes[1], nodes[2])
+    assert "with one of these" not in told.stderr
+    shutil.rmtree(nodes[2] / "orders-0")
+    other = nodes[1] / "other-0"
+    shutil.copytree(nodes[0] / "orders-0", other)
+    told = verify(nodes[0], nodes[1])
+    assert "2 partitions lie with one of these 2 brokers only: whether others are to have them" in told.stderr
+
+
 @pytest.fixture
 def nodes(tmp_path: Path) -> list[Path]:
     return [node(tmp_path, broker) for broker in (1, 2, 3)]

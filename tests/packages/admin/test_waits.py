@@ -139,6 +139,25 @@ def test_a_broker_that_does_not_tell_its_sizes_is_not_taken_for_one_that_has_not
     assert text_of([wait]) == "broker 4 is catching up"
 
 
+def test_a_replica_that_has_no_room_for_the_rest_is_told_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was catching up, 10.8 MB behind, for ever: its directory was full."""
+    told = {1: [directory(10_000)], 2: [directory(2_000)], 3: [directory(0)], 4: [directory(2_000)]}
+    for broker, free in ((2, 40), (3, 9_999), (4, 8_000)):
+        told[broker][0].usable_bytes = free
+    monkeypatch.setattr(waits, "told_directories", lambda talk, ids: {id: told[id] for id in ids})
+    talk: Any = None
+    found = {}
+    for broker in (2, 3, 4):
+        shown, one = moving(broker)
+        (wait,) = waits_of(P, shown, one, Known([1, 2, 3, 4], sizes_of(talk, [1, broker])))
+        found[broker] = text_of([wait])
+    assert found == {
+        2: "broker 2 is catching up, 8.0 kB behind, and only 40 B free for that",
+        3: "broker 3 is catching up, 10.0 kB behind, and only 10.0 kB free for that",
+        4: "broker 4 is catching up, 8.0 kB behind",
+    }
+
+
 def row(adding: list[int], sizes: Sizes, offline: list[int] | None = None, state: str = waves.MOVING) -> Any:
     shown, one = Shown([1, *adding], 1, [1], offline or []), Reassignment([1, *adding], adding, [])
     moves = state == waves.MOVING

@@ -76,8 +76,12 @@ class _Printer:
             try:
                 for seen in records:
                     self.count += 1
-                    reader.seen(seen)
-                    written += self._shown(seen)
+                    try:
+                        written += self._shown(seen)
+                    except JavaError:
+                        reader.seen(seen)  # what cannot be shown does not come again
+                        raise
+                    reader.seen(seen)  # after it: what an interrupt leaves between comes again
                     if self.count == limit:
                         break
             finally:

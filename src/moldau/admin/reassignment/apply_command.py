@@ -86,7 +86,7 @@ def apply(
     a partition meanwhile.
     """
     plan = read(path, plans.parse)
-    read(path, plans.directories_in)  # what is wrong with them is said before anything is begun
+    named = read(path, plans.directories_in)  # what is wrong with them is said before anything is begun
 
     def begin(talk: Talk) -> Journal:
         demand_cluster(talk, path)
@@ -113,6 +113,8 @@ def apply(
             are = counted(len(foreign), "move that is not of this plan is", "moves that are not of this plan are")
             fail(f"{are} under way; --additional begins all the same")
         _demand_alive(talk, plan, now)
+        if lines := directories.absent(talk, named):
+            fail(f"{lines[0]}; nothing was begun")
         journal.state = RUNNING
         journal.max_moves, journal.max_moves_per_broker = max_moves, max_moves_per_broker
         journal.rate = None if throttle is None else int(throttle)

@@ -41,6 +41,10 @@ class Sizes(NamedTuple):
     of: Mapping[tuple[TopicPartition, int], int] = {}
     told: Collection[int] = ()
     """The brokers that answered: of replicas of the others nothing is known."""
+    free: Mapping[tuple[TopicPartition, int], int] = {}
+    """What is free in the log directory of a replica."""
+    most_free: Mapping[int, int] = {}
+    """What is free in the emptiest log directory of a broker."""
 
     def behind(self, p: TopicPartition, leader: int, broker: int) -> int | None:
         """How much less a broker has of a partition than its leader; None where either has not answered. A broker that
@@ -51,6 +55,11 @@ class Sizes(NamedTuple):
     def copied(self, p: TopicPartition, broker: int) -> int | None:
         """What a broker has of a partition; None where it has not answered."""
         return self.of.get((p, broker), 0) if broker in self.told else None
+
+    def lacks(self, p: TopicPartition, broker: int, behind: int | None) -> int | None:
+        """What is free for the rest of a replica, where that is too little."""
+        free = self.free.get((p, broker), self.most_free.get(broker))
+        return free if behind is not None and free is not None and free < behind else None
 
 
 class Known(NamedTuple):
@@ -70,6 +79,8 @@ class Wait(TypedDict):
     since: str | None
     """Since when it is down, where anybody knows."""
     bytes_behind: int | None
+    bytes_free: int | None
+    """What is free in its log directory, where that is less than it lacks."""
 
 
 def waits_of(p: TopicPartition, now: Shown, one: Reassignment, known: Known) -> list[Wait]:
@@ -83,13 +94,20 @@ def waits_of(p: TopicPartition, now: Shown, one: Reassignment, known: Known) -> 
 
 def _wait(p: TopicPartition, now: Shown, broker: int, known: Known) -> Wait:
     if broker not in known.alive:
-        return {"broker": broker, "state": DOWN, "since": _time(known.since.get(broker)), "bytes_behind": None}
+        return {
+            "broker": broker,
+            "state": DOWN,
+            "since": _time(known.since.get(broker)),
+            "bytes_behind": None,
+            "bytes_free": None,
+        }
     if broker in now.offline:
-        return {"broker": broker, "state": OFFLINE, "since": None, "bytes_behind": None}
+        return {"broker": broker, "state": OFFLINE, "since": None, "bytes_behind": None, "bytes_free": None}
     if now.leader == NO_LEADER:
-        return {"broker": broker, "state": UNLED, "since": None, "bytes_behind": None}
+        return {"broker": broker, "state": UNLED, "since": None, "bytes_behind": None, "bytes_free": None}
     behind = known.sizes.behind(p, now.leader, broker)
-    return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind}
+    free = known.sizes.lacks(p, broker, behind)
+    return {"broker": broker, "state": BEHIND, "since": None, "bytes_behind": behind, "bytes_free": free}
 
 
 class Answering:
@@ -132,7 +150,8 @@ def _words(wait: Wait) -> str:
         return f"{broker} has lost the log directory of its replica"
     if wait["state"] == UNLED:
         return f"{broker} has nobody to copy from: the partition has no leader"
-    return f"{broker} is catching up" + ("" if behind is None else f", {bytes_text(behind)} behind")
+    room = "" if wait["bytes_free"] is None else f", and only {bytes_text(wait['bytes_free'])} free for that"
+    return f"{broker} is catching up" + ("" if behind is None else f", {bytes_text(behind)} behind{room}")
 
 
 def dead_of(waits: Mapping[TopicPartition, Collection[Wait]]) -> list[int]:
@@ -157,7 +176,21 @@ def sizes_of(talk: Talk, brokers: Collection[int]) -> Sizes:
         for part in topic.partitions
         if not part.is_future_key
     }
-    return Sizes(sizes, told.keys())
+    free = {
+        (TopicPartition(topic.name, part.partition_index), broker): directory.usable_bytes
+        for broker, directories in told.items()
+        for directory in directories
+        if directory.usable_bytes >= 0  # else its broker does not tell (KIP-827)
+        for topic in directory.topics
+        for part in topic.partitions
+        if not part.is_future_key
+    }
+    most = {
+        broker: max(one.usable_bytes for one in directories)
+        for broker, directories in told.items()
+        if all(one.usable_bytes >= 0 for one in directories if not one.error_code)
+    }
+    return Sizes(sizes, told.keys(), free, most)
 
 
 class Downs:

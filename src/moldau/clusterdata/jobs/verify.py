@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs.wish import Wish
-from moldau.clusterdata.metadata import TOPIC, MetadataError, Point, files, image_at
+from moldau.clusterdata.metadata import TOPIC
+from moldau.clusterdata.replica_check.assigned import assigned
 from moldau.clusterdata.replica_check.comparing import Finding, Verdict
 from moldau.clusterdata.replica_check.folders import Pace, Replica, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as compared
@@ -40,7 +41,7 @@ class Task(NamedTuple):
 def plan(wish: Wish) -> Sequence[Task]:
     """A task for each partition. FileNotFoundError or BrokenFile names a directory that is none."""
     found = replicas_in(directories(wish.paths))
-    wanted = _assigned(wish.paths)
+    wanted = assigned(wish.paths)
     return [
         Task(partition, replicas, missing)
         for partition in sorted({*found, *wanted})
@@ -48,24 +49,6 @@ def plan(wish: Wish) -> Sequence[Task]:
         for replicas in [tuple(found.get(partition, ()))]
         for missing in [tuple(sorted(set(wanted.get(partition, ())) - {one.broker for one in replicas}))]
     ]
-
-
-def _assigned(paths: Sequence[str]) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of each partition by the metadata logs in the folders; none when there is none to read."""
-    newest, assigned = -2, dict[TopicPartition, tuple[int, ...]]()
-    for path in paths:
-        try:
-            image = image_at(files(path), Point())
-        except (MetadataError, FileNotFoundError):
-            continue
-        if image.offset > newest:
-            newest = image.offset
-            assigned = {
-                TopicPartition(topic.name, number): one.replicas
-                for topic in image.topics.values()
-                for number, one in topic.partitions.items()
-            }
-    return assigned
 
 
 def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:

@@ -17,6 +17,7 @@ from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, 
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
+from moldau.storage.errors import BrokenFile
 from moldau.storage.names import CLEANED_TO, HIGH_WATERMARKS, LOG, META, parse_folder, parse_offset_name
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, headers, read_header
 from moldau.wire.crc import crc32c
@@ -69,16 +70,17 @@ class Pace:
 
 
 def directories(paths: Sequence[str]) -> list[Directory]:
-    """The log directories that paths are, or that lie below them. FileNotFoundError or BrokenFile names a bad one."""
-    found = []
+    """The log directories that paths are, or that lie below them, each once. FileNotFoundError or BrokenFile names a
+    bad one."""
+    found: dict[Path, Directory] = {}
     for path in map(Path, paths):
         if not path.is_dir():
             raise FileNotFoundError(2, "No such directory", str(path))
         metas = [path / META] if (path / META).exists() else sorted(path.rglob(META))
         if not metas:
             raise FileNotFoundError(2, f"no {META} in it or below, so it is no log directory", str(path))
-        found += [directory_of(meta.parent) for meta in metas]
-    return found
+        found |= {meta.parent.resolve(): directory_of(meta.parent) for meta in metas}
+    return list(found.values())
 
 
 def directory_of(path: Path) -> Directory:
@@ -93,13 +95,17 @@ def directory_of(path: Path) -> Directory:
 
 
 def replicas_in(found: Sequence[Directory]) -> dict[TopicPartition, list[Replica]]:
-    """The replicas of each partition, in the order of brokers."""
+    """The replicas of each partition, in the order of brokers. BrokenFile names two folders of which one must be a
+    copy: a broker has a partition in one of its directories."""
     replicas: dict[TopicPartition, list[Replica]] = {}
     for one in sorted(found, key=lambda one: one.broker):
         for folder in sorted(Path(one.path).iterdir()):
             partition = parse_folder(folder.name) if folder.is_dir() else None
             if partition is not None:
                 known = one.high_watermarks.get(partition)
+                others = replicas.get(partition, ())
+                if twice := next((other.path for other in others if other.broker == one.broker), None):
+                    raise BrokenFile(f"{folder}: broker {one.broker} has {partition} in {twice}, too")
                 replicas.setdefault(partition, []).append(
                     Replica(one.broker, str(folder), known, one.cleaned_to.get(partition, 0))
                 )
