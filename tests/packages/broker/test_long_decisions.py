@@ -97,7 +97,7 @@ def node(turns: Turns) -> Any:
     made.controller = Office(turns)
     made.creating = Counter()
     made.quotas = None
-    made.plane = SimpleNamespace(next_offset=1, readers=lambda: {0: 1, 1: 1, 2: 1})
+    made.plane = SimpleNamespace(next_offset=1, is_cut_off=False, readers=lambda: {0: 1, 1: 1, 2: 1})
     return made
 
 

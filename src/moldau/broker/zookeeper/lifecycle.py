@@ -24,8 +24,6 @@ log = logging.getLogger("moldau.lifecycle")
 
 AGAIN_MS = 50
 """Between two requests for leave: the others hear of the new leaders in milliseconds."""
-CUT_OFF_MS = 2_000
-"""Without ZooKeeper for so long, whoever is to stop waits for nobody's leave."""
 NAMED = 20
 """Partitions that one line names."""
 LOOK_MS = 200
@@ -119,7 +117,7 @@ class ZooKeeperLifecycle:
         patience_ms = config["controlled.shutdown.max.retries"] * config["controlled.shutdown.retry.backoff.ms"]
         allowed, alone, told = False, False, list[str]()
         while not allowed and not self._hurried and clock.monotonic_ms() - started_ms < patience_ms:
-            if self._is_cut_off():
+            if self._node.plane.is_cut_off:
                 log.warning("ZooKeeper does not answer: nobody can decide who leads what is led here")
                 break
             allowed, left = await self._ask_leave()
@@ -160,7 +158,7 @@ class ZooKeeperLifecycle:
         timeout_ms = self._node.config["controller.socket.timeout.ms"]
         asked = asyncio.ensure_future(self._node.asking.once(request, timeout_ms))
         try:
-            while not asked.done() and not self._is_cut_off():
+            while not asked.done() and not self._node.plane.is_cut_off:
                 await asyncio.wait({asked}, timeout=LOOK_MS / 1000)
             if not asked.done():
                 return False, []  # a controller that cannot write answers nothing
@@ -181,10 +179,6 @@ class ZooKeeperLifecycle:
         node = self._node
         others = [broker for broker in node.metadata.image.live_brokers() if broker.id != node.config.node_id]
         return node.plane.claimed_epoch is not None and not others
-
-    def _is_cut_off(self) -> bool:
-        cut_off_ms: int = self._node.plane.cut_off_ms
-        return cut_off_ms >= CUT_OFF_MS
 
     def stop(self) -> None:
         """Say nothing more to the controller."""
