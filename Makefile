@@ -49,9 +49,9 @@ CLIENTS := client foreign_aiokafka foreign_codecs foreign_confluent foreign_grou
 	foreign_kcat admin_bad_input admin_commands admin_tools
 ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contract zookeeper_directories \
 	zookeeper_ensemble zookeeper_lost zookeeper_wiped dynamic_voters fuzz fuzz_cluster answers admin_kills admin_load \
-	bad_start classic_zookeeper consume_without_leader doctor_without_controller group_failover kafka_39_folders kills \
-	mixed_exactly_once mixed_kraft mixed_transactions mixed_zookeeper moves_elsewhere paused_broker paused_leader \
-	paused_node reassign_apply state_change_merger storage_files without_controller dump_coordinators
+	bad_start classic_zookeeper consume_without_leader doctor_without_controller doctor_zookeeper group_failover \
+	kafka_39_folders kills mixed_exactly_once mixed_kraft mixed_transactions mixed_zookeeper moves_elsewhere \
+	paused_broker paused_leader paused_node reassign_apply state_change_merger storage_files without_controller dump_coordinators
 LIVE = $(1:%=tests/live/test_%.py)
 
 # A Spark that lives for seconds spends half of its processor time on loading classes, which a file spares it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +23,7 @@ from moldau.client.admin import Resource, ResourceType, Source
 from moldau.client.client import Refused, addresses
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
-from moldau.model import Code
+from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -59,14 +59,17 @@ def cluster_checks(talk: Talk) -> list[Finding]:
     if not has_controller:
         what = f"none answers within {CONTROLLER_S:.0f} s: no leader is elected, no topic is made or changed"
         mend = (
-            "start controllers until more than half of the voters run (`moldau quorum status`); with ZooKeeper, look at"
-            " the end of the brokers' server.log, /controller and /controller_epoch"
+            "start controllers until more than half of the voters run (`moldau quorum status`); with ZooKeeper, see"
+            " whether more than half of its servers run and take the brokers' connections, and look at the end of the"
+            " brokers' server.log, /controller and /controller_epoch"
         )
         found.append(Finding(ERROR, "controller", what, mend))
         checks = [_features]
     for check in checks:
         found += _asked(check.__name__.strip("_"), partial(check, talk))
-    return found + _asked("disks", partial(_disks, talk, parts))
+    told: Told = {}
+    found += _asked("disks", partial(_disks, talk, parts, told))
+    return found + (_asked("znodes", partial(_znodes, talk, told)) if has_controller else [])
 
 
 def _asked(what: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
@@ -263,8 +266,9 @@ def _features(talk: Talk) -> Iterator[Finding]:
             yield Finding(NOTE, name, what, mend)
 
 
-def _disks(talk: Talk, parts: Sequence[PartitionState]) -> Iterator[Finding]:
-    told = told_directories(talk, talk.cluster.brokers())
+def _disks(talk: Talk, parts: Sequence[PartitionState], told: Told) -> Iterator[Finding]:
+    """``told`` takes what brokers tell of their directories."""
+    told |= told_directories(talk, talk.cluster.brokers())
     yield from _without_log(told, parts)
     for id, directories in told.items():
         for one in directories:
@@ -301,6 +305,33 @@ def _without_log(told: Told, parts: Sequence[PartitionState]) -> Iterator[Findin
             what = f"has no log in use of {counted(len(missing), 'partition')} that it should hold: {_names(missing)}"
             mend = f"the end of broker {id}'s server.log says why each was given up; mend that, start the broker again"
             yield Finding(ERROR, f"broker {id}", what, mend)
+
+
+def _znodes(talk: Talk, told: Told) -> Iterator[Finding]:
+    """Partitions whose znodes the controller could not read: other brokers go on telling of them, and serve them."""
+    controller = talk.cluster.client.view.controller_id
+    try:
+        talk.ask(admin.describe_quorum)
+        return
+    except UnsupportedApi:  # the controller is a broker then
+        if controller is None:
+            return
+    # Asked after the logs, which are made after the controller has decided, and gone before it forgets their topic.
+    known = talk.ask(admin.partitions_told, controller)
+    yield from _undecided(controller, told, known)
+
+
+def _undecided(controller: int, told: Told, known: Set[TopicPartition]) -> Iterator[Finding]:
+    """Partitions of which brokers have logs, and the controller does not know."""
+    held = {
+        TopicPartition(one.name, each.partition_index)
+        for directories in told.values() for dir in directories for one in dir.topics for each in one.partitions
+    }  # fmt: skip
+    if missing := sorted(held - known):
+        what = f"brokers have logs of {counted(len(missing), 'partition')} that the controller does not know:"
+        what += f" nobody decides who leads {'it' if len(missing) == 1 else 'them'}"
+        mend = f"the end of broker {controller}'s server.log says why (`left out: znode ..`); write it as it was"
+        yield Finding(ERROR, some([f"{one.topic}-{one.partition}" for one in missing]), what, mend)
 
 
 def _throttles(talk: Talk) -> Iterator[Finding]:

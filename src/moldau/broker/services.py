@@ -45,6 +45,11 @@ class Plane(Protocol):
         """The offset that the next record of the metadata gets."""
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether there has been no connection with ZooKeeper for so long that nothing can be decided. Never in KRaft
+        mode, where a leader that hears no majority resigns."""
+
+    @property
     def quorum(self) -> Quorum | None:
         """The state of this node's seat in the quorum; None while it has none, and in ZooKeeper mode."""
 

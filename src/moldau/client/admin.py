@@ -16,6 +16,7 @@ from moldau.client.view import Outcome, by_topic
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.model.value import field, value
+from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k21_delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -396,6 +397,13 @@ async def describe_broker(client: Client, id: int) -> DescribeClusterResponse:
     """Brokers, controller and id of the cluster, as this broker answers, and no other for it."""
     request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=False)
     return await client.ask(request, Node(id))
+
+
+async def partitions_told(client: Client, id: int) -> frozenset[TopicPartition]:
+    """All partitions of which this broker tells, and no other for it."""
+    response = await client.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), Node(id))
+    named = ((topic.name, topic.partitions) for topic in response.topics if topic.name is not None)
+    return frozenset(TopicPartition(name, one.partition_index) for name, partitions in named for one in partitions)
 
 
 async def ask_quorum(client: Client, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:

@@ -7,10 +7,11 @@ processes left behind, and those who are back have been told nothing yet.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from moldau.cluster.nodes import ClusterSpec, cluster_ids_on_disk
+from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, cluster_ids_on_disk, is_alive, is_paused, last_words
 from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoNode, ZooKeeper, ZooKeeperError
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOOK_MS = 3_000
+LISTENS_S = 1.0
+"""How long a node may take to take a connection."""
+WORDS = 6
+"""Lines of what a node said last."""
 
 
 def ask_zookeeper(
@@ -73,6 +78,30 @@ async def _cluster_id(zk: ZooKeeper) -> str:
         return parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
     except NoNode:
         return ""
+
+
+def standing(node: NodeSpec) -> str:
+    """What can be told of a node that did not do in time what was waited for: what is wrong with its process or its
+    port, and its last words."""
+    return f"--- node {node.id}{_trouble(node)}:\n{last_words(node, WORDS)}"
+
+
+def _trouble(node: NodeSpec) -> str:
+    """A process may live and not listen: it loads its logs, waits for a controller or ZooKeeper, or is stopping."""
+    place = (HOST, node.port or node.controller_port)
+    if not is_alive(node.pid):
+        return ", which does not run"
+    if is_paused(node.pid):
+        return f", which is stopped by a signal (`kill -CONT {node.pid}` lets it go on)"
+    try:
+        socket.create_connection(place, LISTENS_S).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        return (
+            f", whose process {node.pid} runs and takes no connections at {HOST}:{place[1]} ({why}): it is starting,"
+            " is stopping, or hangs (`moldau down` stops it, by force in the end)"
+        )
+    return ""
 
 
 def is_told(client: sync.Cluster, ids: Sequence[int], clusters: Collection[str]) -> bool:

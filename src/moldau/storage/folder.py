@@ -217,7 +217,8 @@ class LogDir:
             error = None if before is None else self.changes.run(until=before)
             if error is not None:
                 raise error
-            change.carry_out()
+            with change.guard:
+                change.carry_out()
         change.end()
 
     def judge(self, error: OSError, path: str = "") -> LogError:

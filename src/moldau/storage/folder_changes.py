@@ -12,7 +12,7 @@ import errno
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 RUN_AT_ONCE = 64
 """So many are carried out before the loop hears of the first of them."""
 PASSING = frozenset({errno.EMFILE, errno.ENFILE})
+NO_GUARD = nullcontext()
 
 
 class FolderChange(ABC):
-    """One change; ``error`` is why it could not be made."""
+    """One change; ``error`` is why it could not be made. ``guard`` is held while it is made."""
 
-    __slots__ = ("at", "error", "is_over", "leaves", "was_awaited")
+    __slots__ = ("at", "error", "guard", "is_over", "leaves", "was_awaited")
 
-    def __init__(self, leaves: str = "", at: str = "") -> None:
+    def __init__(self, leaves: str = "", at: str = "", guard: AbstractContextManager[object] = NO_GUARD) -> None:
         self.error: OSError | None = None
+        self.guard = guard
         self.is_over = False
         """Whether it was carried out, well or not."""
         self.was_awaited = False
@@ -42,7 +44,7 @@ class FolderChange(ABC):
 
     @abstractmethod
     def carry_out(self) -> None:
-        """Make it, on any thread. OSError."""
+        """Make it, on any thread, under its guard. OSError."""
 
     @abstractmethod
     def end(self) -> None:
@@ -63,7 +65,7 @@ class FolderChanges:
         self._waiting: deque[FolderChange] = deque()
         self._ended: deque[FolderChange] = deque()
         self._lock = Lock()
-        """Held by whoever carries them out."""
+        """Held by whoever carries one out."""
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._ended)
@@ -87,11 +89,17 @@ class FolderChanges:
         return self.run(at_most=RUN_AT_ONCE)
 
     def run(self, until: FolderChange | None = None, at_most: int | None = None) -> OSError | None:
-        """The same, up to one of them; or wait for whoever is at it."""
-        with self._lock:
+        """The same, up to one of them; or wait for whoever is at it.
+
+        A guard is taken before our own lock, and anew for each change: a flush that holds its folder's lock may come to
+        have that folder made, while the next change, of the same folder, is waiting for the flush.
+        """
+        while at_most != 0 and (change := self._first()) is not None:
             if until is not None and until.is_over:
-                return None
-            while at_most != 0 and (change := self._first()) is not None:
+                break
+            with change.guard, self._lock:
+                if change is not self._first():
+                    continue  # somebody else was at it
                 try:
                     change.carry_out()
                 except OSError as error:
@@ -102,9 +110,7 @@ class FolderChanges:
                 self._ended.append(change)
                 with suppress(IndexError):  # all that waits was dropped meanwhile
                     self._waiting.popleft()
-                if change is until:
-                    break
-                at_most = None if at_most is None else at_most - 1
+            at_most = None if at_most is None else at_most - 1
         return None
 
     def _first(self) -> FolderChange | None:

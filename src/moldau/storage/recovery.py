@@ -125,12 +125,29 @@ def _settle_epochs(loaded: Loaded, last: int, path: str) -> None:
     """Have the epoch table end and begin where the log does; ``last`` is the epoch of its last batch, -1: unknown."""
     end, start = loaded.log_end_offset, loaded.log_start_offset
     loaded.epochs.truncate_from_end(end)
-    if last >= 0 and start < end and loaded.epochs.latest != last:
+    offset = end - 1
+    if last < 0:  # the last segment is empty, as one is that was just begun
+        offset, last = _last_batch(loaded.segments)
+    latest = loaded.epochs.epoch_at(offset)
+    if last >= 0 and start <= offset < end and latest != last:
         # A follower that names an epoch that nobody had is told to diverge for ever.
-        latest = loaded.epochs.latest
         loaded.findings.append(f"{path}: the last epoch is {latest}, that of the last batch {last}; it is made again")
         loaded.epochs = epochs_by_batches(loaded.segments)
     loaded.epochs.truncate_from_start(start)
+
+
+def _last_batch(segments: list[Segment]) -> tuple[int, int]:
+    """Where the last batch of all begins, and its epoch; -1 and -1 when there is none that can be read. What compaction
+    took after it may have been of a later epoch."""
+    segment = next((one for one in reversed(segments) if one.size), None)
+    found = -1, -1
+    if segment is not None and not segment.damage:
+        try:
+            for _, header in segment.walk(_tail(segment)):
+                found = header.base_offset, header.leader_epoch
+        except CorruptLog:  # whoever reads it tells
+            return -1, -1
+    return found
 
 
 def _first(folder: Folder, start: int) -> Segment:

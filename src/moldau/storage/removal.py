@@ -25,7 +25,9 @@ class GivenUp(FolderChange):
     __slots__ = ("_dirs", "_due_ms", "log", "path")
 
     def __init__(self, dirs: LoadedDirectories, log: Log, path: str, due_ms: int | None) -> None:
-        super().__init__(leaves=log.folder.path)
+        # Who writes a small file finds its path and opens it under this lock: in between the folder must not go, and
+        # another topic's log come to lie at that path.
+        super().__init__(leaves=log.folder.path, guard=log.folder.lock)
         self._dirs, self.log, self.path, self._due_ms = dirs, log, path, due_ms
 
     def carry_out(self) -> None:

@@ -27,7 +27,8 @@ class Unmarked(FolderChange):
     __slots__ = ("_generation", "_is_gone", "log")
 
     def __init__(self, log: LogState) -> None:
-        super().__init__(at=log.folder.path)
+        # A cut counts before it is made, and is made under this lock.
+        super().__init__(at=log.folder.path, guard=log.folder.lock)
         self.log = log
         self._generation = log.folder.generation
         self._is_gone = False
@@ -35,10 +36,9 @@ class Unmarked(FolderChange):
 
     def carry_out(self) -> None:
         folder = self.log.folder
-        with folder.lock:  # a cut counts before it is made, and is made under this lock
-            if folder.generation == self._generation:
-                folder.remove(folder.file(RESTARTED))
-                self._is_gone = True
+        if folder.generation == self._generation:
+            folder.remove(folder.file(RESTARTED))
+            self._is_gone = True
 
     def end(self) -> None:
         if not self._is_gone:

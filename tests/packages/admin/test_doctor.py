@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from moldau.admin import cluster_checks
 from moldau.admin.cli import cli
-from moldau.admin.cluster_checks import _features, _leaders, _partitions, _placement, _without_log
+from moldau.admin.cluster_checks import _features, _leaders, _partitions, _placement, _undecided, _without_log
 from moldau.admin.file_checks import file_checks
 from moldau.admin.findings import ERROR, NOTE, WARNING, some
 from moldau.admin.partition_states import AT_MIN, FILTERS, OFFLINE, OK, UNDER, UNDER_MIN, PartitionState, worst
 from moldau.admin.perf import percentile
 from moldau.broker.config.storage_format import read_meta
 from moldau.client.features import Features
-from moldau.model import NO_UUID, uuid_text
+from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.runtime.disk import RealDisk
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
 from tests.packages.storage.test_old_formats import records
@@ -81,6 +81,15 @@ def test_a_broker_that_gave_up_a_log_is_named_unless_its_directory_is_offline_as
     assert not list(_without_log({3: [directory(0)]}, [behind])), "it is catching up"
     assert not list(_without_log({3: [directory(code=56)]}, [behind])), "that is said of the directory"
     assert not list(_without_log({3: [directory()]}, [well])), "it has one by now"
+
+
+def test_a_partition_of_which_brokers_have_logs_and_the_controller_does_not_know_is_named() -> None:
+    """Its znode cannot be read, and others serve it: all was well by the doctor."""
+    told = {1: [directory(0, 1)], 3: [directory(1)]}
+    (found,) = _undecided(2, told, {TopicPartition("t", 0)})
+    assert (found.about, found.severity) == ("t-1", ERROR)
+    assert "broker 2's server.log" in found.mend
+    assert not list(_undecided(2, told, {TopicPartition("t", number) for number in range(3)}))
 
 
 def test_many_names_are_counted() -> None:

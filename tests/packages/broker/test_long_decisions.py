@@ -97,7 +97,7 @@ def node(turns: Turns) -> Any:
     made.controller = Office(turns)
     made.creating = Counter()
     made.quotas = None
-    made.plane = SimpleNamespace(next_offset=1, readers=lambda: {0: 1, 1: 1, 2: 1})
+    made.plane = SimpleNamespace(next_offset=1, is_cut_off=False, readers=lambda: {0: 1, 1: 1, 2: 1})
     return made
 
 
@@ -212,7 +212,7 @@ def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -
         made.config["auto.create.topics.enable"] = True
         asked: list[int] = []
 
-        async def create(request: CreateTopicsRequest, client: object) -> CreateTopicsResponse:
+        async def create(request: CreateTopicsRequest, *_: object) -> CreateTopicsResponse:
             asked.append(turns.count)
             result = CreateTopicsResponse.CreatableTopicResult
             return CreateTopicsResponse(
@@ -237,7 +237,7 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
     async def scenario() -> None:
         made = node(Turns())
 
-        async def refuse(request: CreateTopicsRequest, client: object) -> CreateTopicsResponse:
+        async def refuse(request: CreateTopicsRequest, *_: object) -> CreateTopicsResponse:
             result = CreateTopicsResponse.CreatableTopicResult
             return CreateTopicsResponse(
                 topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]

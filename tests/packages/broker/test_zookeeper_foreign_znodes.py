@@ -445,7 +445,7 @@ def test_a_message_that_no_request_can_carry_is_passed_over(tmp_path: Path, capl
 def test_a_node_whose_zookeeper_is_gone_stops_without_anybody_s_leave(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("moldau.broker.zookeeper.lifecycle.CUT_OFF_MS", 50)
+    monkeypatch.setattr("moldau.broker.zookeeper.plane.CUT_OFF_MS", 50)
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from types import CoroutineType, SimpleNamespace
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 
 from moldau.client.admin import Resource, ResourceType
 from moldau.client.view import Outcome
-from moldau.cluster.nodes import ClusterSpec
+from moldau.cluster.cluster import Cluster, ClusterError
+from moldau.cluster.nodes import ClusterSpec, launch, wait_gone
 from moldau.cluster.serving import foreign_zookeeper, is_told
 from moldau.model import Code
 
@@ -74,3 +77,23 @@ def test_who_answers_for_another_cluster_or_another_node_keeps_a_cluster_from_be
 
 def test_a_cluster_that_never_ran_has_no_zookeeper_to_doubt(tmp_path: Path) -> None:
     assert foreign_zookeeper(ClusterSpec("", zookeeper="127.0.0.1:1", embedded=True)) is None
+
+
+def test_a_node_that_lives_and_does_not_listen_is_told_of_in_clear_words(tmp_path: Path) -> None:
+    """All that was said was that brokers do not serve, and that a connection was refused."""
+    cluster = Cluster(1, data=tmp_path / "cluster")
+    node = cluster.node(1)
+    process = launch(node, [sys.executable, "-c", "import signal; signal.pause()"])
+    try:
+        with pytest.raises(ClusterError) as refused:
+            cluster.wait_for_brokers([1], 0.1)
+        said = f"node 1, whose process {process.pid} runs and takes no connections at 127.0.0.1:{node.port}"
+        assert f"{said} (Connection refused)" in str(refused.value)
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(ClusterError, match=f"stopped by a signal .`kill -CONT {process.pid}`"):
+            cluster.wait_for_brokers([1], 0.1)
+    finally:
+        process.kill()
+        wait_gone(node, process, 60)
+    with pytest.raises(ClusterError, match="node 1 ended while it was starting"):
+        cluster.wait_for_brokers([1], 0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -270,3 +271,70 @@ def test_a_copy_is_called_off_while_its_directory_hangs_without_waiting_for_it()
     dirs.deletion_pass(100_000)
     sync_names(dirs)
     assert [name for name in disk.list_dir(there.path) if name.startswith(P.topic)] == []
+
+
+@pytest.mark.parametrize("now", [True, False], ids=["at once", "by a worker"])
+def test_a_folder_gets_its_other_name_under_its_lock(monkeypatch: pytest.MonkeyPatch, now: bool) -> None:
+    """Whoever saved an index had found its path before, and wrote into the folder of the topic that came next."""
+    dirs = start(disk := FaultyDisk())
+    worker = Worker(dirs)
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    worker.run()
+    rename, held = disk.rename, list[bool]()
+
+    def noted(source: str, target: str) -> None:
+        held.append(log.folder.lock.locked())
+        rename(source, target)
+
+    monkeypatch.setattr(disk, "rename", noted)
+    dirs.give_up(dirs.logs.pop(P), "unique", 0, now=now)
+    worker.run()
+    assert held == [True]
+    assert not log.folder.lock.locked()
+
+
+class Noting:
+    """A folder's lock that says when it has been taken."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.taken = threading.Event()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self.taken.set()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_flush_that_has_its_folder_made_and_the_renaming_behind_it_do_not_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The flush holds the folder's lock and waits for whoever makes the folder, who renames it next."""
+    dirs = start(disk := FaultyDisk())
+    Worker(dirs)
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    log.folder.lock = lock = Noting()  # type: ignore[assignment]
+    flush = log.begin_flush(whole=True)
+    assert flush is not None
+    dirs.delete(P, 0)
+    make_dirs, begun, going_on = disk.make_dirs, threading.Event(), threading.Event()
+
+    def slow(path: str) -> None:
+        begun.set()
+        going_on.wait()
+        make_dirs(path)
+
+    monkeypatch.setattr(disk, "make_dirs", slow)
+    makes = threading.Thread(target=log.dir.changes.run, daemon=True)
+    flushes = threading.Thread(target=flush.run, daemon=True)
+    makes.start()
+    begun.wait()
+    flushes.start()
+    lock.taken.wait()
+    going_on.set()
+    for thread in (makes, flushes):
+        thread.join(30)
+        assert not thread.is_alive(), "they wait for each other"
+    assert log.folder.path.endswith(DELETE_FOLDER)

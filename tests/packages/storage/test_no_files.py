@@ -76,13 +76,18 @@ WRONG_EPOCHS = {
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("flushed", [True, False])
+@pytest.mark.parametrize("rolled", [True, False])
 @pytest.mark.parametrize("wrong", WRONG_EPOCHS)
 def test_epochs_that_the_log_contradicts_are_read_from_it_again(
-    tmp_path: Path, wrong: str, flushed: bool, clean: bool
+    tmp_path: Path, wrong: str, rolled: bool, flushed: bool, clean: bool
 ) -> None:
-    """A follower that tells a leader an epoch from the future never gets back into the ISR."""
+    """A follower that tells a leader an epoch from the future never gets back into the ISR, and a controller on
+    ZooKeeper raises the epochs of all partitions above it. With a last segment that is empty (``rolled``) the damage
+    was believed."""
     world = World(tmp_path)
     world.fill()
+    if rolled:
+        world.dirs.logs[P].roll(now_ms=NOW_MS)
     if flushed:
         world.dirs.logs[P].flush()
     world.dirs.checkpoint()

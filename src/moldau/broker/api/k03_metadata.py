@@ -1,9 +1,9 @@
 """Metadata, 0-13: brokers, topics, leaders, as the committed image has them.
 
 All topics (null, or an empty list in version 0), by name, or by id (10+). An unknown name is created first when both
-the
-request and ``auto.create.topics.enable`` allow it; the answer then waits until it can name leaders, so that a client's
-first produce does not meet an error. Addresses are those of the listener that was asked. Offline replicas from 5 on.
+the request and ``auto.create.topics.enable`` allow it; the answer then waits until it can name leaders, so that a
+client's first produce does not meet an error, though not for long where no controller answers (LEADER_NOT_AVAILABLE,
+on which clients ask again). Addresses are those of the listener that was asked. Offline replicas from 5 on.
 An answer of thousands of partitions is put together over many turns of the loop, each partition as it is then: epochs
 tell a client which of two answers is the newer one. What has not changed since somebody asked is not encoded again.
 """
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Container, Generator, Iterator
 
 from moldau.broker.api.forwarding import passed_on
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from moldau.broker.controller.topic_creation import create_automatically
+from moldau.broker.controller.topic_creation import NAMED_MS, create_automatically
 from moldau.broker.loop import Pace, answer_in_slices, finished, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.metadata.encoded_topics import EncodedTopics, Kind
@@ -108,7 +108,7 @@ async def _create_first(
     refused = {}
     if names:
         client = passed_on(node, context.client_id, CreateTopicsRequest.versions[1])
-        refused = await create_automatically(node, names, client)
+        refused = await create_automatically(node, names, client, timeout_ms=NAMED_MS, who=context.connection)
     if _is_long(node, request, context.api_version):
         return await answer_in_slices(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)

@@ -1,4 +1,8 @@
-"""ListPartitionReassignments, 0: moves under way, all of them or of the partitions named (KIP-455)."""
+"""ListPartitionReassignments, 0: moves under way, all of them or of the partitions named (KIP-455).
+
+By this request tools find out whether there is a controller. One that is cut off from ZooKeeper is none: its session
+may have ended and another rule, and it decides nothing. Kafka's controller answers from memory, however long.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
 from moldau.controller import asks
 from moldau.image.partition import Partition
+from moldau.model import Code
 from moldau.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -15,12 +20,15 @@ from moldau.wire.messages.k46_list_partition_reassignments import (
 
 handle = forward
 Answer = ListPartitionReassignmentsResponse
+NO_ZOOKEEPER = "ZooKeeper does not answer the controller."
 
 
 async def control(
     node: ControllerServices, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> Answer:
     """Read the controller's image."""
+    if node.plane.is_cut_off:
+        return Answer(error_code=Code.NOT_CONTROLLER, error_message=NO_ZOOKEEPER)
     partitions: set[tuple[str, int]] | None = None
     if request.topics is not None:
         partitions = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
@@ -19,12 +19,23 @@ from moldau.broker.metadata.applied import WithMetadata, wait_until_applied
 from moldau.broker.network.peers import PassedOn
 from moldau.image import Image
 from moldau.model import Code
+from moldau.model.named import NamedTuple
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 log = logging.getLogger("moldau.topics")
 
 OFFSETS = "__consumer_offsets"
-_FOR_NOW = (Code.INVALID_REPLICATION_FACTOR, Code.THROTTLING_QUOTA_EXCEEDED)
+PATIENCE_MS = 30_000
+"""How long whoever looks for a group's coordinator waits for a controller: its response is small."""
+NAMED_MS = 2_000
+"""How long a client that names a topic waits for one. It asks again by itself, and Kafka's brokers answer it at once;
+while it waits room is kept for its response, which may be large, and others who ask for metadata may have to wait."""
+_FOR_NOW = (
+    Code.INVALID_REPLICATION_FACTOR,
+    Code.THROTTLING_QUOTA_EXCEEDED,
+    Code.NOT_CONTROLLER,
+    Code.REQUEST_TIMED_OUT,
+)
 """What may be otherwise the next time."""
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
@@ -44,16 +55,28 @@ class Creating(WithMetadata, Protocol):
         """Topics whose creation was asked for and has no answer yet: how often."""
 
 
+class Asked(NamedTuple):
+    """For whom topics are created, and how long that may take."""
+
+    client: PassedOn | None
+    timeout_ms: int
+    who: Hashable
+
+
 async def create_automatically(
     node: Creating,
     names: Collection[str],
     client: PassedOn | None = None,
+    *,
+    timeout_ms: int = PATIENCE_MS,
+    who: Hashable = None,
 ) -> dict[str, Code]:
     """Create topics under the cluster's defaults; name -> code of those that could not be. ``node.creating`` counts
-    them until every live broker has been told of them. ``client``: whose quota they cost."""
+    them until every live broker has been told of them. ``client``: whose quota they cost; ``who``: its connection.
+    A controller is waited for as long as ``timeout_ms``."""
     node.creating.update(names)
     try:
-        return await _create(node, names, client)
+        return await _create(node, names, Asked(client, timeout_ms, who))
     finally:
         node.creating.subtract(names)
         for name in names:
@@ -64,11 +87,13 @@ async def create_automatically(
 async def _create(
     node: Creating,
     names: Collection[str],
-    client: PassedOn | None,
+    asked: Asked,
 ) -> dict[str, Code]:
     own = await each(node, names, lambda name: _wanted(node, name))
     try:
-        answer: CreateTopicsResponse = await node.asking.patiently(CreateTopicsRequest(topics=own), client=client)
+        answer: CreateTopicsResponse = await node.asking.patiently(
+            CreateTopicsRequest(topics=own), asked.timeout_ms, asked.who, asked.client
+        )
     except OSError:
         return dict.fromkeys(names, Code.LEADER_NOT_AVAILABLE)
     refused: dict[str, Code] = {}

@@ -193,6 +193,11 @@ class QuorumPlane:
     def refused_deletion(self, topic_id: bytes) -> None:
         """None: no deletion waits in KRaft mode."""
 
+    @property
+    def is_cut_off(self) -> bool:
+        """See ``Plane.is_cut_off``."""
+        return False
+
     def readers(self) -> dict[int, int]:
         """If we lead: node -> offset of the last committed record that it holds and was told is committed."""
         role = None if self._driver is None else self._driver.quorum.role

@@ -24,8 +24,6 @@ log = logging.getLogger("moldau.lifecycle")
 
 AGAIN_MS = 50
 """Between two requests for leave: the others hear of the new leaders in milliseconds."""
-CUT_OFF_MS = 2_000
-"""Without ZooKeeper for so long, whoever is to stop waits for nobody's leave."""
 NAMED = 20
 """Partitions that one line names."""
 LOOK_MS = 200
@@ -107,7 +105,8 @@ class ZooKeeperLifecycle:
 
     async def leave(self) -> bool:
         """Ask for a controlled shutdown as long as the configuration says; whether leave was given. What nobody else
-        can lead is waited for: a follower may catch up (CS-1). Kafka's brokers ask less often, and as long."""
+        can lead is waited for: a follower may catch up (CS-1). Kafka's brokers ask less often, and as long, also where
+        no other broker lives: this one then goes at once, and what it leads keeps its leader and its ISR."""
         config, clock = self._node.config, self._node.world.clock
         if self.stage in (Stage.STARTING, Stage.GONE) or not config["controlled.shutdown.enable"]:
             self.stage = Stage.GONE
@@ -116,12 +115,20 @@ class ZooKeeperLifecycle:
         self.stage = Stage.LEAVING
         started_ms = clock.monotonic_ms()
         patience_ms = config["controlled.shutdown.max.retries"] * config["controlled.shutdown.retry.backoff.ms"]
-        allowed, told = False, list[str]()
+        allowed, alone, told = False, False, list[str]()
         while not allowed and not self._hurried and clock.monotonic_ms() - started_ms < patience_ms:
-            if self._is_cut_off():
+            if self._node.plane.is_cut_off:
                 log.warning("ZooKeeper does not answer: nobody can decide who leads what is led here")
                 break
             allowed, left = await self._ask_leave()
+            alone = bool(left) and self._is_alone()
+            if alone:
+                log.warning(
+                    "no other broker lives: %d partition(s) that are led here keep their leader, and nobody is waited"
+                    " for",
+                    len(left),
+                )
+                break
             if not allowed:
                 if left not in (told, []):
                     told = left
@@ -134,7 +141,7 @@ class ZooKeeperLifecycle:
             log.info("Controlled shutdown request returned successfully after %dms", took_ms)
         elif self._hurried:
             log.warning("told twice to stop: this broker goes without having handed over what it leads")
-        else:
+        elif not alone:
             log.warning("Proceeding to do an unclean shutdown as all the controlled shutdown attempts failed")
         # What a controller still sends is for a registration that goes, or whose session went unnoticed (seed 7001).
         self.registered = False
@@ -151,7 +158,7 @@ class ZooKeeperLifecycle:
         timeout_ms = self._node.config["controller.socket.timeout.ms"]
         asked = asyncio.ensure_future(self._node.asking.once(request, timeout_ms))
         try:
-            while not asked.done() and not self._is_cut_off():
+            while not asked.done() and not self._node.plane.is_cut_off:
                 await asyncio.wait({asked}, timeout=LOOK_MS / 1000)
             if not asked.done():
                 return False, []  # a controller that cannot write answers nothing
@@ -166,9 +173,12 @@ class ZooKeeperLifecycle:
             log.warning("controlled shutdown: %s", Code(answer.error_code).name)
         return answer.error_code == Code.NONE and not left, left
 
-    def _is_cut_off(self) -> bool:
-        cut_off_ms: int = self._node.plane.cut_off_ms
-        return cut_off_ms >= CUT_OFF_MS
+    def _is_alone(self) -> bool:
+        """Whether this broker is the controller, and has decided that every other broker is dead: nobody may lead in
+        its place. Where another rules, that one lives."""
+        node = self._node
+        others = [broker for broker in node.metadata.image.live_brokers() if broker.id != node.config.node_id]
+        return node.plane.claimed_epoch is not None and not others
 
     def stop(self) -> None:
         """Say nothing more to the controller."""

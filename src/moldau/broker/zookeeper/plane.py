@@ -42,6 +42,8 @@ T = TypeVar("T")
 RETRY_MS = 100
 RETRY_MAX_MS = 2_000
 DENIED_REST_MS = 1_000
+CUT_OFF_MS = 2_000
+"""Without ZooKeeper for so long, nobody's leave is waited for, and a controller does not say that it rules."""
 
 
 class ZooKeeperPlane:
@@ -144,6 +146,11 @@ class ZooKeeperPlane:
     def cut_off_ms(self) -> int:
         """For how long there has been no connection with ZooKeeper."""
         return 0 if self._cut_ms is None else self._world.clock.monotonic_ms() - self._cut_ms
+
+    @property
+    def is_cut_off(self) -> bool:
+        """See ``Plane.is_cut_off``."""
+        return self.cut_off_ms >= CUT_OFF_MS
 
     async def connected(self) -> bool:
         """Wait while the link is SUSPENDED; whether the session lives."""

@@ -1,0 +1,106 @@
+"""Topics that clients name and that are not there, while no controller answers: for how long the client waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.broker.api import k03_metadata
+from moldau.broker.controller.channel import ControllerChannel
+from moldau.model import Code
+from moldau.runtime.world import new_loop
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
+from tests.packages.broker.test_metadata import broker, node
+
+SOON_MS = 2_000
+
+
+class Client:
+    """A connection, opened just now."""
+
+    since_ms = 0
+
+
+class Timers:
+    """Time that goes by only when nothing else is left to do: then it is as late as the next timer."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self._set: list[tuple[float, int, Callable[[], object]]] = []
+
+    def monotonic_ms(self) -> float:
+        return self.now_ms
+
+    def call_soon(self, act: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(act)
+
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Any:
+        entry = (self.now_ms + delay_ms, len(self._set), call)
+        self._set.append(entry)
+        return SimpleNamespace(cancel=lambda: self._set.remove(entry) if entry in self._set else None)
+
+    async def passing(self, work: Coroutine[Any, Any, MetadataResponse]) -> MetadataResponse:
+        """The outcome, with as many timers fired as it takes."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if not task.done():
+                first = min(self._set, key=lambda entry: entry[:2])
+                self._set.remove(first)
+                self.now_ms = first[0]
+                first[2]()
+        return await task
+
+
+async def silent(*_: object, **__: object) -> CreateTopicsResponse:
+    """A controller that takes a request and never answers."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def another(host: str, port: int, message: Any, *_: object, **__: object) -> CreateTopicsResponse:
+    """One that rules no more."""
+    result = CreateTopicsResponse.CreatableTopicResult
+    return CreateTopicsResponse(
+        topics=[result(name=one.name, error_code=Code.NOT_CONTROLLER) for one in message.topics]
+    )
+
+
+@pytest.mark.parametrize(
+    ("leader", "says"),
+    [(None, silent), (2, silent), (2, another)],
+    ids=["none is known", "it does not answer", "it rules no more"],
+)
+def test_who_names_a_new_topic_is_told_soon_that_it_has_no_leader(
+    leader: int | None, says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]]
+) -> None:
+    """The request kept room for its response for half a minute, and a few dozen of them held up all others."""
+
+    async def scenario() -> None:
+        made, timers = node(1, broker(1), broker(2)), Timers()
+        made.config["auto.create.topics.enable"] = True
+        made.world = SimpleNamespace(clock=timers, tasks=timers, step=100, buggify=None)
+        made.plane = SimpleNamespace(leader=(leader, 1), voters=lambda: {2: ("there", 2)})
+        made.peers = SimpleNamespace(ask=says, pass_on=says)
+        made.creating = Counter()
+        made.asking = ControllerChannel(made)
+        context: Any = SimpleNamespace(listener="PLAINTEXT", api_version=12, client_id="c", connection=Client())
+        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="new")])
+        answer = await timers.passing(k03_metadata.handle(made, request, context))  # type: ignore[arg-type]
+        told = MetadataResponse.decode(answer.encode(12), 12).topics
+        assert [(one.name, one.error_code) for one in told] == [("new", Code.LEADER_NOT_AVAILABLE)]
+        assert timers.now_ms <= SOON_MS
+        assert not made.creating
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    loop = new_loop()
+    loop.run_until_complete(scenario())
+    loop.close()
