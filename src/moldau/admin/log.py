@@ -158,7 +158,7 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
         note(f"{partition}: replicas {','.join(map(str, replicas)) or 'unknown'}")
     show(rows, output, ["time", "epoch", "leader", "isr", "in_sync", "controller", "why"])
     for skew in skews(_events(paths, None, damaged)):
-        if skew.high_ms < 0 or (skew.low_ms or 0) > 0:
+        if skew.is_proved:
             note(f"the clock of node {skew.broker} is {skew.verdict}, against that of controller {skew.controller}")
     damaged.end()
 

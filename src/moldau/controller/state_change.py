@@ -209,7 +209,8 @@ class _Reasons:
         if after is None:
             return "topic deleted"
         causes = [why for id, why in sorted(self._brokers.items()) if id in (*before.replicas, *after.replicas)]
-        if after.recovery == Recovery.RECOVERING and after.leader != before.leader:
+        safe = (NO_LEADER, before.leader, *before.isr, *before.elr)
+        if after.recovery == Recovery.RECOVERING and after.leader not in safe:
             return "unclean election" + (f": {', '.join(causes)}" if causes else "")
         if causes:
             return ", ".join(causes)

@@ -24,14 +24,21 @@ def line(second: float, text: str, level: str = "INFO") -> str:
 
 
 def decided(
-    second: float, leader: int, epoch: int, isr: str, before: str = "Online", number: int = 0, change: int | None = None
+    second: float,
+    leader: int,
+    epoch: int,
+    isr: str,
+    before: str = "Online",
+    number: int = 0,
+    change: int | None = None,
+    recovery: str = "RECOVERED",
 ) -> str:
     """``change`` is the partition epoch; without one it is the leader epoch."""
     change = epoch if change is None else change
     return line(
         second,
         f"[Controller id=1 epoch=5] Changed partition orders-{number} from {before}Partition to OnlinePartition with"
-        f" state LeaderAndIsr(leader={leader}, leaderEpoch={epoch}, isr=List({isr}), leaderRecoveryState=RECOVERED,"
+        f" state LeaderAndIsr(leader={leader}, leaderEpoch={epoch}, isr=List({isr}), leaderRecoveryState={recovery},"
         f" partitionEpoch={change})",
     )
 
@@ -123,7 +130,8 @@ def test_without_a_controllers_lines_brokers_tell(tmp_path: Path) -> None:
 
 
 def test_an_election_of_a_replica_that_was_not_in_sync_is_named(tmp_path: Path) -> None:
-    (tmp_path / "state-change.log").write_text(decided(1, 2, 1, "2") + decided(2, 3, 2, "3"))
+    text = decided(1, 2, 1, "2") + decided(2, 3, 2, "3", recovery="RECOVERING")
+    (tmp_path / "state-change.log").write_text(text)
     assert timeline(tmp_path, "orders-0")[-1]["why"] == "unclean election: broker 3 was not in sync"
 
 
@@ -192,8 +200,11 @@ def test_an_unclean_election_is_claimed_only_where_no_decision_before_it_is_miss
     log_file.write_text(decided(1, 1, 3, "1, 3", change=7) + decided(9, 2, 4, "1, 2", change=10))
     missing = "not known: decisions between partition epoch 7 and 10 are not in these logs"
     assert timeline(tmp_path, "orders-0")[-1]["why"] == missing
-    log_file.write_text(decided(1, 1, 3, "1, 3", change=7) + decided(9, 2, 4, "2", change=8))
+    unclean = decided(1, 1, 3, "1, 3", change=7) + decided(9, 2, 4, "2", change=8, recovery="RECOVERING")
+    log_file.write_text(unclean)
     assert timeline(tmp_path, "orders-0")[-1]["why"] == "unclean election: broker 2 was not in sync"
+    log_file.write_text(unclean.replace("RECOVERING", "RECOVERED"))
+    assert str(timeline(tmp_path, "orders-0")[-1]["why"]).startswith("not known whether broker 2 was in sync")
     log_file.write_text(re.sub(r", partitionEpoch=\d", "", log_file.read_text()))
     assert str(timeline(tmp_path, "orders-0")[-1]["why"]).startswith("not known: perhaps an unclean election, broker 2")
 

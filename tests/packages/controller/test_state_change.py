@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from moldau.broker.metrics.elections import Elections
 from moldau.controller.asks import (
     AlterPartitionReassignments,
     BrokerRefused,
@@ -14,6 +15,7 @@ from moldau.controller.asks import (
 )
 from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, path
+from moldau.image import Recovery
 from moldau.simulator.machines.controller_desk import Desk
 
 AUTHOR = Author(3, 7)
@@ -112,6 +114,28 @@ def test_an_unregistered_broker_and_a_recovered_leader_are_told() -> None:
     desk.beat(1)
     desk.set_isr("t", 0, 1, recovery=0)
     assert whys(desk) == ["recovered"]
+
+
+def test_a_leader_that_has_to_recover_still_is_elected_uncleanly_once() -> None:
+    """That it went away and came back was told, and counted, as another unclean election."""
+    desk = Desk(2)
+    desk.create("t", (0, 1), configs={"unclean.leader.election.enable": "true"})
+    desk.set_isr("t", 0, 0)
+    counted = Elections()
+
+    def told() -> list[str]:
+        counted.decided(desk.image, desk.delta)
+        return whys(desk)
+
+    desk.ask(UnregisterBroker(broker_id=0))
+    assert told() == ["unclean election: broker 0 was unregistered"]
+    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+    assert told() == ["broker 1 was fenced"]
+    desk.beat(1)
+    assert told() == ["broker 1 was unfenced"]
+    assert desk.partition("t").leader == 1
+    assert desk.partition("t").recovery == Recovery.RECOVERING
+    assert (counted.total, counted.unclean) == (2, 1)
 
 
 def test_an_event_has_all_that_a_timeline_needs() -> None:

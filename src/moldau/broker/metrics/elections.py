@@ -1,7 +1,8 @@
 """Counts elections as a controller sees them in the committed metadata, since the process started.
 
-An unclean one makes the partition "recovering" in the very record that names the leader (KIP-704). Decides
-nothing. Read next: ``figures.py``.
+An unclean one makes the partition "recovering" in the very record that names the leader (KIP-704). A leader that has to
+recover still, and leads again after a stop, was in the ISR or eligible, and is counted once. Decides nothing.
+Read next: ``figures.py``.
 """
 
 from __future__ import annotations
@@ -24,4 +25,5 @@ class Elections:
             if before is None or after is None or after.leader in (NO_LEADER, before.leader):
                 continue
             self.total += 1
-            self.unclean += after.recovery == Recovery.RECOVERING
+            is_safe = after.leader in before.isr or after.leader in before.elr
+            self.unclean += after.recovery == Recovery.RECOVERING and not is_safe

@@ -2,7 +2,9 @@
 one epoch, an epoch that goes back, an in-sync replica that is none of the partition's replicas.
 
 A topic that was deleted and made anew begins again at epoch 0: where a controller says that a partition is no more, or
-a broker makes a partition of a topic with another id, what was told before is forgotten.
+is new, or a broker makes a partition of a topic with another id, what was told before is forgotten. A ZooKeeper
+controller ends a move under one leader epoch and takes those that are no replicas any more out of the ISR under the
+next: in that one they may be in sync.
 """
 
 from __future__ import annotations
@@ -47,13 +49,21 @@ class _Known:
         self.controllers: dict[int, dict[int, Event]] = {}
         self.epochs: dict[tuple[str, int, str | None, int | None], int] = {}
         self.ids: dict[str, str] = {}
+        self.told: set[Key] = set()
+        self.members: dict[Key, dict[int, set[int]]] = {}
+        """The replicas of a partition in each leader epoch of which lines tell them."""
 
     def forget(self, topic: str, number: int | None = None) -> None:
         """What was told of a topic, or of one partition of it."""
+        if number is not None and (topic, number) not in self.told:
+            return  # new ones are many, and most of them are the first of their name
         for key in [key for key in self.leaders if key[0] == topic and number in (None, key[1])]:
             del self.leaders[key]
         for one in [one for one in self.epochs if one[0] == topic and number in (None, one[1])]:
             del self.epochs[one]
+        for which in [which for which in self.members if which[0] == topic and number in (None, which[1])]:
+            del self.members[which]
+        self.told = {which for which in self.told if which[0] != topic or number not in (None, which[1])}
 
 
 def rows(files: Sequence[Sequence[str]], wish: Wish, heard: Heard | None = None) -> Iterator[Row]:
@@ -75,9 +85,10 @@ def findings(lines: Iterator[Event], topics: Sequence[str] = ()) -> Iterator[Row
         for topic, number in event.partitions:
             if topics and topic not in topics:
                 continue
-            if event.state == "NonExistentPartition":
+            if event.state in ("NonExistentPartition", "NewPartition"):
                 known.forget(topic, number)
             else:
+                known.told.add((topic, number))
                 yield from _partition(known, event, (topic, number))
 
 
@@ -96,10 +107,11 @@ def _controllers(known: _Known, event: Event) -> Iterator[Row]:
 
 def _partition(known: _Known, event: Event, key: Key) -> Iterator[Row]:
     epoch, leader = event.leader_epoch, event.leader
-    if event.isr is not None and event.replicas is not None and not set(event.isr) <= set(event.replicas):
-        outside = sorted(set(event.isr) - set(event.replicas))
+    if event.replicas is not None and epoch is not None:
+        known.members.setdefault(key, {}).setdefault(epoch, set()).update(event.replicas)
+    if outside := _outside(known, event, key):
         yield (ISR_OUTSIDE, event.time, *key, epoch, outside, _tellers(event),
-               f"ISR {_list(event.isr)}, replicas {_list(event.replicas)}")  # fmt: skip
+               f"ISR {_list(event.isr or ())}, replicas {_list(event.replicas or ())}")  # fmt: skip
     if epoch is None or leader is None:
         return
     if leader >= 0:
@@ -116,6 +128,15 @@ def _partition(known: _Known, event: Event, key: Key) -> Iterator[Row]:
             yield (EPOCH_BACK, event.time, *key, epoch, [event.node], _tellers(event),
                    f"leader epoch {epoch} after {before}")  # fmt: skip
         known.epochs[who] = epoch
+
+
+def _outside(known: _Known, event: Event, key: Key) -> list[int]:
+    """Who is in sync and neither a replica nor was one in the leader epoch before, or under another line of this."""
+    if event.isr is None or event.replicas is None:
+        return []
+    members = known.members.get(key, {})
+    epochs = () if event.leader_epoch is None else (event.leader_epoch, event.leader_epoch - 1)
+    return sorted(set(event.isr).difference(event.replicas, *(members.get(epoch, ()) for epoch in epochs)))
 
 
 def _tellers(*of: Event) -> list[int]:

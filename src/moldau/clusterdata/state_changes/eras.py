@@ -42,7 +42,7 @@ _LOGGER = re.compile(r" \([\w.$]+\)\s*$")
 _NODE = re.compile(r"\[?(?P<role>Controller|Broker) (?:id=)?(?P<id>\d+)(?:,? epoch[= ](?P<epoch>\d+))?\]?:? ")
 _FROM = re.compile(r"(?:from|by) controller (\d+)(?: epoch (\d+))?")
 _CORRELATION = re.compile(r"correlation ?[iI]d (\d+)")
-_TO = re.compile(r"(?:to broker (?:Node\()?|\(id: )(\d+)")
+_TO = re.compile(r"(?:to broker (?:Node\()?(?=\d+(?![\w.:-]))|\(id: )(\d+)")
 _OLD_PARTITION = re.compile(r"\[([\w.-]+), *(\d+)\]")
 _NAMED_PARTITION = re.compile(r"topicName='?([\w.-]+)'?, partitionIndex=(\d+)")
 _PARTITION = re.compile(
@@ -61,6 +61,8 @@ _ISR = re.compile(
 _BROKER_STATES = re.compile(r"\bisrWithBrokerEpoch=\w*\(((?:BrokerState\([^()]*\)(?:, )?)*)\)")
 _BROKER_ID = re.compile(r"brokerId=(\d+)")
 _REPLICAS = re.compile(r"(?:\breplicas=(?:List)?[(\[]|AllReplicas:|assigned replicas )([\d, ]+)")
+
+_TOPIC_ID = re.compile(r"(?:Creating new partition|Leader) ([\w.-]+)-\d+ with topic id (?:Some\()?([\w-]{22})")
 
 _EVENTS = [
     (re.compile(pattern, re.IGNORECASE), name)
@@ -121,6 +123,12 @@ def parse(entry: bytes) -> Event | None:
         replicas=_ids(_REPLICAS, told),
         partition_epoch=_found(_PARTITION_EPOCH, told),
     )
+
+
+def topic_id(event: Event) -> tuple[str, str] | None:
+    """The topic and its id, in lines that say it: a broker's of a partition that it makes or leads."""
+    found = _TOPIC_ID.search(event.text)
+    return None if found is None else (found[1], found[2])
 
 
 def _partitions(text: str, *, old: bool) -> tuple[tuple[str, int], ...]:

@@ -3,7 +3,8 @@
 A change is known by its leader epoch and its partition epoch; where a line has no partition epoch, by its leader, its
 ISR and what the same node told before. The controller's line tells when it was decided, and under which controller
 epoch; where no controller's line is at hand (Apache Kafka's KRaft controllers write none), the first broker that tells
-of it does. Reasons are Moldau's own where its JSON lines are at hand; else they are seen from the change.
+of it does. Reasons are Moldau's own where its JSON lines are at hand; else they are seen from the change (``reasons``).
+A topic that was deleted and made anew begins again at epoch 0, so that its changes are those of another partition.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from moldau.clusterdata.state_changes.eras import Event
+from moldau.clusterdata.state_changes.eras import Event, topic_id
+from moldau.clusterdata.state_changes.reasons import NOT_MOVING, Moving, Told, moving, recovering, seen_from
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 
-NO_LEADER = -1
+DURING_DELETE = -2
+"""The leader in requests by which a ZooKeeper controller has a partition deleted; their epochs say nothing."""
 
 Reasons = Mapping[tuple[int, int | None, tuple[int, ...]], str]
 """Leader epoch, partition epoch (None where it is not told) and ISR -> why they came about."""
@@ -44,6 +47,10 @@ class _Step:
         self.event = event
         self.partition_epoch = event.partition_epoch
         self.seen: dict[int, str] = {}
+        self.recovering: bool | None = None
+        self.moving: Moving | None = None
+        self.replicas: tuple[int, ...] | None = None
+        """Those that lines of this change tell, or lines between the change before and this."""
 
     def fits(self, event: Event) -> bool:
         """Whether the event may tell of this change: what it does not tell is no difference."""
@@ -66,6 +73,12 @@ class _Step:
             self.event = event
         if self.partition_epoch is None:
             self.partition_epoch = event.partition_epoch
+        if self.recovering is None:
+            self.recovering = recovering(event)
+        if self.moving is None:
+            self.moving = moving(event)
+        if event.replicas is not None:
+            self.replicas = event.replicas
         if event.node is not None:
             self.seen.setdefault(event.node, event.time)
 
@@ -80,14 +93,17 @@ class _Steps:
         self._last: dict[tuple[str | None, int | None, int], int] = {}
         """Where the step is that each node told of last in a leader epoch: it tells of no earlier one after it."""
 
-    def hear(self, event: Event) -> None:
-        """Find the step that the event tells of, or begin one."""
+    def hear(self, event: Event, replicas: tuple[int, ...] | None = None) -> bool:
+        """Find the step that the event tells of, or begin one, of which ``replicas`` were told before. Whether one was
+        begun."""
         assert event.leader_epoch is not None
         steps = self.of.setdefault(event.leader_epoch, [])
         teller = (event.role, event.node, event.leader_epoch)
         step = self._found(steps, event, self._last.get(teller, 0))
+        is_new = step is None
         if step is None:
             step = _Step(event, len(steps))
+            step.replicas = replicas
             steps.append(step)
             self._exact.setdefault((event.leader_epoch, step.partition_epoch), []).append(step)
         elif step.partition_epoch is None is not event.partition_epoch:
@@ -95,6 +111,7 @@ class _Steps:
             self._exact.setdefault((event.leader_epoch, event.partition_epoch), []).append(step)
         step.told_by(event)
         self._last[teller] = step.at
+        return is_new
 
     def _found(self, steps: list[_Step], event: Event, last: int) -> _Step | None:
         assert event.leader_epoch is not None
@@ -113,19 +130,73 @@ class _Steps:
                 yield from sorted(steps, key=lambda one: one.time)
 
 
+class _Life:
+    """A partition from its creation to the deletion of its topic."""
+
+    def __init__(self) -> None:
+        self.steps = _Steps()
+        self.topic_id: str | None = None
+        self.is_created = self.is_deleted = False
+        """Whether a controller told of its creation, and of its deletion."""
+        self.led_on_by: set[int | None] = set()
+        """Controllers that told of a later leader epoch than the first."""
+        self.unplaced: tuple[int, ...] | None = None
+        """Replicas that a line told since the last step."""
+
+    def hear(self, event: Event) -> None:
+        """A line about the partition."""
+        if self.topic_id is None and (found := topic_id(event)) is not None:
+            self.topic_id = found[1]
+        if event.replicas is not None and event.event != "replica state":
+            self.unplaced = event.replicas
+        if event.role == "Controller" and event.event == "partition":
+            self.is_created |= _creates(event)
+            self.is_deleted |= event.state == "NonExistentPartition"
+            if event.leader_epoch:
+                self.led_on_by.add(event.node)
+        if event.leader in (None, DURING_DELETE) or event.leader_epoch is None or event.event == "refused":
+            return
+        if self.steps.hear(event, self.unplaced):
+            self.unplaced = None
+
+    def is_over(self, event: Event) -> bool:
+        """Whether the event is the creation of another topic of the same name. A controller that told of more before
+        tells by the same clock; what others told may be of this creation, by clocks that are behind."""
+        return _creates(event) and (self.is_created or self.is_deleted or event.node in self.led_on_by)
+
+
+def _life_of(event: Event, lives: list[_Life]) -> _Life:
+    """Which life an event is of; the last, if nothing says otherwise."""
+    found = topic_id(event)
+    id = None if found is None else found[1]
+    known = next((life for life in lives if id is not None and life.topic_id == id), None)
+    if known is not None:
+        return known
+    last = lives[-1]
+    if last.is_over(event) or None not in (id, last.topic_id):
+        lives.append(_Life())
+        lives[-1].unplaced = last.unplaced
+    return lives[-1]
+
+
+def _creates(event: Event) -> bool:
+    """Whether a controller says that it chose the first leader."""
+    return event.role == "Controller" and event.event == "partition" and " from NewPartition to " in event.text
+
+
 def changes(events: Iterable[Event], of: TopicPartition, reasons: Reasons | None = None) -> list[Change]:
-    """The changes of a partition, in the order of leader epochs and partition epochs or times."""
-    steps = _Steps()
+    """The changes of a partition, in the order of leader epochs and partition epochs or times; those of a topic that
+    was deleted and made anew after one another."""
+    lives = [_Life()]
     replicas: tuple[int, ...] = ()
     for event in events:
         if (of.topic, of.partition) not in event.partitions:
             continue
         if event.replicas is not None and event.event != "replica state":
             replicas = event.replicas
-        if event.leader is None or event.leader_epoch is None or event.event == "refused":
-            continue
-        steps.hear(event)
-    return list(_told(steps.ordered(), replicas, reasons or {}))
+        _life_of(event, lives).hear(event)
+    told = _by_epoch(reasons or {})
+    return [change for life in lives for change in _told(life, replicas, told)]
 
 
 _OfEpoch = Mapping[int, list[tuple[int | None, tuple[int, ...], str]]]
@@ -139,26 +210,42 @@ def _by_epoch(reasons: Reasons) -> _OfEpoch:
     return found
 
 
-def _told(steps: Iterable[_Step], replicas: tuple[int, ...], told: Reasons) -> Iterator[Change]:
-    reasons = _by_epoch(told)
-    before: Event | None = None
-    for step in steps:
-        now = step.event._replace(partition_epoch=step.partition_epoch)
-        assert now.leader is not None
-        assert now.leader_epoch is not None
-        known = _reason(now, reasons)
+def _told(life: _Life, replicas: tuple[int, ...], reasons: _OfEpoch) -> Iterator[Change]:
+    before: Told | None = None
+    in_sync_once: set[int] = set()
+    for step in life.steps.ordered():
+        event = step.event._replace(partition_epoch=step.partition_epoch)
+        assert event.leader is not None
+        assert event.leader_epoch is not None
+        now = _state(before, step, event, is_deleted=life.is_deleted)
         yield Change(
             step.time,
-            now.leader,
-            now.leader_epoch,
-            now.isr,
-            now.controller,
-            now.controller_epoch,
-            known or _why(before, now, replicas),
+            event.leader,
+            event.leader_epoch,
+            event.isr,
+            event.controller,
+            event.controller_epoch,
+            _reason(event, reasons) or seen_from(before, now, in_sync_once),
             tuple(sorted(step.seen.items(), key=lambda one: one[1])),
             replicas,
         )
+        in_sync_once.update(now.isr)
         before = now
+
+
+def _state(before: Told | None, step: _Step, event: Event, *, is_deleted: bool) -> Told:
+    """What is known after a step. A leader epoch that is raised although all else stays may be a reassignment's, so
+    that the replicas told before count no more; nor do they while one is told of, or after it."""
+    now = Told(event, step.recovering, step.moving, step.replicas or (), is_deleted)
+    if before is None:
+        return now
+    if now.moving is None:
+        now = now._replace(moving=before.moving)
+    is_raised = (before.leader, before.isr) == (now.leader, now.isr) and before.event.leader_epoch != event.leader_epoch
+    may_move = is_raised or any(one not in (None, NOT_MOVING) for one in (before.moving, now.moving))
+    if not now.replicas and not may_move:
+        now = now._replace(replicas=before.replicas)
+    return now
 
 
 def _reason(now: Event, reasons: _OfEpoch) -> str | None:
@@ -175,71 +262,22 @@ def _reason(now: Event, reasons: _OfEpoch) -> str | None:
     return exact[0] if exact else found.pop()[1] if len(found) == 1 else None
 
 
-def _unclean(before: Event, now: Event) -> str:
-    """What is known of an election whose winner was not in the ISR that was told last."""
-    if before.partition_epoch is None or now.partition_epoch is None:
-        return (
-            f"not known: perhaps an unclean election, broker {now.leader} was not in sync when these logs last told,"
-            " and without partition epochs nobody knows what they left out"
-        )
-    if now.partition_epoch - before.partition_epoch != 1:
-        return (
-            f"not known: decisions between partition epoch {before.partition_epoch} and {now.partition_epoch}"
-            " are not in these logs"
-        )
-    return f"unclean election: broker {now.leader} was not in sync"
-
-
-def _end_of_a_move(before: Event, now: Event) -> str | None:
-    """The reason of one decision that takes from the ISR and adds to it, which nothing does but the end of a move."""
-    was, isr = set(before.isr or ()), set(now.isr or ())
-    epochs = before.partition_epoch, now.partition_epoch
-    is_next = epochs[0] is not None and epochs[1] is not None and epochs[1] - epochs[0] == 1
-    if not (is_next and was - isr and isr - was):
-        return None
-    gone = ", ".join(map(str, sorted(was - isr)))
-    return f"reassignment completed: broker {gone} is no replica any more"
-
-
-def _why(before: Event | None, now: Event, replicas: tuple[int, ...]) -> str:
-    """What a change looks like."""
-    if before is None:
-        return "created" if now.leader_epoch == 0 else "first that these logs tell"
-    if now.leader == NO_LEADER:
-        return f"offline: broker {before.leader} left, and nobody in sync is alive"
-    was, isr = before.isr or (), now.isr or ()
-    if now.leader != before.leader:
-        if was and now.leader not in was and before.leader != NO_LEADER:
-            return _unclean(before, now)
-        if before.leader == NO_LEADER:
-            return f"online again: broker {now.leader} is alive"
-        if isr and before.leader not in isr:
-            return _end_of_a_move(before, now) or f"broker {before.leader} left"
-        if replicas and now.leader == replicas[0]:
-            return f"preferred election: broker {now.leader} is the first replica"
-        return "election"
-    if was and isr and set(was) != set(isr):
-        left, came = sorted(set(was) - set(isr)), sorted(set(isr) - set(was))
-        if (ended := _end_of_a_move(before, now)) is not None:
-            return ended
-        words = [f"broker {one} fell out of sync" for one in left] + [f"broker {one} is in sync again" for one in came]
-        return ", ".join(words)
-    return "leader epoch raised" if now.leader_epoch != before.leader_epoch else "state changed"
-
-
 def told_reasons(lines: Iterable[bytes], of: TopicPartition) -> dict[tuple[int, int | None, tuple[int, ...]], str]:
-    """Reasons out of Moldau's JSON lines."""
-    found: dict[tuple[int, int | None, tuple[int, ...]], str] = {}
+    """Reasons out of Moldau's JSON lines; none where topics of one name, made one after the other, have two."""
+    found: dict[tuple[int, int | None, tuple[int, ...]], tuple[object, str | None]] = {}
     for line in lines:
         if b'"why"' not in line or of.topic.encode() not in line:
             continue
         try:
             fact = json.loads(line)
             if (fact["topic"], fact["partition"]) == (of.topic, of.partition):
-                found[fact["leaderEpoch"], fact.get("partitionEpoch"), tuple(fact["isr"])] = str(fact["why"])
+                key = fact["leaderEpoch"], fact.get("partitionEpoch"), tuple(fact["isr"])
+                id, why = fact.get("topicId"), str(fact["why"])
+                other, said = found.get(key, (id, why))
+                found[key] = id, why if said == why or other == id else None
         except (ValueError, KeyError, TypeError):
             continue  # a line that was cut off
-    return found
+    return {key: why for key, (_, why) in found.items() if why is not None}
 
 
 IN_ASCII = str.maketrans("█▒·", "#+.")
