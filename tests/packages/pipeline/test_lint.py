@@ -157,6 +157,26 @@ def test_what_a_table_does_not_give_back_as_it_was_is_named(tmp_path: Path) -> N
     assert second.endswith("partition_by cut: a decimal(9,2) cannot be kept in a folder's name")
 
 
+def test_fields_within_a_column_that_differ_in_case_only_are_refused_where_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    fields = "decode:\n  format: json\n  fields:\n    id: long\n    items: 'array<struct<a: int, A: int>>'"
+    path.write_text(f"pipeline: o\nsource: {{topics: o}}\n{fields}\nsinks: [{{table: t}}]\n")
+    [found] = lint_file(path, {})
+    assert (found.place.line, found.error) == (7, True)
+    assert found.message == "items: 'A' and 'a' differ in case only: tables take them for one (at 22)"
+    schema = tmp_path / "o.avsc"
+    both = '[{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]'
+    schema.write_text(
+        '{"type": "record", "name": "R", "fields": [{"name": "s", "type": {"type": "record", "name": "S", '
+        f'"fields": {both}}}}}]}}'
+    )
+    path.write_text(
+        "pipeline: o\nsource: {topics: o}\ndecode: {format: avro, schema_file: o.avsc}\nsinks: [{table: t}]\n"
+    )
+    [found] = lint_file(path, {})
+    assert found.message == "decode: 's.A' and 's.a' differ in case only: tables take them for one"
+
+
 def test_columns_of_one_name_may_stand_between_steps(tmp_path: Path) -> None:
     steps = "{sql: 'SELECT id, id, amount FROM records'}, {sql: 'SELECT amount FROM records'}"
     assert said(tmp_path, transform=steps) == []
