@@ -14,6 +14,7 @@ import click
 from moldau.admin.main import fail
 from moldau.admin.options import DURATION, INSTANT, MISMATCH, OUTPUT
 from moldau.admin.output import TABLES, note, show
+from moldau.spark.counted import counted
 
 if TYPE_CHECKING:
     from moldau.clusterdata.columns import Column
@@ -200,7 +201,10 @@ def _show(
     if rows or output not in TABLES:
         show(rows, output, names)
     if told.unread_lines:
-        note(f"{told.unread_lines:,} lines are no entries of a state-change log, nor their stack traces: left out")
+        note(
+            counted(told.unread_lines, "line is no entry", "lines are no entries")
+            + " of a state-change log, nor a stack trace: left out"
+        )
     for file, why in told.damaged.items():
         note(f"moldau: {file}: {why}")
     where = ", ".join(paths)

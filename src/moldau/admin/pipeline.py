@@ -19,6 +19,7 @@ from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
 from moldau.admin.pipeline_ranges import abandon, backfill, groups, replay
 from moldau.admin.pipeline_status import draw_status
+from moldau.spark.counted import counted
 
 if TYPE_CHECKING:
     from moldau.pipeline.replays import Group
@@ -80,7 +81,11 @@ def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None
     except OSError as error:
         fail(f"{out} cannot be written: {error.strerror}")
     if sample.format is not Format.JSON:
-        found = f"{sample.seen} records were looked at, none a JSON object" if sample.seen else "no record to look at"
+        found = (
+            f"{counted(sample.seen, 'record was', 'records were')} looked at, none a JSON object"
+            if sample.seen
+            else "no record to look at"
+        )
         note(f"{topic}: {found}; its values are kept as {sample.format.value}")
     note(f"{out} is written. Look at it, then: moldau pipeline lint {out}")
 
@@ -98,7 +103,7 @@ def lint(files: tuple[Path, ...], output: str) -> None:
     if output == "text":
         for path, one in found:
             print(one.to_text(str(path)))
-        note(f"{len(files)} file{'s' * (len(files) > 1)}: {errors} errors, {len(found) - errors} warnings")
+        note(f"{counted(len(files), 'file')}: {counted(errors, 'error')}, {counted(len(found) - errors, 'warning')}")
     else:
         rows = [
             {"file": str(path), "line": one.place.line, "column": one.place.column,
@@ -160,7 +165,8 @@ def dry_run(file: Path, records: int, output: str) -> None:
         found = rehearsal.rehearse(start_spark(pipeline), pipeline, folder, records, modules=file.parent)
     if not show_one(found.to_row(), output):
         show(found.outcomes, output, ("topic", "outcome", "stage", "records", "first", "reason"))
-        note(f"{found.read} records read, {len(found.rows)} rows would be written to each sink; the first:")
+        rows = counted(len(found.rows), "row")
+        note(f"{counted(found.read, 'record')} read, {rows} would be written to each sink; the first:")
         print("\n".join(str(dict(row)) for row in found.rows[:10]))
 
 
@@ -317,7 +323,11 @@ def lag(file: Path, every_s: float | None, output: str) -> None:
             for one in found
         ]  # fmt: skip
         show(rows, output, ("topic", "partition", "position", "end", "lag"))
-        lost[:] = [f"{one.loss}: {one.lag:,} offsets are unread" for one in found if one.loss is not None]
+        lost[:] = [
+            f"{one.loss}: {counted(one.lag, 'offset is', 'offsets are')} unread"
+            for one in found
+            if one.loss is not None
+        ]
         for text in lost:
             note(text)
         if lost and pipeline.source.on_loss == "fail":
@@ -357,7 +367,7 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
         else:
             to, again, left_out = positions.reset_cost(pipeline, folder, start)
             start = positions.as_start(to)
-            told = f"{again:,} offsets would be read again, {left_out:,} would be left out"
+            told = f"{counted(again, 'offset')} would be read again, {left_out:,} would be left out"
             print(f"{pipeline.name} would begin at {start}: {told}")
             for one in unfinished(pipeline, folder):
                 if one.kind == BATCH:
@@ -412,7 +422,8 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
         unfinished = [one for one in replays.planned() if one.waits]
         count = sum(one.records for one in found)
         print(
-            f"{count:,} dead letters in {len(found)} groups" + (", after a replay that was cut off" * bool(unfinished))
+            f"{counted(count, 'dead letter')} in {counted(len(found), 'group')}"
+            + (", after a replay that was cut off" * bool(unfinished))
         )
         if dry_run or not (found or unfinished):
             return

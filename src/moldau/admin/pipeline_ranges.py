@@ -15,6 +15,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT
 from moldau.admin.output import note, show
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
+from moldau.spark.counted import counted
 
 POSITIONS = 'earliest, latest, -10m, group:ID, {"topic":{"0":23}}, 2026-11-23T12:00:00Z'
 TOPICS = click.option(
@@ -141,10 +142,10 @@ def _read(
         twice = sum(one.size for one in wanted.again)
         for span in wanted.spans:
             if span.size:
-                print(f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}, {span.size:,} offsets")
-        print(
-            f"{wanted.size:,} offsets would be read, {twice:,} of them again" if dry_run else f"{wanted.size:,} offsets"
-        )
+                where = f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}"
+                print(f"{where}, {counted(span.size, 'offset')}")
+        size, them = counted(wanted.size, "offset"), "it" if wanted.size == 1 else "them"
+        print(f"{size} would be read, {twice:,} of {them} again" if dry_run else size)
         if twice and not again:
             first = wanted.again[0]
             raise BackfillError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moldau.admin.options import MISMATCH
 from moldau.admin.output import cell, lines_printable, show, show_one
+from moldau.spark.counted import counted
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Drift, Totals
@@ -65,7 +66,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
         there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
         verb = "=" if balanced else "DIFFERS FROM"
-        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {there[2]:,} dead letters")
+        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}")
         # A producer's names stand in these, and the end of a line in one would begin a line of its own.
         for text in [
             *_late(pipeline, totals),
@@ -76,7 +77,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         ]:
             print(cell(text))
         if empty := audit.gaps(lines):
-            print(f"{empty:,} offsets held no record to read, as in topics with compaction or transactions")
+            print(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
 
 
@@ -88,8 +89,8 @@ def _late(pipeline: Pipeline, totals: Totals) -> list[str]:
 
 
 def _drift(drift: Sequence[Drift], more: int) -> list[str]:
-    told = [f"drift: {one.what} in {one.records:,} records, first at {one.first}" for one in drift]
-    return [*told, *([f"drift: other than these in {more:,} more records"] if more else [])]
+    told = [f"drift: {one.what} in {counted(one.records, 'record')}, first at {one.first}" for one in drift]
+    return [*told, *([f"drift: other than these in {counted(more, 'more record')}"] if more else [])]
 
 
 def _moment(at_ms: int) -> str:

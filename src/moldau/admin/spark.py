@@ -13,6 +13,7 @@ import click
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, YES, F, confirm, refuse
 from moldau.admin.output import note, show, show_one
+from moldau.spark.counted import counted
 
 if TYPE_CHECKING:
     from moldau.spark.tables import Entry, Table
@@ -120,11 +121,12 @@ def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None
     found = opened(place)
     with Told():
         before, after = found.count(), found.rows_at(batch)
-        note(f"{found.store}: of {before:,} rows {after:,} stay, {before - after:,} go: all after batch {batch}.")
+        parts = f"{counted(after, 'stays', 'stay')}, {counted(before - after, 'goes', 'go')}"
+        note(f"{found.store}: of {counted(before, 'row')} {parts}: all after batch {batch}.")
         if dry_run:
             note("nothing was changed.")
             return
-        confirm(f"Remove {before - after:,} rows of {found.store}?", yes)
+        confirm(f"Remove {counted(before - after, 'row')} of {found.store}?", yes)
         where = found.rewind(batch)
     note("done. Start the stream with a new checkpoint and these startingOffsets:")
     print(where)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from moldau.pipeline.books import BATCH, REPLAY, Line, NotBalanced, Totals, added, check
 from moldau.pipeline.folder import Folder
+from moldau.spark.counted import counted
 from moldau.spark.losses import Loss, LossKind, marked
 from moldau.spark.offsets import Positions, decode, recreated
 from moldau.spark.tables.ledger import Place, place
@@ -61,9 +62,11 @@ def lost(lines: Sequence[Line]) -> list[str]:
 def _told(loss: Loss) -> str:
     count = loss.found - loss.position
     if loss.kind in _OF_BEFORE:
-        return f"{loss.partition}: up to {count:,} offsets expired while a batch read them"
+        offsets, them = counted(count, "offset"), "it" if count == 1 else "them"
+        return f"{loss.partition}: up to {offsets} expired while a batch read {them}"
     if loss.kind in (LossKind.RECORDS_EXPIRED, LossKind.NEW_PARTITION_CUT):
-        return f"{loss.partition}: {count:,} offsets were lost before they were read; {loss.kind}"
+        were = counted(count, "offset was lost before it was read", "offsets were lost before they were read")
+        return f"{loss.partition}: {were}; {loss.kind}"
     return f"{loss.partition}: what was not read before offset {loss.position:,} was reached is lost; {loss.kind}"
 
 
@@ -113,7 +116,7 @@ def _alone(line: Line) -> list[str]:
         found.append(str(error))
     size = span(line)
     if size is not None and line.read > size:
-        found.append(f"{line.read:,} records were read, of {size:,} offsets")
+        found.append(f"{counted(line.read, 'record was', 'records were')} read, of {counted(size, 'offset')}")
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from moldau.pipeline.spec import OnError
 from moldau.pipeline.stages import OK
 from moldau.pipeline.typed import read_json
+from moldau.spark.counted import counted
 
 FOLDER = "books"
 BATCH, REPLAY, BACKFILL = "batch", "replay", "backfill"
@@ -220,14 +221,17 @@ def check(line: Line, tables: Iterable[str]) -> None:
     backfill may not: its number would be that of another one, whose folder is gone."""
     for count in line.counts:
         if count.outcome not in (OK, OnError.SKIP.value, OnError.DLQ.value):
-            raise NotBalanced(f"batch {line.batch}: {count.records} records of {count.topic} are {count.outcome}")
+            of, verb = counted(count.records, "record"), "is" if count.records == 1 else "are"
+            raise NotBalanced(f"batch {line.batch}: {of} of {count.topic} {verb} {count.outcome}")
     dead = sum(one.records for one in line.counts if one.outcome == OnError.DLQ.value)
     if dead != line.dead:
-        raise NotBalanced(f"batch {line.batch}: {dead} records are dead letters, {line.dead} were written")
+        meant = counted(dead, "record is a dead letter", "records are dead letters")
+        raise NotBalanced(f"batch {line.batch}: {meant}, {counted(line.dead, 'was', 'were')} written")
     for name in tables:
         if line.sinks[name].rows != line.rows_out and (not line.sinks[name].again or line.kind != BATCH):
+            gave = counted(line.rows_out, "row")
             raise NotBalanced(
-                f"batch {line.batch}: the transformation gave {line.rows_out} rows, {name} has {line.sinks[name].rows}"
+                f"batch {line.batch}: the transformation gave {gave}, {name} has {line.sinks[name].rows:,}"
             )
 
 

@@ -19,6 +19,7 @@ from moldau.pipeline.plots import Series, across, bars, steps
 from moldau.pipeline.positions import Lag
 from moldau.pipeline.said import first_line
 from moldau.pipeline.spec import Pipeline
+from moldau.spark.counted import counted
 
 LINES_MOST = 400
 """Batches in the plots: more bars than that are thinner than a point."""
@@ -79,7 +80,7 @@ def _headline(shown: Shown, totals: Totals) -> str:
     balanced = books.balances(totals)
     verb, how = ("=", "good") if balanced else ("DIFFERS FROM", "bad")
     sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
-    sums = f"{sides} {verb} {ok:,} ok + {out:,} left out + {dead:,} dead letters"
+    sums = f"{sides} {verb} {ok:,} ok + {out:,} left out + {counted(dead, 'dead letter')}"
     return f'<p>State: <b>{escape(state)}</b>{message}</p>\n<p class="{how}"><b>{sums}</b></p>'
 
 
@@ -116,11 +117,13 @@ def _lags(shown: Shown) -> str:
     if lags is None:
         return f'<h2>Lag</h2><p class="note">Not known: {escape(shown.why_no_lags)}</p>'
     if isinstance(lags, FeedLag):
-        return f"<h2>Lag</h2><p>{lags.lag:,} versions of {escape(lags.table)} are left to read.</p>"
+        verb = "is" if lags.lag == 1 else "are"
+        return f"<h2>Lag</h2><p>{counted(lags.lag, 'version')} of {escape(lags.table)} {verb} left to read.</p>"
     left = sum(one.lag for one in lags)
     names = [f"{one.topic}-{one.partition}" for one in lags]
     drawn = across([(name, one.lag) for name, one in zip(names, lags, strict=True)], _LAG) if left else ""
-    return f"<h2>Lag</h2><p>{left:,} offsets in {len(lags):,} partitions are left to read.</p>{drawn}"
+    where = f"{counted(left, 'offset')} in {counted(len(lags), 'partition')}"
+    return f"<h2>Lag</h2><p>{where} {'is' if left == 1 else 'are'} left to read.</p>{drawn}"
 
 
 def _sinks(totals: Totals) -> str:

@@ -19,6 +19,7 @@ from moldau.pipeline.folder import Folder
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline, TableSink
+from moldau.spark.counted import counted
 from moldau.spark.losses import Loss, LossKind
 from moldau.spark.offsets import Positions, find_losses, recreated
 from moldau.spark.offsets import decode as decode_offset
@@ -111,7 +112,7 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     found = lags(pipeline, folder)
     left = sum(one.lag for one in found)
     topics = ", ".join(sorted({one.topic for one in found})) or "no topic yet"
-    steps = [Step(f"source {topics}", f"{len(found)} partitions, {left:,} offsets to read", False)]
+    steps = [Step(f"source {topics}", f"{counted(len(found), 'partition')}, {counted(left, 'offset')} to read", False)]
     on_loss = "a run is refused" if pipeline.source.on_loss == "fail" else "a run goes on with what is there"
     steps += [
         Step(f"partition {one.loss.partition}", f"{one.loss.kind}: {on_loss}", True)
@@ -234,12 +235,12 @@ def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
     """What is wrong with the tables that ``verified`` looked at: rows that differ, and damaged files."""
     found = []
     for sink in sinks:
-        rows, more = sink["rows"], sink["unfinished"]
+        rows, more, there = sink["rows"], sink["unfinished"], sink["there"]
         assert isinstance(rows, int), "a count"
         assert isinstance(more, int), "a count"
-        if sink["there"] not in (None, rows + more):
+        if isinstance(there, int) and there != rows + more:
             unbooked = f", and {more:,} of what is not finished" if more else ""
-            found.append(f"{sink['sink']} holds {sink['there']:,} rows, by the books {rows:,}{unbooked}")
+            found.append(f"{sink['sink']} holds {counted(there, 'row')}, by the books {rows:,}{unbooked}")
         files = sink["damaged"]
         if isinstance(files, list) and files:
             more = f" (and {len(files) - 1} more files of this table)" if len(files) > 1 else ""

@@ -13,6 +13,7 @@ from typing import Protocol
 from moldau.pipeline.reading import PipelineError
 from moldau.pipeline.running import Ended
 from moldau.pipeline.schedule import Schedule
+from moldau.spark.counted import counted
 
 _LONGEST_WAIT_S = 60.0
 """A wait is cut into such pieces, so that a clock that was set, or a machine that slept, is noticed."""
@@ -74,5 +75,7 @@ class Ticks:
             missed = self._schedule.missed(due, ended)
             due = self._schedule.after(ended)
             if missed:
-                self._say(f"the run took {ended - begun}: {missed} times of {self._schedule.text!r} were missed")
+                were = "was" if missed == 1 else "were"
+                times = f"{counted(missed, 'time')} of {self._schedule.text!r} {were} missed"
+                self._say(f"the run took {ended - begun}: {times}")
         return Ended.STOPPED

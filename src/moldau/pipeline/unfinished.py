@@ -18,6 +18,7 @@ from moldau.pipeline.folder import Folder
 from moldau.pipeline.ranges import ends
 from moldau.pipeline.resetting import tables_of
 from moldau.pipeline.spec import Pipeline
+from moldau.spark.counted import counted
 from moldau.spark.tables import BatchKey, TableError
 from moldau.spark.tables.ledger import ANYONE, Entry
 
@@ -61,7 +62,7 @@ class Unfinished:
 
     def to_text(self) -> str:
         """What it is and who has it, in a line."""
-        has = [f"{one.place} ({one.entry.rows:,} rows)" for one in self.parts]
+        has = [f"{one.place} ({counted(one.entry.rows, 'row')})" for one in self.parts]
         has += [f"topic {one} (perhaps)" for one in self.topics]
         if self.plan is None:
             return f"{self.name} is half written: it is in {', '.join(has)}, and not in the books"
@@ -70,8 +71,9 @@ class Unfinished:
     def cost(self) -> list[str]:
         """What giving it up does, a sentence for each place."""
         found = [
-            f"{one.place}: {one.entry.rows:,} rows of it are removed" if one.removable
-            else f"{one.place}: {one.entry.rows:,} rows of it stay, and may stand there twice afterwards"
+            f"{one.place}: {counted(one.entry.rows, 'row of it is', 'rows of it are')} removed" if one.removable
+            else f"{one.place}: {counted(one.entry.rows, 'row of it stays', 'rows of it stay')}, and may stand there "
+            "twice afterwards"
             for one in self.parts
         ]  # fmt: skip
         found += [f"topic {one}: what it has of it stays, and stands there twice afterwards" for one in self.topics]
@@ -100,7 +102,8 @@ def abandon(folder: Folder, one: Unfinished) -> list[str]:
         if removable and part.table.take_back(part.entry):
             continue
         if removable:
-            stay.append(f"{part.place}: its files were merged meanwhile, and its {part.entry.rows:,} rows stay")
+            rows = counted(part.entry.rows, "row stays", "rows stay")
+            stay.append(f"{part.place}: its files were merged meanwhile, and its {rows}")
         if one.kind == books.BATCH:
             part.table.reset()
     if one.plan is None:

@@ -88,7 +88,7 @@ def test_books_as_they_were_written_have_nothing_that_contradicts(file: Path) ->
         (lambda one: one["totals"].update(read=50), "the totals of read are not the sum"),
         (lambda one: one["totals"]["dead"].update(dead=3), "the totals of dead are not the sum"),
         (lambda one: one["totals"]["sinks"].update(tab=3), "the totals of sinks are not the sum"),
-        (lambda one: one.update(dead=5), "1 records are dead letters, 5 were written"),
+        (lambda one: one.update(dead=5), "1 record is a dead letter, 5 were written"),
         (lambda one: one.update(batch=9), "batch 9 follows batch 2"),
         (lambda one: one.update(start=['{"t": {"0": 29}}']), "batch 3 does not begin where batch 2 ended"),
         (lambda one: one["counts"][0].update(outcome="lost"), "9 records of t are lost"),

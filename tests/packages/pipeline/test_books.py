@@ -120,8 +120,8 @@ def test_two_runs_of_one_pipeline_do_not_both_write_its_books() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (line(3, [count("pause", 1, "decode")]), "1 records of t are pause"),
-        (line(3, [count("dlq", 2, "decode")], dead=1), "2 records are dead letters, 1 were written"),
+        (line(3, [count("pause", 1, "decode")]), "1 record of t is pause"),
+        (line(3, [count("dlq", 2, "decode")], dead=1), "2 records are dead letters, 1 was written"),
     ],
 )
 def test_a_line_that_does_not_balance_is_refused(wrong: Line, why: str) -> None:

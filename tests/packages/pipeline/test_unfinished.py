@@ -198,7 +198,7 @@ def half_written(tmp_path: Path) -> tuple[Pipeline, Folder]:
 def test_what_has_a_batch_that_is_half_written_is_said_and_counts_for_no_fault(tmp_path: Path) -> None:
     pipeline, folder = half_written(tmp_path)
     (one,) = unfinished(pipeline, folder)
-    assert one.to_text() == "batch 0 is half written: it is in orders (2 rows), dead (1 rows), and not in the books"
+    assert one.to_text() == "batch 0 is half written: it is in orders (2 rows), dead (1 row), and not in the books"
     found = verified(pipeline, Totals(dead={str(tmp_path / "dead"): 0}), [one])
     assert [(each["rows"], each["there"], each["unfinished"]) for each in found] == [(0, 2, 2), (0, 0, 0), (0, 1, 1)]
     assert differences(found) == []
@@ -241,7 +241,7 @@ def test_a_replay_that_is_given_up_lets_its_dead_letters_wait_again(tmp_path: Pa
     replays = Replays(pipeline, folder)
     assert replays.waiting() == []
     (one,) = unfinished(pipeline, folder)
-    assert one.to_text() == "replay 0 was cut off: what it was writing is in orders (1 rows)"
+    assert one.to_text() == "replay 0 was cut off: what it was writing is in orders (1 row)"
     abandon(folder, one)
     assert [each.records for each in replays.waiting()] == [2]
     assert Table(tmp_path / "orders").read().num_rows == 0

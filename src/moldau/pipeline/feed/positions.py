@@ -12,6 +12,7 @@ from moldau.pipeline.feed.planning import begin, check_table
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.reading import FEED_STARTS
 from moldau.pipeline.spec import Pipeline
+from moldau.spark.counted import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +63,37 @@ def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
     feed = open_feed(source)
     at = next_position(pipeline, folder, feed)
     check_table(feed, at)
-    left = 1 if at.whole else len(feed.following(at.done))
+    left = 1 + len(feed.following(at.at)) if at.whole else len(feed.following(at.done))
     return FeedLag(source.name, None if (at.done or 0) < 0 else at.done, feed.newest(), left)
 
 
 def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do with the source."""
-    found = feed_lag(pipeline, folder)
-    steps = [Step(f"source {found.table}", f"{found.lag:,} versions to read, up to {found.end}", False)]
-    if booked_position(folder) is None:
-        start = folder.start() or pipeline.source.start
+    found, booked = feed_lag(pipeline, folder), booked_position(folder)
+    start = folder.start() or pipeline.source.start
+    whole = booked.whole if booked is not None else start == "snapshot"
+    steps = [Step(f"source {found.table}", to_read(found, whole=whole), False)]
+    if booked is None:
         return [*steps, Step("checkpoint", f"a new one, which begins at {start}", True)]
-    return [*steps, Step("checkpoint", f"goes on after version {found.position}; 'start' has no effect", False)]
+    return [*steps, Step("checkpoint", f"goes on {goes_on(booked)}; 'start' has no effect", False)]
+
+
+def to_read(found: FeedLag, *, whole: bool) -> str:
+    """What is left to read; ``whole``: of the first version the table as it was then."""
+    if not found.lag:
+        return f"nothing to read: version {found.end} is the newest"
+    if not whole:
+        return f"{counted(found.lag, 'version')} to read, up to version {found.end}"
+    if found.lag == 1:
+        return f"the table to read, as it is in version {found.end}"
+    return f"the table to read, as it was, then {counted(found.lag - 1, 'version')}, up to version {found.end}"
+
+
+def goes_on(at: Position) -> str:
+    """Behind what a pipeline goes on."""
+    if at.at is not None:
+        return f"after row {at.row:,} of " + ("the table as it was in " if at.whole else "") + f"version {at.at}"
+    return "before the first version" if at.done is None or at.done < 0 else f"after version {at.done}"
 
 
 def check_start(pipeline: Pipeline, start: str) -> Position:
@@ -98,17 +118,18 @@ def reset_cost(pipeline: Pipeline, folder: Folder, begins: Position) -> str:
 def cost(at: Position, begins: Position, line: Sequence[int] | None = None) -> str:
     """What going on elsewhere than at ``at`` comes to, a clause. ``line``: the versions that are there, oldest first,
     where their numbers do not tell which is older."""
+    stay = counted(at.rows, "row that was written stays", "rows that were written stay")
     if at.table != begins.table or not at.rows:
-        return f": {at.rows:,} rows that were written stay"
+        return f": {stay}"
     reached, first = (_nth(one, line) for one in (at.done if at.at is None else at.at, begins.done))
     if not begins.whole and (reached is None or first is None):
         return (
-            f": {at.rows:,} rows that were written stay; the version that they end with is gone, so what is read again "
+            f": {stay}; the version that they end with is gone, so what is read again "
             "of them, or left out, is not known"
         )
     if begins.whole or reached is None or first is None or first < reached:
-        return f": {at.rows:,} rows that were written stay, and what is read again of them stands in the topics twice"
-    return f": {at.rows:,} rows that were written stay, {first - reached:,} versions would be left out"
+        return f": {stay}, and what is read again of them stands in the topics twice"
+    return f": {stay}, {counted(first - reached, 'version')} would be left out"
 
 
 def _nth(done: int | None, line: Sequence[int] | None) -> int | None:

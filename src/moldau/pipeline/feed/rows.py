@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from moldau.pipeline import columns as names
 from moldau.pipeline.feed.changes import Change, Piece, Planned, Slice
 from moldau.pipeline.stages import arrow_schema
+from moldau.spark.counted import counted
 from moldau.spark.rows import quoted, row_json
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _from(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             yield batch.slice(skipped, taken)
         if not left:
             return
-    raise EOFError(f"{piece.name} has {left} rows less than when the batch was planned")
+    raise EOFError(f"{piece.name} has {counted(left, 'row')} less than when the batch was planned")
 
 
 def _keys(found: Iterable[tuple[pa.RecordBatch, list[str]]], keys: Sequence[str]) -> set[Keyed]:
