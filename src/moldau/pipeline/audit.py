@@ -133,7 +133,7 @@ def _follows(line: Line, stream: Line | None) -> list[str]:
 
 def _sums(line: Line, before: Totals) -> list[str]:
     """Whether the totals are those before, and what the line adds."""
-    wanted, there = added(before, line, line.totals.newest_ms), line.totals
+    wanted, there = added(before, line, None), line.totals
     if there.newest is None:  # books of before this was kept
         wanted = replace(wanted, newest=None)
     names = ("read", "replayed", "late", "rows_out", "topics", "sinks", "end", "newest", "dead")

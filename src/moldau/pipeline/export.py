@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import OnError, Pipeline, Step, TableSink, TopicSink
 
@@ -184,10 +185,10 @@ class _Code:
 
 
 def _head(pipeline: Pipeline, options: Mapping[str, str]) -> str:
-    pauses = [one.name for one in pipeline.checks if one.on_error is OnError.PAUSE]
+    pauses = [one.name for one in checks_of(pipeline) if one.on_error is OnError.PAUSE]
     pauses = [*(["decode"] if pipeline.decode.on_error is OnError.PAUSE else []), *pauses]
     paused = f"\nThese stages pause in a pipeline, and end the run here: {', '.join(pauses)}." if pauses else ""
-    kinds = sorted({"Decode", "Format", "OnError"} | ({"Check"} if pipeline.checks else set()))
+    kinds = sorted({"Decode", "Format", "OnError"} | ({"Check"} if checks_of(pipeline) else set()))
     used = (
         ["failing", "judged", "load_function"] if any(one.python for one in pipeline.steps) else ["failing", "judged"]
     )
@@ -220,7 +221,7 @@ spark = SparkSession.active()
 SOURCE = {literal(options)}
 TOPICS = {literal(pipeline.source.topics)}
 DECODE = {literal(pipeline.decode)}
-CHECKS = {literal(pipeline.checks)}
+CHECKS = {literal(checks_of(pipeline))}
 '''
 
 
