@@ -126,6 +126,7 @@ def export(file: Path, target: Path, table_format: str | None) -> None:
 
     What there is no counterpart for (dedup, keyed tables, feeds of tables) is refused by name. Books are not exported.
     """
+    from moldau.pipeline.export import RUN
     from moldau.pipeline.export import export as write
     from moldau.pipeline.running import cluster_of
 
@@ -135,7 +136,7 @@ def export(file: Path, target: Path, table_format: str | None) -> None:
             code = write(found, cluster_of(found), target, modules=file.absolute().parent, table_format=table_format)
         except FileExistsError:
             fail(f"{target} is there already; --to names a new folder")
-    note(f"{code} is written. Look at it, then in {target}: spark-pipelines dry-run, spark-pipelines run")
+    note(f"{code} is written. Look at it, then in {target}: spark-pipelines dry-run, {RUN}")
 
 
 @pipeline.command()

@@ -20,6 +20,8 @@ from moldau.pipeline.spec import OnError, Pipeline, Step, TableSink, TopicSink
 
 SPECIFICATION = "spark-pipeline.yml"
 CODE = "transformations"
+RUN = "spark-pipelines run --conf spark.sql.catalogImplementation=hive"
+"""How a project is run in a Spark without another catalog."""
 MODULES = "modules"
 SCHEMAS = "schemas"
 _WIDTH = 100
@@ -119,9 +121,11 @@ def _copy_module(step: Step, target: Path, beside: Path) -> None:
 
 def _specification(pipeline: Pipeline, target: Path) -> str:
     return (
-        f"# The pipeline {pipeline.name}: in this folder, spark-pipelines dry-run, then spark-pipelines run.\n"
-        "# A catalog that forgets its tables when Spark ends lets it run once; Spark's own keeps them with\n"
-        "#   spark-pipelines run --conf spark.sql.catalogImplementation=hive\n"
+        f"# The pipeline {pipeline.name}: in this folder, spark-pipelines dry-run, then\n"
+        f"#   {RUN}\n"
+        "# The option has Spark's own catalog keep its tables when Spark ends: without it, or another catalog, a\n"
+        "# second run ends by LOCATION_ALREADY_EXISTS. To begin anew remove the tables and the folder of `storage`\n"
+        "# together: when the tables alone are removed, what they had is not read again.\n"
         f"name: {identifier(pipeline.name)}\n"
         f"storage: {(target / 'storage').as_uri()}\n"
         "libraries:\n"
