@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from moldau.pipeline import books
+from moldau.pipeline import books, replay_plans
 from moldau.pipeline.begun import Begun
 from moldau.pipeline.checkpoints import query_of
 from moldau.pipeline.folder import Folder
@@ -138,15 +138,12 @@ def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinishe
 
 
 def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
-    from moldau.pipeline.replays import Replays
-
     if pipeline.dead_letters.table is None:
         return []
-    replays = Replays(pipeline, folder)
     return [
         _planned(pipeline, parts, books.REPLAY, BatchKey(one.query, one.number), one.number)
-        for one in replays.planned()
-        if one.waits and replays.line_of(one) is None
+        for one in replay_plans.planned(folder)
+        if one.waits and replay_plans.line_of(folder, one) is None
     ]
 
 
