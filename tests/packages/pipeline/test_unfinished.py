@@ -362,6 +362,32 @@ def test_a_plan_says_of_dead_letters_and_of_tables_that_were_reset_what_a_run_do
     }
 
 
+def test_a_plan_says_of_a_table_that_was_taken_back_that_a_run_is_refused_and_where_it_would_go_on(
+    tmp_path: Path,
+) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    folder.store.write("checkpoint/offsets/0", b"")
+    for batch, start, end in ((0, 0, 3), (1, 3, 6)):
+        key = BatchKey(QUERY, batch, (f'{{"t": {{"0": {start}}}}}',), (f'{{"t": {{"0": {end}}}}}',))
+        put(tmp_path / "orders", "a", pa.table({"id": [batch]}), key)
+    folder.books.add(replace(book(folder, 0), batch=1, end=key.end))
+
+    def how() -> str:
+        return next(one.how for one in _sink_steps(pipeline, folder) if one.what.endswith("orders"))
+
+    table = Table(tmp_path / "orders", pipeline="a")
+    table.adopt()
+    assert how() == 'goes on where it ends: {"t": {"0": 6}}'
+    table.rewind(0)
+    assert how() == (
+        'was taken back, and the checkpoint goes on at {"t": {"0": 6}}: a run is refused; `moldau pipeline reset FILE '
+        """--to '{"t": {"0": 3}}'` begins where it ends"""
+    )
+    folder.store.delete("checkpoint/offsets/0")
+    assert how() == 'goes on where it ends: {"t": {"0": 3}}'
+
+
 def test_who_looks_whether_a_run_is_there_keeps_none_from_beginning(tmp_path: Path) -> None:
     """A reader that holds what readers hold, for as long as it takes the run to ask for its own lock."""
     pipeline = pipeline_of(tmp_path)
