@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit, timestamp_micros
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
-from moldau.pipeline.batches import Batches
+from moldau.pipeline.books import Newest, Totals
 from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.lateness import checks_of, times
 from moldau.pipeline.sinks import as_records, open_sink
-from moldau.pipeline.spec import Decode, Dedup, Late, TableSink, TopicSink
+from moldau.pipeline.spec import Decode, Dedup, Late, OnError, Pipeline, Source, TableSink, TopicSink
+from moldau.pipeline.stages import checked
 from moldau.spark.rows import quoted
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.upsert import Upserts
@@ -29,6 +31,12 @@ def rows(spark: SparkSession) -> DataFrame:
     """Two rows whose column ``a.b`` is 1 and 2, beside a column ``a`` that has a field ``b``."""
     found = spark.sql("SELECT id + 1, named_struct('b', 77L), 'x', 'y', 'z' FROM range(2)")
     return found.toDF("a.b", "a", *ODD[1:])
+
+
+def placed(rows: DataFrame) -> DataFrame:
+    """The rows with places as records of one partition have them, one second old."""
+    places = ("'t' _topic", "0 _partition", "monotonically_increasing_id() _offset", "timestamp_seconds(1) _timestamp")
+    return rows.coalesce(1).selectExpr("*", *places)
 
 
 def offsets(**topics: int) -> tuple[str, ...]:
@@ -76,21 +84,44 @@ def test_a_table_is_partitioned_and_keyed_by_a_column_of_any_name(rows: DataFram
 
 def test_a_text_that_is_no_time_is_not_late_and_stops_no_batch(spark: SparkSession) -> None:
     texts = ["junk", "99999999-01-01", "1970-01-01T00:00:01Z", None, "1970-01-01T01:00:02Z", ""]
-    rows = spark.createDataFrame([(text, "ok") for text in texts], f"s string, {names.OUTCOME} string")
-    for newest_ms, late in ((None, 0), (3_602_000, 1)):
-        last = SimpleNamespace(totals=SimpleNamespace(newest_ms=newest_ms))
-        batches = cast(Batches, SimpleNamespace(_books=SimpleNamespace(last=lambda last=last: last)))
-        assert Batches._late(batches, rows, Late(column="s", after="1h")) == (late, 3_602_000)
+    rows = placed(spark.createDataFrame([(text, "ok") for text in texts], f"s string, {names.OUTCOME} string"))
+    newest = Newest(3_602_000, "t-0@4", 1000)
+    for newest_ms, late, first in ((None, 0, None), (3_602_000, 1, "t-0@2")):
+        assert times(rows, Late(column="s", after="1h"), Totals(newest_ms=newest_ms)) == (late, first, newest)
     none = rows.where("s IS NULL OR s = 'junk'")
-    assert Batches._late(batches, none, Late(column="s", after="1h")) == (0, None)
+    assert times(none, Late(column="s", after="1h"), Totals(newest_ms=3_602_000)) == (0, None, None)
+
+
+def test_a_time_that_is_further_ahead_than_is_allowed_is_a_stages_and_makes_nothing_late(spark: SparkSession) -> None:
+    texts = ["1970-01-01T00:00:01Z", "1970-01-01T01:00:01Z", "1970-01-01T01:00:01.001Z", "junk", None, "9999-12-31"]
+    late = Late(column="s", after="1m", ahead="1h", on_error=OnError.SKIP)
+    pipeline = Pipeline(name="p", folder="f", cluster=None, source=Source(), decode=Decode(), late=late)
+    made = placed(spark.createDataFrame([(text,) for text in texts], "s string"))
+    rows = checked(
+        made.selectExpr("*", f"CAST(NULL AS string) {names.REASON}"), "decode", OnError.FAIL, checks_of(pipeline)
+    )
+    stages = {row[names.OFFSET]: (row[names.OUTCOME], row[names.STAGE]) for row in rows.collect()}
+    assert stages == {0: ("ok", None), 1: ("ok", None), 2: ("skip", "ahead"), 3: ("ok", None), 4: ("ok", None),
+                      5: ("skip", "ahead")}  # fmt: skip
+    newest = Newest(3_601_000, "t-0@1", 1000)
+    known = Totals(newest_ms=3_601_000, newest_record="t-0@1", newest_stamped_ms=1000)
+    assert times(rows, late, known) == (1, "t-0@0", newest)
+    far = replace(known, newest_ms=253402300799000)  # seen before the file had the bound
+    assert times(rows, late, far) == (0, None, newest)
+    assert times(rows, late, replace(known, newest_stamped_ms=None)) == (0, None, newest)
+    assert times(rows, replace(late, ahead=None), far) == (2, "t-0@0", newest)
+    furthest = made.withColumn(names.TIMESTAMP, timestamp_micros(lit((1 << 63) - 1)))  # a sum would be beyond Spark's
+    rows = checked(
+        furthest.selectExpr("*", f"CAST(NULL AS string) {names.REASON}"), "decode", OnError.FAIL, checks_of(pipeline)
+    )
+    assert rows.where(f"{names.OUTCOME} = 'ok'").count() == len(texts)
 
 
 def test_lateness_and_duplicates_are_told_by_the_column_that_is_named(spark: SparkSession) -> None:
     made = spark.sql("SELECT timestamp_seconds(100 * id), named_struct('b', timestamp_seconds(7)), 'ok' FROM range(3)")
     rows = made.toDF("a.b", "a", names.OUTCOME)
-    batches = cast(Batches, SimpleNamespace(_books=SimpleNamespace(last=lambda: None)))
-    assert Batches._late(batches, rows, Late(column="a.b", after="1h")) == (0, 200_000)
     places = rows.selectExpr("*", "'t' _topic", "0 _partition", "1L _offset", "timestamp_seconds(1) _timestamp")
+    assert times(places, Late(column="a.b", after="1h"), Totals()) == (0, None, Newest(200_000, "t-0@1", 1000))
     found = dedup.hashed(places, Dedup(by=("a.b",), within="1d", at="a.b"))
     assert found.select(names.DEDUP_KEY).distinct().count() == 3
     assert quoted("a`b") == "`a``b`"

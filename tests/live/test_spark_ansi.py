@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
-from moldau.pipeline.batches import Batches
+from moldau.pipeline.books import Newest, Totals
+from moldau.pipeline.lateness import times
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended, Runner
 from moldau.pipeline.sinks import as_records
@@ -70,8 +69,8 @@ def test_a_rule_that_cannot_be_computed_is_not_met(rows: DataFrame, spark: Spark
 
 
 def test_lateness_and_duplicates_by_a_text_that_is_no_time_stop_no_batch(rows: DataFrame) -> None:
-    batches = cast(Batches, SimpleNamespace(_books=SimpleNamespace(last=lambda: None)))
-    assert Batches._late(batches, rows, Late(column="at", after="1h")) == (0, 100_000)
+    newest = Newest(100_000, "t-0@0", 1000)
+    assert times(rows, Late(column="at", after="1h"), Totals()) == (0, None, newest)
     found = dedup.hashed(rows, Dedup(by=("id",), within="1d", at="at")).collect()
     assert [row[dedup._AT] for row in found] == [100_000, 1000, 100_000]
 

@@ -81,9 +81,11 @@ def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None
     except OSError as error:
         fail(f"{out} cannot be written: {error.strerror}")
     if sample.format is not Format.JSON:
-        found = "no record to look at"
-        if sample.seen:
-            found = f"{counted(sample.seen, 'record was', 'records were')} looked at, none a JSON object"
+        found = (
+            f"{counted(sample.seen, 'record was', 'records were')} looked at, none a JSON object"
+            if sample.seen
+            else "no record to look at"
+        )
         note(f"{topic}: {found}; its values are kept as {sample.format.value}")
     note(f"{out} is written. Look at it, then: moldau pipeline lint {out}")
 
@@ -124,6 +126,7 @@ def export(file: Path, target: Path, table_format: str | None) -> None:
 
     What there is no counterpart for (dedup, keyed tables, feeds of tables) is refused by name. Books are not exported.
     """
+    from moldau.pipeline.export import RUN
     from moldau.pipeline.export import export as write
     from moldau.pipeline.running import cluster_of
 
@@ -133,7 +136,7 @@ def export(file: Path, target: Path, table_format: str | None) -> None:
             code = write(found, cluster_of(found), target, modules=file.absolute().parent, table_format=table_format)
         except FileExistsError:
             fail(f"{target} is there already; --to names a new folder")
-    note(f"{code} is written. Look at it, then in {target}: spark-pipelines dry-run, spark-pipelines run")
+    note(f"{code} is written. Look at it, then in {target}: spark-pipelines dry-run, {RUN}")
 
 
 @pipeline.command()

@@ -17,6 +17,7 @@ import click
 
 from moldau.admin.main import fail, reason
 from moldau.admin.output import note
+from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +102,6 @@ def tell(line: Line) -> None:
     parts = [f"{line.read:,} read"]
     for one in ("skip", "dlq"):
         count = sum(each.records for each in line.counts if each.outcome == one)
-        parts += [f"{count:,} {'left out' if one == 'skip' else 'dead letters'}"] if count else []
+        parts += [f"{count:,} left out" if one == "skip" else counted(count, "dead letter")] if count else []
     parts += [f"{wrote.rows:,} to {name.rsplit('/', 1)[-1]}" for name, wrote in line.sinks.items()]
     note(f"{time.strftime('%H:%M:%S')} {line.kind} {line.batch}: {', '.join(parts)} ({line.took_ms:,} ms)")

@@ -142,9 +142,10 @@ def _read(
         twice = sum(one.size for one in wanted.again)
         for span in wanted.spans:
             if span.size:
-                size = counted(span.size, "offset")
-                print(f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}, {size}")
-        print(counted(wanted.size, "offset") + (f" would be read, {twice:,} of them again" if dry_run else ""))
+                where = f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}"
+                print(f"{where}, {counted(span.size, 'offset')}")
+        size, them = counted(wanted.size, "offset"), "it" if wanted.size == 1 else "them"
+        print(f"{size} would be read, {twice:,} of {them} again" if dry_run else size)
         if twice and not again:
             first = wanted.again[0]
             raise BackfillError(

@@ -47,7 +47,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         "read": totals.read,
         "replayed": totals.replayed,
         "rows_out": totals.rows_out,
-        "late": totals.late,
+        **_late_fields(totals),
         "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
         "balanced": balanced and not problems,
         "problems": problems,
@@ -81,11 +81,51 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
     return 0 if whole["balanced"] else MISMATCH
 
 
+def _late_fields(totals: Totals) -> dict[str, object]:
+    names = ("late", "late_since", "late_first", "newest_ms", "newest_record")
+    return {name: getattr(totals, name) for name in names}
+
+
 def _late(pipeline: Pipeline, totals: Totals) -> list[str]:
     if pipeline.late is None and not totals.late:
         return []
-    newest = "" if totals.newest_ms is None else f", the newest time being {_moment(totals.newest_ms)}"
-    return [f"{totals.late:,} of these came late{newest}"]
+    told = f"{totals.late:,} of these came late"
+    if totals.newest_ms is None:
+        return [told]
+    told += f", the newest time being {_moment(totals.newest_ms)}"
+    if totals.newest_record is None:
+        return [told]
+    told += f", of {totals.newest_record}"
+    if totals.late_first is not None:
+        told += f"; {totals.late_since:,} of them since that was seen, {totals.late_first} the first"
+    return [told, *_far_ahead(pipeline, totals)]
+
+
+def _far_ahead(pipeline: Pipeline, totals: Totals) -> list[str]:
+    """What makes late, and how it is bounded, where the newest time is far ahead of its record's own."""
+    from moldau.pipeline.reading import seconds
+
+    late = pipeline.late
+    if late is None or late.ahead is not None or totals.newest_ms is None or totals.newest_stamped_ms is None:
+        return []
+    ahead_ms = totals.newest_ms - totals.newest_stamped_ms
+    if ahead_ms <= round(seconds(late.after) * 1000):
+        return []
+    why = (
+        f"{totals.newest_record}: {late.column} is {_span(ahead_ms)} ahead of the record's own timestamp, and whatever"
+    )
+    return [
+        f"{why} follows is late by it: `ahead: 1h` in the file's `late` has `on_error` say what becomes of such"
+        " records, and counts anew"
+    ]
+
+
+def _span(ms: int) -> str:
+    """A span of time in the unit that suits it."""
+    for name, unit in (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000)):
+        if ms >= 2 * unit:
+            return f"{ms // unit:,} {name}s"
+    return f"{ms:,} ms"
 
 
 def _drift(drift: Sequence[Drift], more: int) -> list[str]:

@@ -121,8 +121,8 @@ def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None
     found = opened(place)
     with Told():
         before, after = found.count(), found.rows_at(batch)
-        of, stays = counted(before, "row"), counted(after, "stays", "stay")
-        note(f"{found.store}: of {of} {stays}, {counted(before - after, 'goes', 'go')}: all after batch {batch}.")
+        parts = f"{counted(after, 'stays', 'stay')}, {counted(before - after, 'goes', 'go')}"
+        note(f"{found.store}: of {counted(before, 'row')} {parts}: all after batch {batch}.")
         if dry_run:
             note("nothing was changed.")
             return

@@ -62,10 +62,11 @@ def lost(lines: Sequence[Line]) -> list[str]:
 def _told(loss: Loss) -> str:
     count = loss.found - loss.position
     if loss.kind in _OF_BEFORE:
-        return f"{loss.partition}: up to {counted(count, 'offset')} expired while a batch read them"
+        offsets, them = counted(count, "offset"), "it" if count == 1 else "them"
+        return f"{loss.partition}: up to {offsets} expired while a batch read {them}"
     if loss.kind in (LossKind.RECORDS_EXPIRED, LossKind.NEW_PARTITION_CUT):
-        lost = counted(count, "offset was lost before it was", "offsets were lost before they were")
-        return f"{loss.partition}: {lost} read; {loss.kind}"
+        were = counted(count, "offset was lost before it was read", "offsets were lost before they were read")
+        return f"{loss.partition}: {were}; {loss.kind}"
     return f"{loss.partition}: what was not read before offset {loss.position:,} was reached is lost; {loss.kind}"
 
 
@@ -132,7 +133,7 @@ def _follows(line: Line, stream: Line | None) -> list[str]:
 
 def _sums(line: Line, before: Totals) -> list[str]:
     """Whether the totals are those before, and what the line adds."""
-    wanted, there = added(before, line, line.totals.newest_ms), line.totals
+    wanted, there = added(before, line, None), line.totals
     if there.newest is None:  # books of before this was kept
         wanted = replace(wanted, newest=None)
     names = ("read", "replayed", "late", "rows_out", "topics", "sinks", "end", "newest", "dead")

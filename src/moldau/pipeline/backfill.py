@@ -179,7 +179,7 @@ class Backfills:
     ) -> None:
         pipeline, folder = self._pipeline, self._folder
         query, written = self.query(), self._written(planned)
-        as_backfill = replace(pipeline, name=f"{pipeline.name}.{books.BACKFILL}", late=None)
+        as_backfill = replace(pipeline, name=f"{pipeline.name}.{books.BACKFILL}")
         let_in(as_backfill, folder, query)
         batches = Batches(
             as_backfill,

@@ -12,19 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.pipeline import books, stages
+from moldau.pipeline import books, lateness, stages
 from moldau.pipeline import columns as names
 from moldau.pipeline.begun import ABANDON, Begun, digest, rows_of
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals, Wrote
 from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
-from moldau.pipeline.reading import seconds
 from moldau.pipeline.said import named, one_line
 from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.sinks import KEPT, Dead, IntoTable, IntoTables, Target, ToTopic, open_sink
-from moldau.pipeline.spec import REPLACED, Late, OnError, Pipeline, TopicSink
-from moldau.spark.rows import quoted
+from moldau.pipeline.spec import REPLACED, OnError, Pipeline, TopicSink
 from moldau.spark.tables import BatchKey, LedgerError, Table, key_of
 from moldau.spark.tables.ledger import same
 from moldau.spark.tables.stores import Store
@@ -144,7 +142,10 @@ class Batches:
                 counts, judged = self._counts(rows)
                 drift, drift_more = self._drift(rows)
             with named("late"):
-                late, newest_ms = self._late(rows, pipeline.late)
+                last = self._books.last()
+                before = Totals() if last is None else last.totals
+                late = None if self._kind == books.BACKFILL else pipeline.late
+                times = lateness.times(rows, late, before)
             out = self._transformed(rows).persist()
             try:
                 with named("transform"):
@@ -169,15 +170,16 @@ class Batches:
             sequence=-1, kind=self._kind, batch=key.batch_id, query=key.query_id, at_ms=round(began * 1000),
             took_ms=round((time.time() - began) * 1000), start=covered.start, end=covered.end, counts=counts,
             drift=drift, drift_more=drift_more,
-            rows_out=rows_out, late=late, sinks=sinks, dead=dead, dead_in=pipeline.dead_letters.table,
-            totals=Totals(),
+            rows_out=rows_out, late=times.late, late_first=times.first, sinks=sinks, dead=dead,
+            dead_in=pipeline.dead_letters.table, totals=Totals(),
         )  # fmt: skip
         try:
             books.check(line, [sink.name for sink in self._sinks if sink.exact])
         except books.NotBalanced as error:
             raise books.NotBalanced(f"{error}; {ABANDON}") from None
         with named("books"):
-            line = self._books.add(line, newest_ms)
+            forget = late is not None and not lateness.allowed(late, before)
+            line = self._books.add(line, times.newest, forget=forget)
         if self._seen is not None:
             with named("dedup"):
                 self._seen.booked(records.sparkSession, key)
@@ -186,12 +188,12 @@ class Batches:
 
     def _judged(self, records: DataFrame, key: BatchKey) -> DataFrame:
         """The records with what becomes of each of them."""
-        pipeline = self._pipeline
+        pipeline, checks = self._pipeline, lateness.checks_of(self._pipeline)
         with named("decode and checks"):
             if self._decoding is None:
-                rows = stages.checked(records, REPLACED, OnError.SKIP, pipeline.checks)
+                rows = stages.checked(records, REPLACED, OnError.SKIP, checks)
             else:
-                rows = stages.judged(records, self._decoding, pipeline.decode.on_error, pipeline.checks)
+                rows = stages.judged(records, self._decoding, pipeline.decode.on_error, checks)
         if self._seen is None:
             return rows
         with named("dedup"):
@@ -238,22 +240,6 @@ class Batches:
         ]
         more = drifted.count() - sum(one.records for one in found) if len(found) == books.DRIFTS_MOST else 0
         return found, more
-
-    def _late(self, rows: DataFrame, late: Late | None) -> tuple[int, int | None]:
-        """How many rows are later than allowed, by what was seen in earlier batches; and the newest event time. A value
-        that is no time is not late, and is no newest one."""
-        from pyspark.sql import functions as fn
-
-        if late is None:
-            return 0, None
-        last = self._books.last()
-        seen = None if last is None else last.totals.newest_ms
-        at = fn.unix_millis(fn.col(quoted(late.column)).try_cast("timestamp"))  # a text may be no time
-        bound = None if seen is None else seen - round(seconds(late.after) * 1000)
-        is_late = fn.lit(False) if bound is None else fn.coalesce(at < fn.lit(bound), fn.lit(False))
-        ok = rows.where(fn.col(names.OUTCOME) == stages.OK)
-        row = ok.agg(fn.count_if(is_late).alias("late"), fn.max(at).alias("newest")).collect()[0]
-        return row["late"], row["newest"]
 
     def _transformed(self, rows: DataFrame) -> DataFrame:
         from pyspark.sql import functions as fn

@@ -79,6 +79,15 @@ class Wrote:
 
 
 @dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest event time of a batch, which record has it, and that record's own timestamp; in ms since 1970."""
+
+    at_ms: int
+    record: str | None = None
+    stamped_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """Sums over all batches: by topic, then by ``ok``, ``skip:STAGE`` and ``dlq:STAGE``; and rows by sink.
 
@@ -96,6 +105,14 @@ class Totals:
     """Where the newest batch of the stream ended."""
     newest_ms: int | None = None
     """The newest event time seen, where the pipeline counts late rows."""
+    newest_record: str | None = None
+    """Where the record of that time lies; None in books of before this was kept."""
+    newest_stamped_ms: int | None = None
+    """That record's own timestamp."""
+    late_since: int = 0
+    """How many of the late rows came since that time was seen."""
+    late_first: str | None = None
+    """The first of these."""
     newest: tuple[str, int] | None = None
     """Query and number of the newest batch of the stream; None in books of before this was kept."""
     dead: Mapping[str, int] = field(default_factory=dict)
@@ -132,6 +149,8 @@ class Line:
     dead_in: str | None = None
     """The table of dead letters, None where there is none."""
     totals: Totals
+    late_first: str | None = None
+    """The first row that came late."""
     drift_more: int = 0
     """Records that drifted otherwise than ``drift`` says, which has the most frequent ones."""
 
@@ -170,8 +189,13 @@ def drifted(before: Totals, lines: Iterable[Line]) -> tuple[list[Drift], int]:
     return list(found.values()), more
 
 
-def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
-    """The totals after a line."""
+def without_newest(totals: Totals) -> Totals:
+    """The totals of whoever knows of no newest event time."""
+    return replace(totals, newest_ms=None, newest_record=None, newest_stamped_ms=None, late_since=0, late_first=None)
+
+
+def added(before: Totals, line: Line, newest: Newest | None) -> Totals:
+    """The totals after a line; ``newest`` is the newest event time of its batch."""
     topics = {topic: dict(found) for topic, found in before.topics.items()}
     for count in line.counts:
         of = topics.setdefault(count.topic, {})
@@ -179,7 +203,7 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
     sinks = dict(before.sinks)
     for name, wrote in line.sinks.items():
         sinks[name] = sinks.get(name, 0) + wrote.rows
-    times = [one for one in (before.newest_ms, newest_ms) if one is not None]
+    moved = newest is not None and (before.newest_ms is None or newest.at_ms > before.newest_ms)
     replays, stream = line.kind == REPLAY, line.kind == BATCH
     drift, more = drifted(before, [line])
     return Totals(
@@ -190,7 +214,11 @@ def added(before: Totals, line: Line, newest_ms: int | None) -> Totals:
         topics=topics,
         sinks=sinks,
         end=line.end if stream else before.end,
-        newest_ms=max(times, default=None),
+        newest_ms=newest.at_ms if newest is not None and moved else before.newest_ms,
+        newest_record=newest.record if newest is not None and moved else before.newest_record,
+        newest_stamped_ms=newest.stamped_ms if newest is not None and moved else before.newest_stamped_ms,
+        late_since=0 if moved else before.late_since + line.late,
+        late_first=None if moved else before.late_first or line.late_first,
         newest=(line.query, line.batch) if stream else before.newest,
         dead=before.dead if line.dead_in is None else {
             **before.dead, line.dead_in: before.dead.get(line.dead_in, 0) + line.dead
@@ -221,16 +249,18 @@ def check(line: Line, tables: Iterable[str]) -> None:
     backfill may not: its number would be that of another one, whose folder is gone."""
     for count in line.counts:
         if count.outcome not in (OK, OnError.SKIP.value, OnError.DLQ.value):
-            are = counted(count.records, f"record of {count.topic} is", f"records of {count.topic} are")
-            raise NotBalanced(f"batch {line.batch}: {are} {count.outcome}")
+            of, verb = counted(count.records, "record"), "is" if count.records == 1 else "are"
+            raise NotBalanced(f"batch {line.batch}: {of} of {count.topic} {verb} {count.outcome}")
     dead = sum(one.records for one in line.counts if one.outcome == OnError.DLQ.value)
     if dead != line.dead:
-        are = counted(dead, "record is a dead letter", "records are dead letters")
-        raise NotBalanced(f"batch {line.batch}: {are}, {counted(line.dead, 'was', 'were')} written")
+        meant = counted(dead, "record is a dead letter", "records are dead letters")
+        raise NotBalanced(f"batch {line.batch}: {meant}, {counted(line.dead, 'was', 'were')} written")
     for name in tables:
         if line.sinks[name].rows != line.rows_out and (not line.sinks[name].again or line.kind != BATCH):
-            gave, has = counted(line.rows_out, "row"), line.sinks[name].rows
-            raise NotBalanced(f"batch {line.batch}: the transformation gave {gave}, {name} has {has}")
+            gave = counted(line.rows_out, "row")
+            raise NotBalanced(
+                f"batch {line.batch}: the transformation gave {gave}, {name} has {line.sinks[name].rows:,}"
+            )
 
 
 class Files(Protocol):
@@ -347,10 +377,11 @@ class Books:
             return
         raise NotBalanced(f"{what}: restore them, or begin anew with `moldau pipeline reset`")
 
-    def add(self, line: Line, newest_ms: int | None = None) -> Line:
+    def add(self, line: Line, newest: Newest | None = None, *, forget: bool = False) -> Line:
         """Write a batch's line after the newest one, with the totals that follow from it; or the line that it has.
 
-        AnotherRun when somebody else has written a line meanwhile.
+        ``forget``: the newest event time so far counts no more. AnotherRun when somebody else has written a line
+        meanwhile.
         """
         there = self.find(line.query, line.batch)
         if there is not None:
@@ -361,7 +392,8 @@ class Books:
             drift, more = self.drift()
             before = replace(before, drift=drift, drift_more=more)
         sequence = self.next()
-        line = replace(line, sequence=sequence, totals=added(before, line, newest_ms))
+        before = without_newest(before) if forget else before
+        line = replace(line, sequence=sequence, totals=added(before, line, newest))
         if not self._files.put_if_absent(_name(sequence), line.to_json()):
             raise AnotherRun(f"line {sequence} of the books was written by another run of this pipeline")
         self._last = line

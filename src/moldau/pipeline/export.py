@@ -14,11 +14,14 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import OnError, Pipeline, Step, TableSink, TopicSink
 
 SPECIFICATION = "spark-pipeline.yml"
 CODE = "transformations"
+RUN = "spark-pipelines run --conf spark.sql.catalogImplementation=hive"
+"""How a project is run in a Spark without another catalog."""
 MODULES = "modules"
 SCHEMAS = "schemas"
 _WIDTH = 100
@@ -118,9 +121,11 @@ def _copy_module(step: Step, target: Path, beside: Path) -> None:
 
 def _specification(pipeline: Pipeline, target: Path) -> str:
     return (
-        f"# The pipeline {pipeline.name}: in this folder, spark-pipelines dry-run, then spark-pipelines run.\n"
-        "# A catalog that forgets its tables when Spark ends lets it run once; Spark's own keeps them with\n"
-        "#   spark-pipelines run --conf spark.sql.catalogImplementation=hive\n"
+        f"# The pipeline {pipeline.name}: in this folder, spark-pipelines dry-run, then\n"
+        f"#   {RUN}\n"
+        "# The option has Spark's own catalog keep its tables when Spark ends: without it, or another catalog, a\n"
+        "# second run ends by LOCATION_ALREADY_EXISTS. To begin anew remove the tables and the folder of `storage`\n"
+        "# together: when the tables alone are removed, what they had is not read again.\n"
         f"name: {identifier(pipeline.name)}\n"
         f"storage: {(target / 'storage').as_uri()}\n"
         "libraries:\n"
@@ -184,10 +189,10 @@ class _Code:
 
 
 def _head(pipeline: Pipeline, options: Mapping[str, str]) -> str:
-    pauses = [one.name for one in pipeline.checks if one.on_error is OnError.PAUSE]
+    pauses = [one.name for one in checks_of(pipeline) if one.on_error is OnError.PAUSE]
     pauses = [*(["decode"] if pipeline.decode.on_error is OnError.PAUSE else []), *pauses]
     paused = f"\nThese stages pause in a pipeline, and end the run here: {', '.join(pauses)}." if pauses else ""
-    kinds = sorted({"Decode", "Format", "OnError"} | ({"Check"} if pipeline.checks else set()))
+    kinds = sorted({"Decode", "Format", "OnError"} | ({"Check"} if checks_of(pipeline) else set()))
     used = (
         ["failing", "judged", "load_function"] if any(one.python for one in pipeline.steps) else ["failing", "judged"]
     )
@@ -220,7 +225,7 @@ spark = SparkSession.active()
 SOURCE = {literal(options)}
 TOPICS = {literal(pipeline.source.topics)}
 DECODE = {literal(pipeline.decode)}
-CHECKS = {literal(pipeline.checks)}
+CHECKS = {literal(checks_of(pipeline))}
 '''
 
 

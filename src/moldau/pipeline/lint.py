@@ -22,6 +22,7 @@ from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
 from moldau.pipeline.same_place import clashes
 from moldau.pipeline.spec import (
+    AHEAD,
     DECODE,
     DEDUP,
     KEPT_OF_RECORDS,
@@ -273,8 +274,9 @@ class _Linter:
 
     def names_of_checks(self) -> None:
         seen: set[str] = set()
+        own = () if self.pipeline.late is None or self.pipeline.late.ahead is None else (AHEAD,)
         for at, check in enumerate(self.pipeline.checks):
-            if check.name in (DECODE, DEDUP, REPLACED):
+            if check.name in (*own, DECODE, DEDUP, REPLACED):
                 self.say(f"check[{at}].rule", f"{check.name!r} is a stage of its own: call the check something else")
             if check.name in seen:
                 self.say(f"check[{at}].rule", f"a second check {check.name!r}: the books would count both as one")
@@ -393,6 +395,7 @@ class _Linter:
         pipeline = self.pipeline
         uses = [f"check {one.name!r}" for one in pipeline.checks if one.on_error is OnError.DLQ]
         uses += ["dedup"] if pipeline.dedup is not None and pipeline.dedup.on_duplicate is OnError.DLQ else []
+        uses += ["late"] if pipeline.late is not None and pipeline.late.on_error is OnError.DLQ else []
         uses += ["decode"] if pipeline.decode.on_error is OnError.DLQ else []
         there = pipeline.dead_letters.table is not None or pipeline.dead_letters.topic is not None
         if uses and not there:

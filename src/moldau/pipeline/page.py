@@ -117,13 +117,13 @@ def _lags(shown: Shown) -> str:
     if lags is None:
         return f'<h2>Lag</h2><p class="note">Not known: {escape(shown.why_no_lags)}</p>'
     if isinstance(lags, FeedLag):
-        are = counted(lags.lag, f"version of {escape(lags.table)} is", f"versions of {escape(lags.table)} are")
-        return f"<h2>Lag</h2><p>{are} left to read.</p>"
+        verb = "is" if lags.lag == 1 else "are"
+        return f"<h2>Lag</h2><p>{counted(lags.lag, 'version')} of {escape(lags.table)} {verb} left to read.</p>"
     left = sum(one.lag for one in lags)
     names = [f"{one.topic}-{one.partition}" for one in lags]
     drawn = across([(name, one.lag) for name, one in zip(names, lags, strict=True)], _LAG) if left else ""
-    offsets, partitions = counted(left, "offset"), counted(len(lags), "partition")
-    return f"<h2>Lag</h2><p>{offsets} in {partitions} {'is' if left == 1 else 'are'} left to read.</p>{drawn}"
+    where = f"{counted(left, 'offset')} in {counted(len(lags), 'partition')}"
+    return f"<h2>Lag</h2><p>{where} {'is' if left == 1 else 'are'} left to read.</p>{drawn}"
 
 
 def _sinks(totals: Totals) -> str:

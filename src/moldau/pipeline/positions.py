@@ -147,6 +147,7 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
 
     last = folder.books.last()
     known: Sequence[str] = [] if last is None else list(last.totals.sinks)
+    at = None if last is None or not folder.has_checkpoint() else last.totals.end
     steps = []
     for sink in pipeline.sinks:
         if not isinstance(sink, TableSink):
@@ -156,11 +157,11 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         if "{topic}" in sink.table:
             steps.append(Step(f"table {sink.table}", f"one for each topic{late}", bool(late) or last is None))
             continue
-        steps.append(_table_step(f"table {sink.table}", partial(_last_of, sink, pipeline.name), late))
+        steps.append(_table_step(f"table {sink.table}", partial(_last_of, sink, pipeline.name), late, at))
     letters = pipeline.dead_letters
     if letters.table is not None:
         table = Table(letters.table, pipeline=pipeline.name)
-        steps.append(_table_step(f"dead letters {letters.table}", table.last, ""))
+        steps.append(_table_step(f"dead letters {letters.table}", table.last, "", at))
     if letters.topic is not None:
         steps.append(Step(f"dead letters topic {letters.topic}", "records are added, marked", False))
     steps += [
@@ -171,10 +172,11 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     return steps
 
 
-def _table_step(name: str, last: Callable[[], Entry | None], late: str) -> Step:
-    """What a run does with a table: ``last`` gives its newest line of the pipeline."""
-    from moldau.spark.tables import TableError
-    from moldau.spark.tables.ledger import ANYONE
+def _table_step(name: str, last: Callable[[], Entry | None], late: str, at: Sequence[str] | None) -> Step:
+    """What a run does with a table: ``last`` gives its newest line of the pipeline, ``at`` is where the checkpoint goes
+    on, None where that is not known."""
+    from moldau.spark.tables import LedgerError, TableError
+    from moldau.spark.tables.ledger import ANYONE, Place, place, starting_offsets
 
     try:
         entry = last()
@@ -184,8 +186,15 @@ def _table_step(name: str, last: Callable[[], Entry | None], late: str) -> Step:
         return Step(name, f"new to this pipeline{late}", True)
     if entry.query_id == ANYONE and entry.end is None:
         return Step(name, "takes whatever batch comes next", False)
-    if entry.query_id == ANYONE:
-        return Step(name, "goes on where it was taken back to", False)
+    if entry.query_id == ANYONE and entry.end is not None:
+        if at is None or place(entry.end, at) is Place.EQUAL:
+            return Step(name, f"goes on where it ends: {' and '.join(entry.end)}", False)
+        what = "was taken back" if entry.what == "rewind" else "ends elsewhere"
+        try:
+            where = f"`moldau pipeline reset FILE --to '{starting_offsets(entry.end)}'` begins where it ends"
+        except LedgerError:
+            where = "`moldau pipeline reset FILE --to POSITION` begins elsewhere"
+        return Step(name, f"{what}, and the checkpoint goes on at {' and '.join(at)}: a run is refused; {where}", True)
     return Step(name, f"goes on after batch {entry.batch_id}", False)
 
 
@@ -235,14 +244,14 @@ def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
     """What is wrong with the tables that ``verified`` looked at: rows that differ, and damaged files."""
     found = []
     for sink in sinks:
-        rows, more = sink["rows"], sink["unfinished"]
+        rows, more, there = sink["rows"], sink["unfinished"], sink["there"]
         assert isinstance(rows, int), "a count"
         assert isinstance(more, int), "a count"
-        there = sink["there"]
         if isinstance(there, int) and there != rows + more:
             unbooked = f", and {more:,} of what is not finished" if more else ""
-            has = f"{sink['sink']} holds {counted(there, 'row')}"
-            found.append(f"{has}, by the books {rows:,}{unbooked}")
+            less = rows + more - there
+            why = f": {less:,} less (removed, or taken back as `moldau spark rewind` does)" if less > 0 else ""
+            found.append(f"{sink['sink']} holds {counted(there, 'row')}, by the books {rows:,}{unbooked}{why}")
         files = sink["damaged"]
         if isinstance(files, list) and files:
             more = f" (and {counted(len(files) - 1, 'more file')} of this table)" if len(files) > 1 else ""

@@ -334,12 +334,17 @@ class _Reader:
         if value is None:
             return None
         self.places["late"] = value.place
-        found = self.mapping(value, "late", ("column", "after")) or {}
+        found = self.mapping(value, "late", ("column", "after", "ahead", "on_error")) or {}
         column = self.needed(value, found, "column", "late.column")
         after = self.needed(value, found, "after", "late.after")
-        if after and not DURATION.fullmatch(after):
-            self.wrong(found["after"].place, f"after: {after!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
-        return Late(column=column, after=after)
+        ahead = self.text(found.get("ahead"), "ahead")
+        for name, text in (("after", after), ("ahead", ahead)):
+            if text and not DURATION.fullmatch(text):
+                self.wrong(found[name].place, f"{name}: {text!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
+        if "on_error" in found and "ahead" not in found:
+            why = "says what becomes of records that are further 'ahead' than is allowed: late rows are only counted"
+            self.wrong(found["on_error"].place, f"on_error: {why}")
+        return Late(column=column, after=after, ahead=ahead, on_error=self.policy(found.get("on_error")))
 
     # --- kinds of values
 

@@ -18,6 +18,7 @@ from moldau.pipeline.feed.planning import plan
 from moldau.pipeline.feed.positions import next_position
 from moldau.pipeline.feed.rows import rows_of
 from moldau.pipeline.folder import Folder
+from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.positions import as_start, lags
 from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
@@ -56,7 +57,7 @@ def rehearse(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int,
     options = {name: value for name, value in options.items() if name not in _BATCH_HAS_NO}
     records = spark.read.format("moldau").options(**options, endingOffsets=as_start(end)).load().limit(most)
     decoding = plan_decode(pipeline.decode, pipeline.source.topics)
-    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks)
+    rows = stages.judged(records, decoding, pipeline.decode.on_error, checks_of(pipeline))
     if pipeline.dedup is not None:
         rows = SeenKeys(folder.store, pipeline.dedup).judged(rows)
     return _judge(rows, pipeline, most, modules)
@@ -71,7 +72,9 @@ def _of_feed(spark: SparkSession, pipeline: Pipeline, folder: Folder, most: int)
     planned = plan(feed, source, at, None if noted is None else noted.schema, most)
     if planned is None:
         return None
-    return stages.checked(rows_of(spark, planned, source.name, source.keys), REPLACED, OnError.SKIP, pipeline.checks)
+    return stages.checked(
+        rows_of(spark, planned, source.name, source.keys), REPLACED, OnError.SKIP, checks_of(pipeline)
+    )
 
 
 def _judge(rows: DataFrame, pipeline: Pipeline, most: int, modules: Path | None) -> Rehearsed:

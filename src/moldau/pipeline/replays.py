@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.model.counted import counted
 from moldau.pipeline import books
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.begun import refuse_while_cut_off, told_of_abandon
@@ -21,24 +22,25 @@ from moldau.pipeline.books import Line, names_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
-from moldau.pipeline.plans import next_number, plans
+from moldau.pipeline.plans import next_number
+from moldau.pipeline.replay_plans import FOLDER, Planned, line_of, planned
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.running import cluster_of
+from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import Pipeline
+from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-OLD_QUERY = "replay"
-"""What the plans of before each folder had a name of its own are called by, in ledgers and marks."""
-_FOLDER = "replays"
-_BROKEN = (
-    "a replay ({error}); restore it, or remove it: the dead letters that it took up wait again then, also those that"
-    " it has written"
-)
+_PLACES_MOST = 5
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+
+
+class ReplayFailed(RuntimeError):
+    """A replay that could not be carried out; the message names its dead letters, why, and what goes on."""
 
 
 class NoDeadLetters(Exception):
@@ -56,23 +58,6 @@ class Group:
     first: str
     reason: str
     died_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A replay: its number, and the (batch, stage) of the dead letters that it takes. ``query`` is what ledgers and
-    marks call the replays of this folder; ``line`` is the line of the books that came next."""
-
-    number: int
-    groups: Sequence[tuple[str, str]]
-    query: str = OLD_QUERY
-    line: int = 0
-    done: bool = False
-    abandoned: bool = False
-
-    @property
-    def waits(self) -> bool:
-        return not self.done and not self.abandoned
 
 
 class Replays:
@@ -100,21 +85,11 @@ class Replays:
 
     def planned(self) -> list[Planned]:
         """Every replay so far, in order."""
-        found = plans(self._folder.store, _FOLDER, Planned, _BROKEN)
-        known = [replace(one, done=done, abandoned=abandoned) for one, done, abandoned in found]
-        return sorted(known, key=lambda one: one.number)
+        return planned(self._folder)
 
     def line_of(self, planned: Planned) -> Line | None:
-        """The line of the books that a replay has, None while it has none: whatever was written after it."""
-        kept = self._folder.books
-        end = kept.next()
-        for number in range(planned.line if planned.line <= end else 0, end):
-            line = kept.line(number)
-            if line is not None and (line.kind, line.query, line.batch) == (
-                books.REPLAY, planned.query, planned.number,
-            ):  # fmt: skip
-                return line
-        return None
+        """The line of the books that a replay has, None while it has none."""
+        return line_of(self._folder, planned)
 
     def replay(
         self, spark: SparkSession, groups: Sequence[Group], *, modules: Path | None, heard: Callable[[Line], None]
@@ -131,11 +106,11 @@ class Replays:
                     line = self._carry_out(spark, one, modules, heard)
         if groups:
             refuse_while_cut_off(self._pipeline, self._folder, "a replay")
-            number = next_number(self._folder.store, _FOLDER)
+            number = next_number(self._folder.store, FOLDER)
             taken = [(one.batch, one.stage) for one in groups]
             chosen = Planned(number, taken, self._query(), self._folder.books.next())
             content = {"number": number, "groups": taken, "query": chosen.query, "line": chosen.line}
-            plan = f"{_FOLDER}/{number:09d}.json"
+            plan = f"{FOLDER}/{number:09d}.json"
             self._folder.store.put_if_absent(plan, json.dumps(content).encode())
             try:
                 line = self._carry_out(spark, chosen, modules, heard)
@@ -148,7 +123,7 @@ class Replays:
         self, spark: SparkSession, planned: Planned, modules: Path | None, heard: Callable[[Line], None]
     ) -> Line:
         pipeline = self._pipeline
-        done = f"{_FOLDER}/{planned.number:09d}.done"
+        done = f"{FOLDER}/{planned.number:09d}.done"
         line = self.line_of(planned)
         if line is not None:  # it was cut off after its line: a second one would count its records twice
             self._folder.store.write(done, b"")
@@ -172,16 +147,43 @@ class Replays:
             store=self._folder.store,
         )
         key = BatchKey(planned.query, planned.number)
-        line = batches.take(spark.createDataFrame(chosen), key, f"replay-{planned.number}")
+        try:
+            line = batches.take(spark.createDataFrame(chosen), key, f"replay-{planned.number}")
+        except Refused:
+            raise
+        except Exception as error:
+            if type(error) in FAULTS or self.line_of(planned) is not None:
+                raise
+            told = f"replay {planned.number} of {places_of(chosen)} failed: {words(error)}"
+            raise ReplayFailed(f"{told}\n{self._leads_on(planned)}") from error
         self._folder.store.write(done, b"")
         return line
+
+    def _leads_on(self, planned: Planned) -> str:
+        """What can be done about a replay that failed. One of which no sink has anything is given up at once: its dead
+        letters wait again, and those that it wrote are copies of them."""
+        again = "`moldau pipeline dlq replay FILE`"
+        key = (planned.query, planned.number)
+        there = [one for one in unfinished(self._pipeline, self._folder) if one.key[:2] == key]
+        letters = self._pipeline.dead_letters.table
+        parts = [part for one in there for part in one.parts]
+        topics = [f"topic {name}" for one in there for name in one.topics]
+        if there and not topics and all(part.sink == letters and part.removable for part in parts):
+            for one in there:
+                abandon(self._folder, one)
+            return f"No sink has any of them, and they wait as before: mend it, then {again}"
+        has = ", ".join([*(f"{part.place} ({counted(part.entry.rows, 'row')})" for part in parts), *topics])
+        return (
+            f"What was written before is in {has or 'doubt'}: mend it, and {again} writes the rest with the file as it "
+            f"is; `moldau pipeline abandon FILE` gives the replay up (--dry-run says what that takes back)"
+        )
 
     def _query(self) -> str:
         """The name of this folder's replays: their numbers begin anew in another folder, and other pipelines have the
         same ones, so that tables and readers of topics that more than one fills would take them for these."""
         store = self._folder.store
-        store.put_if_absent(f"{_FOLDER}/id", f"replay-{uuid.uuid4()}".encode())
-        return (store.read(f"{_FOLDER}/id") or b"").decode()
+        store.put_if_absent(f"{FOLDER}/id", f"replay-{uuid.uuid4()}".encode())
+        return (store.read(f"{FOLDER}/id") or b"").decode()
 
     def _rows(self) -> pa.Table | None:
         """All dead letters of this pipeline, None before the first batch: others may use the same table."""
@@ -189,6 +191,20 @@ class Replays:
             return None
         rows, ours = self._table.read(), set(names_of(self._pipeline.name))
         return rows.filter(_mask([name in ours for name in rows["pipeline"].to_pylist()]))
+
+
+def places_of(records: pa.Table) -> str:
+    """How many dead letters, and where the records lay: by partition the first and the last offset."""
+    spans: dict[tuple[str, int], list[int]] = {}
+    for row in records.select(["topic", "partition", "offset"]).to_pylist():
+        spans.setdefault((row["topic"], row["partition"]), []).append(row["offset"])
+    told = [
+        f"{topic}-{partition}@{min(of)}" + (f" to {max(of)}" if len(of) > 1 else "")
+        for (topic, partition), of in sorted(spans.items())
+    ]
+    left = len(told) - _PLACES_MOST
+    more = f" and {counted(left, 'more partition')}" if left > 0 else ""
+    return f"{counted(records.num_rows, 'dead letter')} ({', '.join(told[:_PLACES_MOST])}{more})"
 
 
 def _group(name: tuple[str, str], of: Sequence[dict[str, object]]) -> Group:

@@ -46,11 +46,13 @@ def open_format(sink: TableSink, place: str) -> Format:
 
 
 def _iceberg(sink: TableSink, place: str, options: dict[str, str]) -> Format:
+    from moldau.spark.tables.catalogs import answering, settings_read
+
     try:
-        from pyiceberg.catalog import load_catalog
+        with settings_read():
+            from pyiceberg.catalog import load_catalog
     except ImportError as error:
         raise TableError(f"{sink.table}: Iceberg needs pyiceberg: pip install 'moldau[iceberg]'") from error
-    from moldau.spark.tables.catalogs import answering
     from moldau.spark.tables.iceberg import IcebergFormat
 
     name = options.pop("catalog")
@@ -58,7 +60,7 @@ def _iceberg(sink: TableSink, place: str, options: dict[str, str]) -> Format:
     # pyiceberg's own begin with small letters, delta-rs's with capitals, as for tables of other formats.
     store = {key: options.pop(key) for key in list(options) if key.isupper()}
     try:
-        with answering(identifier):
+        with answering(identifier), settings_read():
             catalog = load_catalog(name, **options)
     except ValueError as error:
         raise TableError(f"{sink.table}: catalog {name} cannot be opened: {error}") from error

@@ -20,6 +20,8 @@ DECODE = "decode"
 """The stage of records whose value could not be read; checks are stages by their names."""
 DEDUP = "dedup"
 """The stage of records whose key was seen before."""
+AHEAD = "ahead"
+"""The stage of records whose event time is further ahead of their timestamp than the pipeline allows."""
 REPLACED = "replaced"
 """The stage of deleted rows of a table's feed whose key is written again in the same version."""
 
@@ -215,10 +217,15 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """Counts rows whose ``column`` is more than ``after`` (an interval in SQL) behind the newest seen before."""
+    """Counts rows whose ``column`` is more than ``after`` (``10m``) behind the newest seen before.
+
+    A record whose ``column`` is more than ``ahead`` of its own timestamp is one that the stage ``ahead`` cannot take.
+    """
 
     column: str
     after: str
+    ahead: str | None = None
+    on_error: OnError = OnError.PAUSE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

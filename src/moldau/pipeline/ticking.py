@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
+from moldau.model.counted import counted
 from moldau.pipeline.reading import PipelineError
 from moldau.pipeline.running import Ended
 from moldau.pipeline.schedule import Schedule
@@ -74,5 +75,7 @@ class Ticks:
             missed = self._schedule.missed(due, ended)
             due = self._schedule.after(ended)
             if missed:
-                self._say(f"the run took {ended - begun}: {missed} times of {self._schedule.text!r} were missed")
+                were = "was" if missed == 1 else "were"
+                times = f"{counted(missed, 'time')} of {self._schedule.text!r} {were} missed"
+                self._say(f"the run took {ended - begun}: {times}")
         return Ended.STOPPED

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
+from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.places import NotYaml, Problem, Value, parse
 from moldau.pipeline.reading import did_you_mean
 from moldau.pipeline.spec import OnError, Pipeline
@@ -172,7 +173,7 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
 
     topic = pipeline.source.topics[0] if pipeline.source.topics else "topic"
     records = spark.createDataFrame(as_records(case.records, topic))
-    rows = stages.judged(records, decoding, pipeline.decode.on_error, pipeline.checks)
+    rows = stages.judged(records, decoding, pipeline.decode.on_error, checks_of(pipeline))
     if pipeline.dedup is not None:
         rows = dedup.judged(rows, pipeline.dedup)
     rows = rows.persist()

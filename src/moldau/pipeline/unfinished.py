@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from moldau.model.counted import counted
-from moldau.pipeline import books
+from moldau.pipeline import books, replay_plans
 from moldau.pipeline.begun import Begun
 from moldau.pipeline.checkpoints import query_of
 from moldau.pipeline.folder import Folder
@@ -72,8 +72,8 @@ class Unfinished:
         """What giving it up does, a sentence for each place."""
         found = [
             f"{one.place}: {counted(one.entry.rows, 'row of it is', 'rows of it are')} removed" if one.removable
-            else f"{one.place}: {counted(one.entry.rows, 'row of it stays', 'rows of it stay')},"
-            " and may stand there twice afterwards"
+            else f"{one.place}: {counted(one.entry.rows, 'row of it stays', 'rows of it stay')}, and may stand there "
+            "twice afterwards"
             for one in self.parts
         ]  # fmt: skip
         found += [f"topic {one}: what it has of it stays, and stands there twice afterwards" for one in self.topics]
@@ -103,7 +103,7 @@ def abandon(folder: Folder, one: Unfinished) -> list[str]:
             continue
         if removable:
             rows = counted(part.entry.rows, "row stays", "rows stay")
-            stay.append(f"{part.place}: its files were merged meanwhile, and {rows}")
+            stay.append(f"{part.place}: its files were merged meanwhile, and its {rows}")
         if one.kind == books.BATCH:
             part.table.reset()
     if one.plan is None:
@@ -138,15 +138,12 @@ def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinishe
 
 
 def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
-    from moldau.pipeline.replays import Replays
-
     if pipeline.dead_letters.table is None:
         return []
-    replays = Replays(pipeline, folder)
     return [
         _planned(pipeline, parts, books.REPLAY, BatchKey(one.query, one.number), one.number)
-        for one in replays.planned()
-        if one.waits and replays.line_of(one) is None
+        for one in replay_plans.planned(folder)
+        if one.waits and replay_plans.line_of(folder, one) is None
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from moldau.admin.pipeline import pipeline as commands
-from moldau.pipeline.books import BATCH, Books, Count, Drift, Line, Totals
+from moldau.pipeline.books import BATCH, Books, Count, Drift, Line, Newest, Totals
 from moldau.pipeline.trial import read_cases
 from moldau.spark.tables.stores import open_store
 
@@ -112,9 +112,37 @@ def test_status_shows_late_rows_with_the_newest_time_by_which_they_are_late(
     Books(open_store(str(tmp_path / "state"), {})).add(Line(
         sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=None, end=None,
         counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=2, sinks={}, dead=0, totals=Totals(),
-    ), newest_ms)  # fmt: skip
+    ), Newest(newest_ms))  # fmt: skip
     _, told = said("status", file)
     assert f"\n2 of these came late, the newest time being {told_as}\n" in told
+
+
+def test_status_names_the_record_that_makes_others_late_and_how_its_time_is_bounded(file: Path, tmp_path: Path) -> None:
+    kept = Books(open_store(str(tmp_path / "state"), {}))
+
+    def add(batch: int, late: int, first: str | None, newest: Newest | None) -> str:
+        kept.add(Line(
+            sequence=-1, kind=BATCH, batch=batch, query="q", at_ms=0, took_ms=1, start=None, end=None,
+            counts=[Count("t", "ok", None, 3, "t-0@0")], drift=[], rows_out=3, late=late, late_first=first, sinks={},
+            dead=0, totals=Totals(),
+        ), newest)  # fmt: skip
+        return said("status", file)[1]
+
+    file.write_text(f"{file.read_text()}late: {{column: value, after: 10m}}\n")
+    told = add(0, 0, None, Newest(1_000_000, "t-0@2", 1_000_000))
+    assert "\n0 of these came late, the newest time being 1970-01-01T00:16:40Z, of t-0@2\n" in told
+    assert "ahead" not in told
+    add(1, 1, "t-0@3", Newest(253402300799000, "t-0@5", 1_100_000))
+    told = add(2, 2, "t-0@6", Newest(1_200_000, "t-0@8", 1_200_000))
+    add(3, 3, "t-0@9", None)
+    told = said("status", file)[1]
+    assert (
+        "\n6 of these came late, the newest time being 9999-12-31T23:59:59Z, of t-0@5; 5 of them since that was seen, "
+        "t-0@6 the first\n"
+    ) in told
+    assert "\nt-0@5: value is 2,932,896 days ahead of the record's own timestamp, and whatever follows is late" in told
+    file.write_text(file.read_text().replace("after: 10m", "after: 10m, ahead: 1h"))
+    assert "days ahead" not in said("status", file)[1]
 
 
 def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path, tmp_path: Path) -> None:

@@ -143,3 +143,37 @@ def test_names_that_no_column_can_have_are_refused_as_those_of_the_file_are(
         DecodeError, match="'ID' and 'id' differ in case only.*'_Offset' is a name of the pipeline's own"
     ):
         plan_decode(Decode(format=kind, registry=double.url), ["t"])
+
+
+@pytest.mark.parametrize("kind", [Format.AVRO, Format.PROTOBUF, Format.JSON])
+def test_fields_within_a_column_that_differ_in_case_only_are_refused_by_their_paths(
+    double: RegistryDouble, kind: Format
+) -> None:
+    pytest.importorskip("fastavro")
+    pytest.importorskip("grpc_tools")
+    both = [{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]
+    item = {"type": "record", "name": "I", "fields": both}
+    text = {
+        Format.AVRO: json.dumps(
+            {"type": "record", "name": "R", "fields": [
+                {"name": "s", "type": item},
+                {"name": "list", "type": {"type": "array", "items": "I"}},
+                {"name": "by", "type": {"type": "map", "values": "I"}},
+            ]}
+        ),
+        Format.PROTOBUF: 'syntax = "proto3"; message M { I s = 1; repeated I list = 2; map<string, I> by = 3; } '
+        'message I { int32 a = 1; int32 A = 2 [json_name = "x"]; }',
+        Format.JSON: json.dumps({
+            "definitions": {"i": {"type": "object", "properties": {one: {"type": "integer"} for one in "aA"}}},
+            "properties": {
+                "s": {"$ref": "#/definitions/i"},
+                "list": {"type": "array", "items": {"$ref": "#/definitions/i"}},
+                "by": {"type": "object", "additionalProperties": {"$ref": "#/definitions/i"}},
+            },
+        }),
+    }[kind]  # fmt: skip
+    double.register("t-value", text, kind.value.upper())
+    with pytest.raises(DecodeError) as caught:
+        plan_decode(Decode(format=kind, registry=double.url), ["t"])
+    for path in ("s", "list.element", "by.value"):
+        assert f"'{path}.A' and '{path}.a' differ in case only" in str(caught.value)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline import spec
-from moldau.pipeline.export import ExportError, export, identifier, literal
+from moldau.pipeline.export import RUN, SPECIFICATION, ExportError, export, identifier, literal
 from moldau.pipeline.reading import load
 from moldau.pipeline.spec import Check, Decode, Format, OnError, Pipeline, TopicSink
 
@@ -120,3 +120,24 @@ def test_a_literal_is_the_value(value: object) -> None:
 )
 def test_names_are_written_without_quotes(name: str, expected: str) -> None:
     assert identifier(name) == expected
+
+
+def test_the_project_and_the_command_name_the_run_that_keeps_its_tables(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("pipeline: a\ncluster: h:1\nsource: {topics: t}\ndecode: {format: text}\nsinks: [{table: x}]\n")
+    told = CliRunner().invoke(commands, ["export", str(file), "--to", str(tmp_path / "out")]).output
+    assert told.endswith(f"{RUN}\n")
+    text = (tmp_path / "out" / SPECIFICATION).read_text()
+    assert f"#   {RUN}\n" in text
+    assert "remove the tables and the folder of `storage`\n# together" in text
+
+
+def test_a_bound_of_event_times_is_a_check_of_the_project(tmp_path: Path) -> None:
+    late = "late: {column: at, after: 10m, ahead: 1h, on_error: skip}"
+    text = (
+        "pipeline: a\nsource: {topics: t}\ndecode: {format: json, fields: {at: timestamp}}\n"
+        f"sinks: [{{table: x}}]\n{late}\n"
+    )
+    code = export(written(tmp_path, text), "h:1", tmp_path / "out", modules=tmp_path).read_text()
+    assert 'name="ahead"' in code
+    assert "unix_millis(try_cast(`at` AS timestamp)) - unix_millis(_timestamp) <= 3600000" in code

@@ -18,7 +18,7 @@ from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import begin, plan
-from moldau.pipeline.feed.positions import cost, first_position
+from moldau.pipeline.feed.positions import FeedLag, cost, first_position, goes_on, to_read
 from moldau.pipeline.feed.rows import _slice
 from moldau.pipeline.feed.running import next_batch
 from moldau.pipeline.folder import BrokenFile, Folder
@@ -329,6 +329,20 @@ def test_a_reset_of_a_feed_says_what_stands_twice_and_what_is_left_out() -> None
     assert cost(at, Position("id")) == twice
     assert cost(at, Position("id", done=8)) == f"{stay}, 3 versions would be left out"
     assert cost(at, Position("another")) == stay
+
+
+def test_the_plan_of_a_feed_says_what_is_left_and_behind_what_it_goes_on() -> None:
+    def left(lag: int, *, whole: bool = False) -> str:
+        return to_read(FeedLag("t", None, 7, lag), whole=whole)
+
+    assert left(0) == "nothing to read: version 7 is the newest"
+    assert (left(1), left(2)) == ("1 version to read, up to version 7", "2 versions to read, up to version 7")
+    assert left(1, whole=True) == "the table to read, as it is in version 7"
+    assert left(2, whole=True) == "the table to read, as it was, then 1 version, up to version 7"
+    assert goes_on(Position("t", done=3)) == "after version 3"
+    assert goes_on(Position("t", done=-1)) == "before the first version"
+    assert goes_on(Position("t", done=3, at=4, row=1)) == "after row 1 of version 4"
+    assert goes_on(Position("t", at=4, row=20, whole=True)) == ("after row 20 of the table as it was in version 4")
 
 
 def test_of_a_table_of_snapshots_a_reset_counts_along_the_line_of_parents_not_by_their_ids() -> None:

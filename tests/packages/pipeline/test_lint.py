@@ -109,6 +109,13 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"on_error": "dlq"}, "on_error: dlq of decode needs the section 'dlq'"),
         ({"more": "dlq: {table: d}"}, "warning dlq: no stage has on_error: dlq"),
         ({"more": "late: {column: when, after: 1m}"}, "late: there is no column 'when'"),
+        ({"more": "late: {column: at, after: 1m, ahead: soon}"}, "ahead: 'soon' is not a duration"),
+        ({"more": "late: {column: at, after: 1m, on_error: skip}"}, "on_error: says what becomes of records that are"),
+        ({"more": "late: {column: at, after: 1m, ahead: 1h, on_error: dlq}"}, "dlq of late needs the section"),
+        (
+            {"check": "{name: ahead, rule: id > 0}", "more": "late: {column: at, after: 1m, ahead: 1h}"},
+            "'ahead' is a stage of its own",
+        ),
         ({"source": ", start: soon"}, "source: option startingOffsets is 'soon'"),
         ({"source": ", options: {maxOffsetPerTrigger: 1}"}, "maxOffsetsPerTrigger"),
         ({"source": ", options: {kafka.ssl.truststore.location: x}"}, "ssl"),
@@ -155,6 +162,31 @@ def test_what_a_table_does_not_give_back_as_it_was_is_named(tmp_path: Path) -> N
     first, second = [one.message for one in lint_file(path, {})]
     assert first == "'ID' and 'id' differ in case only: tables take them for one"
     assert second.endswith("partition_by cut: a decimal(9,2) cannot be kept in a folder's name")
+
+
+def test_a_check_may_be_called_ahead_where_no_bound_is(tmp_path: Path) -> None:
+    check = "{name: ahead, rule: id > 0}"
+    assert said(tmp_path, check=check, more="late: {column: at, after: 1m}") == []
+
+
+def test_fields_within_a_column_that_differ_in_case_only_are_refused_where_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    fields = "decode:\n  format: json\n  fields:\n    id: long\n    items: 'array<struct<a: int, A: int>>'"
+    path.write_text(f"pipeline: o\nsource: {{topics: o}}\n{fields}\nsinks: [{{table: t}}]\n")
+    [found] = lint_file(path, {})
+    assert (found.place.line, found.error) == (7, True)
+    assert found.message == "items: 'A' and 'a' differ in case only: tables take them for one (at 22)"
+    schema = tmp_path / "o.avsc"
+    both = '[{"name": "a", "type": "int"}, {"name": "A", "type": "int"}]'
+    schema.write_text(
+        '{"type": "record", "name": "R", "fields": [{"name": "s", "type": {"type": "record", "name": "S", '
+        f'"fields": {both}}}}}]}}'
+    )
+    path.write_text(
+        "pipeline: o\nsource: {topics: o}\ndecode: {format: avro, schema_file: o.avsc}\nsinks: [{table: t}]\n"
+    )
+    [found] = lint_file(path, {})
+    assert found.message == "decode: 's.A' and 's.a' differ in case only: tables take them for one"
 
 
 def test_columns_of_one_name_may_stand_between_steps(tmp_path: Path) -> None:

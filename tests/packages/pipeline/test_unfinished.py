@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, ClassVar, TextIO, cast
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from moldau.model import TopicPartition
 from moldau.pipeline.backfill import Backfills, Wanted
+from moldau.pipeline.batches import Batches
 from moldau.pipeline.begun import Begun, HalfWritten, rows_of
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Books, Count, Line, Totals, Wrote
 from moldau.pipeline.folder import BrokenFile, Folder
@@ -21,18 +24,19 @@ from moldau.pipeline.plans import next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
 from moldau.pipeline.ranges import Span
 from moldau.pipeline.reading import read_text
-from moldau.pipeline.replays import OLD_QUERY, Replays
+from moldau.pipeline.replay_plans import OLD_QUERY
+from moldau.pipeline.replays import ReplayFailed, Replays, places_of
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.spec import Decode, Format, Pipeline, Source, TableSink
 from moldau.pipeline.unfinished import abandon, unfinished
-from moldau.spark.tables import BatchKey, Table
+from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.ledger import Entry
 from moldau.spark.tables.stores import open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 KEY = BatchKey("q", 0, ('{"t": {"0": 0}}',), ('{"t": {"0": 3}}',))
 QUERY = "5f1e0b7a-0000-4000-8000-000000000001"
@@ -248,6 +252,66 @@ def test_a_replay_that_is_given_up_lets_its_dead_letters_wait_again(tmp_path: Pa
     assert unfinished(pipeline, folder) == []
 
 
+class Failing(Batches):
+    """Batches that end by an error once some places were written."""
+
+    places: ClassVar[Sequence[Path]] = ()
+
+    def take(self, records: DataFrame, key: BatchKey, batch: str, *, covered: BatchKey | None = None) -> Line:
+        for place in self.places:
+            if place.name == "dead":
+                bury(place, "a.replay", batch, 1, key)
+            else:
+                put(place, "a.replay", pa.table({"id": [5]}), key)
+        raise TableError("the rows do not fit table orders: they differ in id")
+
+
+@pytest.mark.parametrize("written", [[], ["dead"], ["dead", "orders"]])
+def test_a_replay_that_fails_names_its_records_and_what_goes_on(
+    written: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = pipeline_of(tmp_path)
+    pipeline = replace(pipeline, decode=Decode(format=Format.TEXT))
+    folder = Folder(pipeline)
+    bury(tmp_path / "dead", "a", "0", 2)
+    rows = Table(tmp_path / "dead", pipeline="a").read().drop_columns(["offset"])
+    more = {"key": b"k", "value": b"v", "timestamp": 0, "headers": None}
+    rows = rows.append_column("offset", pa.array([7, 9]))
+    for name, value in more.items():
+        rows = rows.append_column(name, pa.array([value] * 2))
+    replays = Replays(pipeline, folder)
+    monkeypatch.setattr(Replays, "_rows", lambda self: rows)
+    monkeypatch.setattr("moldau.pipeline.replays.Batches", Failing)
+    monkeypatch.setattr(Failing, "places", [tmp_path / name for name in written])
+    spark = cast("SparkSession", SimpleNamespace(createDataFrame=lambda rows: rows))
+
+    with pytest.raises(ReplayFailed) as caught:
+        replays.replay(spark, replays.waiting(), modules=None, heard=lambda line: None)
+
+    first, second = str(caught.value).splitlines()
+    assert first == (
+        "replay 0 of 2 dead letters (t-0@7 to 9) failed: the rows do not fit table orders: they differ in id"
+    )
+    if "orders" in written:
+        assert second.startswith("What was written before is in orders (1 row), dead (1 row): mend it, and `moldau")
+        assert "`moldau pipeline abandon FILE` gives the replay up" in second
+        assert (replays.waiting(), len(unfinished(pipeline, folder))) == ([], 1)
+    else:
+        assert second == (
+            "No sink has any of them, and they wait as before: mend it, then `moldau pipeline dlq replay FILE`"
+        )
+        assert [one.records for one in replays.waiting()] == [2]
+        assert unfinished(pipeline, folder) == []
+        assert Table(tmp_path / "dead").count() == 2
+
+
+def test_a_replay_names_the_first_and_last_record_of_each_partition_of_a_few() -> None:
+    places = [("t", 0, 3), ("t", 0, 1), ("u", 2, 5), *(("v", number, 0) for number in range(4))]
+    rows = pa.Table.from_pylist([dict(zip(("topic", "partition", "offset"), one, strict=True)) for one in places])
+    assert places_of(rows) == "7 dead letters (t-0@1 to 3, u-2@5, v-0@0, v-1@0, v-2@0 and 1 more partition)"
+    assert places_of(rows.slice(2, 1)) == "1 dead letter (u-2@5)"
+
+
 def test_a_table_that_has_replays_of_an_earlier_folder_takes_those_of_this_one(tmp_path: Path) -> None:
     pipeline = replace(pipeline_of(tmp_path), name="a.replay")
     ours = BatchKey("replay-of-this-folder", 0)
@@ -296,6 +360,32 @@ def test_a_plan_says_of_dead_letters_and_of_tables_that_were_reset_what_a_run_do
         "second": "new to this pipeline",
         "dead": "goes on after batch 0",
     }
+
+
+def test_a_plan_says_of_a_table_that_was_taken_back_that_a_run_is_refused_and_where_it_would_go_on(
+    tmp_path: Path,
+) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    folder.store.write("checkpoint/offsets/0", b"")
+    for batch, start, end in ((0, 0, 3), (1, 3, 6)):
+        key = BatchKey(QUERY, batch, (f'{{"t": {{"0": {start}}}}}',), (f'{{"t": {{"0": {end}}}}}',))
+        put(tmp_path / "orders", "a", pa.table({"id": [batch]}), key)
+    folder.books.add(replace(book(folder, 0), batch=1, end=key.end))
+
+    def how() -> str:
+        return next(one.how for one in _sink_steps(pipeline, folder) if one.what.endswith("orders"))
+
+    table = Table(tmp_path / "orders", pipeline="a")
+    table.adopt()
+    assert how() == 'goes on where it ends: {"t": {"0": 6}}'
+    table.rewind(0)
+    assert how() == (
+        'was taken back, and the checkpoint goes on at {"t": {"0": 6}}: a run is refused; `moldau pipeline reset FILE '
+        """--to '{"t": {"0": 3}}'` begins where it ends"""
+    )
+    folder.store.delete("checkpoint/offsets/0")
+    assert how() == 'goes on where it ends: {"t": {"0": 3}}'
 
 
 def test_who_looks_whether_a_run_is_there_keeps_none_from_beginning(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,24 @@ def test_where_a_package_is_missing_the_command_names_what_installs_it(lacking: 
     assert done.returncode == 1
     assert f"pip install 'moldau[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("catalog:\n  here: {type: sql}\n", "line 2: Found ugly disallowed JSONesque flow mapping"),
+        ("catalog:\n here:\n\t- x\n", "line 3: found character '\\t' that cannot start any token"),
+    ],
+)
+def test_a_file_of_catalogs_that_cannot_be_read_is_named_with_its_line(text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / ".pyiceberg.yaml").write_text(text)
+    words = ["spark", "table", "db.t", "--format", "iceberg", "--catalog", "here"]
+    program = f"from moldau.admin.cli import cli; cli({words!r})"
+    found = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYICEBERG_HOME": str(tmp_path)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    told = ".pyiceberg.yaml (in $PYICEBERG_HOME, the home folder or here) cannot be read"
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith(f"moldau: {told}, {why}"), found.stderr
+    assert len(found.stderr.splitlines()) == 1

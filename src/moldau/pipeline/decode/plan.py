@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from moldau.pipeline.columns import refused_names
 from moldau.pipeline.decode import DecodeError, Decoding
-from moldau.pipeline.decode.types import TypeWordError, parse_type
+from moldau.pipeline.decode.types import TypeWordError, one_but_for_case, parse_type
 from moldau.pipeline.spec import Decode, Format
 
 
@@ -19,7 +19,9 @@ def plan_decode(decode: Decode, topics: Sequence[str]) -> Decoding:
     DecodeError when the file does not say enough, the schema is none or cannot be had, or names columns that cannot be.
     """
     found = _planned(decode, topics)
-    if problems := [why for _, why in refused_names(found.schema.names)]:
+    problems = [why for _, why in refused_names(found.schema.names)]
+    problems += [why for field in found.schema for why in one_but_for_case(field.type, field.name)]
+    if problems:
         raise DecodeError(f"decode: {'; '.join(problems)}")
     return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -37,6 +38,26 @@ def parse_type(text: str) -> pa.DataType:
     if reader.word:
         raise TypeWordError(f"{reader.word!r} is too much", reader.column)
     return found
+
+
+def case_only(name: str, other: str) -> str:
+    """Why two columns, or two fields of a struct, cannot be."""
+    return f"{name!r} and {other!r} differ in case only: tables take them for one"
+
+
+def one_but_for_case(kind: pa.DataType, path: str) -> Iterator[str]:
+    """Why fields within a column's type cannot be, by their paths as Spark and Delta write them: ``list.element.a``."""
+    if isinstance(kind, pa.StructType):
+        folded: dict[str, str] = {}
+        for field in kind:
+            if (other := folded.setdefault(field.name.lower(), field.name)) != field.name:
+                yield case_only(f"{path}.{field.name}", f"{path}.{other}")
+            yield from one_but_for_case(field.type, f"{path}.{field.name}")
+    elif isinstance(kind, pa.MapType):
+        yield from one_but_for_case(kind.key_type, f"{path}.key")
+        yield from one_but_for_case(kind.item_type, f"{path}.value")
+    elif isinstance(kind, pa.ListType):
+        yield from one_but_for_case(kind.value_type, f"{path}.element")
 
 
 class _Reader:
@@ -107,12 +128,15 @@ class _Reader:
             self.expect(",")
             return pa.map_(key, self.type(depth + 1))
         fields: dict[str, pa.DataType] = {}
+        folded: dict[str, str] = {}
         while True:
             column, name = self.column, self.step()
             if not re.fullmatch(r"[A-Za-z_][\w-]*", name):
                 raise TypeWordError(f"a name is expected, not {name!r}", column)
             if name in fields:
                 raise TypeWordError(f"{name!r} is named twice", column)
+            if (other := folded.setdefault(name.lower(), name)) != name:
+                raise TypeWordError(case_only(name, other), column)
             self.expect(":")
             fields[name] = self.type(depth + 1)
             if self.word != ",":

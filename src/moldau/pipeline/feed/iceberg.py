@@ -58,12 +58,13 @@ class IcebergFeed:
     """One Iceberg table of a catalog; a version is the id of a snapshot."""
 
     def __init__(self, place: str, options: Mapping[str, str]) -> None:
-        from pyiceberg.catalog import load_catalog
-
-        from moldau.spark.tables.catalogs import with_hdfs, without_reads
+        from moldau.spark.tables.catalogs import settings_read, with_hdfs, without_reads
 
         given = dict(options)
-        self._catalog = with_hdfs(without_reads(load_catalog(given.pop("catalog"), **given)), place)
+        with settings_read():
+            from pyiceberg.catalog import load_catalog
+
+            self._catalog = with_hdfs(without_reads(load_catalog(given.pop("catalog"), **given)), place)
         self.name = given.get("identifier") or f"default.{place.rstrip('/').rsplit('/', 1)[-1]}"
         self._known: Table | None = None
 

@@ -63,18 +63,37 @@ def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
     feed = open_feed(source)
     at = next_position(pipeline, folder, feed)
     check_table(feed, at)
-    left = 1 if at.whole else len(feed.following(at.done))
+    left = 1 + len(feed.following(at.at)) if at.whole else len(feed.following(at.done))
     return FeedLag(source.name, None if (at.done or 0) < 0 else at.done, feed.newest(), left)
 
 
 def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do with the source."""
-    found = feed_lag(pipeline, folder)
-    steps = [Step(f"source {found.table}", f"{counted(found.lag, 'version')} to read, up to {found.end}", False)]
-    if booked_position(folder) is None:
-        start = folder.start() or pipeline.source.start
+    found, booked = feed_lag(pipeline, folder), booked_position(folder)
+    start = folder.start() or pipeline.source.start
+    whole = booked.whole if booked is not None else start == "snapshot"
+    steps = [Step(f"source {found.table}", to_read(found, whole=whole), False)]
+    if booked is None:
         return [*steps, Step("checkpoint", f"a new one, which begins at {start}", True)]
-    return [*steps, Step("checkpoint", f"goes on after version {found.position}; 'start' has no effect", False)]
+    return [*steps, Step("checkpoint", f"goes on {goes_on(booked)}; 'start' has no effect", False)]
+
+
+def to_read(found: FeedLag, *, whole: bool) -> str:
+    """What is left to read; ``whole``: of the first version the table as it was then."""
+    if not found.lag:
+        return f"nothing to read: version {found.end} is the newest"
+    if not whole:
+        return f"{counted(found.lag, 'version')} to read, up to version {found.end}"
+    if found.lag == 1:
+        return f"the table to read, as it is in version {found.end}"
+    return f"the table to read, as it was, then {counted(found.lag - 1, 'version')}, up to version {found.end}"
+
+
+def goes_on(at: Position) -> str:
+    """Behind what a pipeline goes on."""
+    if at.at is not None:
+        return f"after row {at.row:,} of " + ("the table as it was in " if at.whole else "") + f"version {at.at}"
+    return "before the first version" if at.done is None or at.done < 0 else f"after version {at.done}"
 
 
 def check_start(pipeline: Pipeline, start: str) -> Position:

@@ -38,6 +38,22 @@ class NoAnswer(TableError):
 
 
 @contextmanager
+def settings_read() -> Iterator[None]:
+    """TableError where pyiceberg cannot read its file of settings, which it does as it is imported and after."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("strictyaml"):
+            raise
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f", line {mark.line + 1}"
+        why = " ".join((getattr(error, "problem", None) or str(error)).split())
+        raise TableError(
+            f".pyiceberg.yaml (in $PYICEBERG_HOME, the home folder or here) cannot be read{line}: {why}"
+        ) from error
+
+
+@contextmanager
 def answering(name: str) -> Iterator[None]:
     """NoAnswer, which names the table, where a REST catalog is not there, or a server or gateway before it fails.
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from moldau.model.counted import counted
 from moldau.spark.tables.ledger import TableError
 from moldau.spark.tables.stores import Store
 
@@ -82,8 +83,9 @@ def write_files(rows: DataFrame, store: Store, folder: str, layout: Layout) -> l
 def check_count(store: Store, folder: str, observed: int, there: int) -> None:
     """TableError unless as many rows lie in the folder as were computed."""
     if observed != there:
+        were = counted(observed, "row was", "rows were")
         raise TableError(
-            f"{store}: {observed} rows were written by the executors, but the driver finds {there} in {folder}. "
+            f"{store}: {were} written by the executors, but the driver finds {there:,} in {folder}. "
             "Executors and driver do not share this folder: give the table a place that all machines reach "
             "under one name (a mount, hdfs://, s3://). Nothing was added to the table."
         )

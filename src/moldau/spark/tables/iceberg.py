@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from moldau.spark.tables.catalogs import NoAnswer, answering, with_hdfs, without_reads
+from moldau.spark.tables.catalogs import NoAnswer, answering, settings_read, with_hdfs, without_reads
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
@@ -236,11 +236,12 @@ class IcebergFormat:
 
 def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | None = None) -> IcebergFormat:
     """The table of this name in a catalog of .pyiceberg.yaml or the environment. TableError when it is not there."""
-    from pyiceberg.catalog import load_catalog
-    from pyiceberg.exceptions import NoSuchTableError
+    with settings_read():
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        with answering(name):
+        with answering(name), settings_read():
             found = with_hdfs(load_catalog(catalog))
     except ValueError as error:
         raise TableError(f"catalog {catalog} cannot be opened: {error}") from error
