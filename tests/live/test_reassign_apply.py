@@ -137,7 +137,7 @@ def test_a_plan_outlives_kill_9_of_its_process_and_of_the_controller(cluster: Cl
     refused = Moldau(cluster, write_plan(tmp_path / "other.json", "other", [2])).run("apply")
     assert (refused.returncode, "--additional begins all the same" in refused.stderr) == (1, True)
     twice = Moldau(cluster, write_plan(tmp_path / "twice.json", "moved", *[[4, 3]] * 8)).run("apply")
-    assert (twice.returncode, "are being moved already, not by this plan" in twice.stderr) == (1, True)
+    assert (twice.returncode, "being moved already, not by this plan" in twice.stderr) == (1, True)
 
     again = moldau.start(*words[:-1], "2MB")
     dead = cluster.controller()
@@ -182,7 +182,7 @@ def test_a_plan_pauses_goes_on_and_is_called_off(cluster: Cluster, tmp_path: Pat
     assert "what is under way goes on" in said
     off = moldau.run("cancel")
     assert off.returncode == 0, off.stderr
-    assert re.search(r"\d moves called off", off.stderr)
+    assert re.search(r"\d moves? called off", off.stderr)
     cluster.wait_until(lambda: all(one in ([1], [2]) for one in replicas(cluster, "paused")), "nothing is in between")
     assert [1] in replicas(cluster, "paused")
     wait_until_set(cluster, "paused", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -89,6 +90,39 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
     assert (tmp_path / "plan.json").stat().st_size > 0
 
 
+def test_the_commands_of_the_package_page_and_what_the_readme_shows_beside_them_do_what_they_say(
+    tmp_path: Path,
+) -> None:
+    """A cluster as the page begins it, and while it runs what the README shows of topics, groups and settings."""
+    (begun,) = [text for kind, text in blocks("docs/package.md") if not kind and "moldau up" in text]
+    (shown,) = [text for kind, text in blocks("README.md") if not kind and "moldau topic create" in text]
+    (format_,) = [text for kind, text in blocks("README.md") if not kind and "storage format" in text]
+    up, *looks, down = begun.splitlines()
+    more = shown.replace(".venv/bin/", "").replace(" --watch ", " ")  # which goes on until Ctrl-C: test_watch.py
+    more = more.replace("moldau group", "moldau consume orders --group reader\nmoldau group")
+    more = more.replace("moldau doctor", "moldau doctor || test $? = 4")
+    lines = [
+        up.replace("moldau up", "moldau up --port 0"), *looks, more,
+        *(line.replace(".venv/bin/", "") for line in format_.splitlines() if "storage" in line), down,
+    ]  # fmt: skip
+    (tmp_path / "server.properties").write_text(
+        f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\n"
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+        "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+    )
+    path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
+    try:
+        said = run("bash", "-ec", path + "\n".join(lines), cwd=tmp_path)
+    finally:
+        subprocess.run([sys.executable, "-m", "moldau", "down"], cwd=tmp_path, capture_output=True, check=False)
+    assert "3 nodes are up after" in said
+    assert "topic orders was made" in said
+    assert "hello" in said
+    assert "retention.ms" in said
+    assert said.rstrip().endswith("stopped.")
+    assert (tmp_path / "data" / "meta.properties").is_file()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(700)
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
@@ -107,6 +141,46 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     assert "4 read + 0 replayed = 3 ok + 0 left out + 1 dead letter" in said
     assert "[1, 2, 3]" in said
     assert said.rstrip().endswith("stopped.")
+
+
+AS_IT_CAN_END = {
+    r" run orders\.yaml$": " run orders.yaml --once",  # it runs until SIGTERM, as test_pipeline.py has it
+    r"--stage sound$": "--stage sound --yes",
+    r"--from \S+ --to \S+ --topic orders$": "--from earliest --to latest --topic orders --yes",
+}
+ELSEWHERE = re.compile(r"--schedule|pipeline groups|pipeline init")
+"""A run without an end, what the page's first pipeline does not do (test_pipeline_groups.py), and the making of another
+file than the page shows (the tutorial begins with that)."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_commands_of_the_page_about_pipelines_work_on_the_file_that_it_shows(tmp_path: Path) -> None:
+    shown = blocks("docs/pipelines.md")
+    (commands,) = [text for kind, text in shown if not kind and "moldau pipeline init" in text]
+    (tmp_path / "orders.yaml").write_text(next(text for kind, text in shown if kind == "yaml"))
+    (tmp_path / "orders.test.yaml").write_text(next(text for _, text in shown if text.startswith("- name: ")))
+    lines = []
+    for line in commands.splitlines():
+        line = re.sub(r"\s+#.*", "", line)
+        for is_so, can_end in AS_IT_CAN_END.items():
+            line = re.sub(is_so, can_end, line)
+        lines += [line] if ELSEWHERE.search(line) is None else []
+    assert len(lines) > 12, lines
+    records = '{"id": 1, "amount": 2.5}', '{"id": 2, "amount": -1}', "no JSON"
+    with Cluster(brokers=1) as cluster:
+        servers = cluster.bootstrap_servers
+        before = [
+            f'export PATH="{Path(sys.executable).parent}:$PATH" KAFKA={servers} MOLDAU_BOOTSTRAP={servers}',
+            *(f"moldau topic create {topic} -p 1 -r 1 --wait" for topic in ("orders", "orders-clean", "orders-dead")),
+            f"printf '%s\\n' {shlex.join(records)} | moldau produce orders",
+            "unset MOLDAU_BOOTSTRAP",
+        ]
+        said = run("bash", "-ec", "\n".join(before + lines), cwd=tmp_path, patience_s=1100)
+    assert re.search("passed +a wrong amount is a dead letter", said)
+    assert "3 read + 0 replayed = 1 ok + 0 left out + 2 dead letters" in said
+    assert "1 dead letter in 1 group" in said
+    assert "<html" in (tmp_path / "orders.html").read_text()
 
 
 def test_every_method_of_a_cluster_is_on_the_page() -> None:

@@ -93,6 +93,9 @@ def cli() -> None:
     """Moldau: a Kafka-compatible streaming cluster in Python.
 
     Start with `moldau up`, then point any Kafka client at the address it prints.
+
+    Exit codes: 0 done; 1 failed; 2 not asked for as it can be, or not confirmed; 3 not done in time, it goes on by
+    itself; 4 something is wrong, or not as asked; 130 interrupted.
     """
 
 

@@ -252,7 +252,9 @@ def _quorum(talk: Talk) -> Iterator[Finding]:
             since = f"for {late_ms / 1000:.0f} s" if one.last_caught_up_timestamp >= 0 else "at all"
             why = f"it is down, or cannot reach controller {part.leader_id}"
             what = f"has not kept up with the metadata log {since}: {why}"
-            yield Finding(ERROR, f"controller {one.replica_id}", what, "start it; `moldau quorum status` shows its lag")
+            start = f"`moldau broker start {one.replica_id}` where `moldau up` made it"
+            mend = f"start it ({start}); `moldau quorum status` shows its lag"
+            yield Finding(ERROR, f"controller {one.replica_id}", what, mend)
 
 
 def _features(talk: Talk) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ import click
 
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
-from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH
+from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH, confirm
 from moldau.admin.output import note, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
 from moldau.admin.pipeline_ranges import abandon, backfill, groups, replay
@@ -375,8 +375,7 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
                     print(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
         if dry_run:
             return
-        if not yes and not click.confirm("Do it?", err=True):
-            fail("nothing was done")
+        confirm("Do it?", yes)
         with folder.locked():
             aside = carry_out(pipeline, folder, start)
             if pipeline.source.feed is not None and start == "latest":
@@ -428,8 +427,7 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
         )
         if dry_run or not (found or unfinished):
             return
-        if not yes and not click.confirm("Take them up again?", err=True):
-            fail("nothing was done")
+        confirm("Take them up again?", yes)
         with folder.locked():
             replays.replay(start_spark(pipeline), found, modules=file.parent, heard=tell)
 

@@ -12,7 +12,7 @@ import click
 from moldau.admin.completing import groups as complete_groups
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
-from moldau.admin.options import OUTPUT
+from moldau.admin.options import OUTPUT, confirm
 from moldau.admin.output import note, show
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 from moldau.model.counted import counted
@@ -79,8 +79,7 @@ def abandon(file: Path, dry_run: bool, yes: bool) -> None:
         state = folder.state()
         if not folder.store.local and state is not None and state.state == "running":
             note(f"process {state.pid} said last that it runs this: in a store nothing keeps the two apart, so stop it")
-        if not yes and not click.confirm("Give it up?", err=True):
-            fail("nothing was done")
+        confirm("Give it up?", yes)
         with folder.locked():
             now = unfinished(pipeline, folder, exactly=True)
             if [one.to_text() for one in now] != [one.to_text() for one in found]:
@@ -154,8 +153,7 @@ def _read(
             )
         if dry_run or not wanted.size:
             return
-        if not yes and not click.confirm("Do it?", err=True):
-            fail("nothing was done")
+        confirm("Do it?", yes)
         with folder.locked():
             backfills.carry_out(start_spark(pipeline), wanted, modules=file.parent, heard=tell)
     if wanted.go_on is not None:

@@ -253,3 +253,15 @@ def test_a_broker_that_has_lost_a_directory_is_asked_once_until_something_change
     assert len(asked) == 4, "one that does not answer is asked again"
     mute.clear()
     assert teller.tell({P: shown}, {P: one}, [1, 2]) == []
+
+
+def test_of_a_plan_that_nobody_has_begun_it_is_told_that_nobody_carries_it_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It was "1 waiting", with exit 3, which a script waits for."""
+    told = report(row([2], Sizes(), state=waves.WAITING))
+    told |= {"state": None, "applied": False, "counts": {waves.FINISHED: 0, waves.MOVING: 0, waves.WAITING: 1}}
+    status_command._print(told, False, "text", Path("p"))
+    assert "1 waiting; nobody carries it out: `moldau reassign apply --plan p` does" in capsys.readouterr().out
+    status_command._print(told | {"applied": True}, False, "text", Path("p"))
+    assert "nobody" not in capsys.readouterr().out

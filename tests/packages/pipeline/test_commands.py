@@ -8,10 +8,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from moldau import admin
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline.books import BATCH, Books, Count, Drift, Line, Newest, Totals
 from moldau.pipeline.trial import read_cases
@@ -149,3 +151,16 @@ def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path,
     code, told = said("export", file, "--to", tmp_path / "new", "--table-format", "bogus")
     assert (code, (tmp_path / "new").exists()) == (2, False)
     assert "'bogus' is not one of 'parquet', 'delta', 'iceberg', 'orc'" in told
+
+
+def test_who_cannot_be_asked_is_sent_to_the_option_that_answers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script got "Give it up? [y/N]: moldau: Abort" with exit 1, where every other command says what it lacks."""
+    one = SimpleNamespace(to_text=lambda: "batch 0 is half written", cost=list)
+    monkeypatch.setattr("moldau.pipeline.unfinished.unfinished", lambda *_, **__: [one])
+    code, told = said("abandon", file)
+    assert (code, "Give it up? There is no terminal to ask on: --yes says yes" in told) == (2, True), told
+
+
+def test_every_command_asks_in_the_same_way() -> None:
+    asks = [path.name for path in Path(admin.__file__).parent.rglob("*.py") if "click.confirm(" in path.read_text()]
+    assert asks == ["options.py"]

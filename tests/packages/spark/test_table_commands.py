@@ -19,16 +19,18 @@ from moldau.spark.tables import LedgerError, Table
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import read_footers
 from moldau.spark.tables.iceberg import IcebergFormat
+from moldau.spark.tables.ledger import UNNAMED
 from moldau.spark.tables.manifest import ParquetFormat
 from moldau.spark.tables.stores import open_store
+from tests.packages.admin import test_examples as shown_lines
 from tests.packages.spark.table_batches import key
 
 
 class Filled:
     """A table of three batches of three rows, opened anew each time, and what the commands say of it."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
-        self.kind, self.folder = kind, folder
+    def __init__(self, kind: str, folder: Path, pipeline: str = UNNAMED) -> None:
+        self.kind, self.folder, self.pipeline = kind, folder, pipeline
         self.words = [str(folder / "t"), "--format", kind]
         if kind == "iceberg":
             self.words = ["db.t", "--format", kind, "--catalog", "here"]
@@ -40,8 +42,10 @@ class Filled:
         if self.kind == "iceberg":
             from pyiceberg.catalog import load_catalog
 
-            return Table(IcebergFormat(load_catalog("here"), "db.t", location=str(self.folder / "t")))
-        return Table(DeltaFormat(store) if self.kind == "delta" else ParquetFormat(store))
+            return Table(
+                IcebergFormat(load_catalog("here"), "db.t", location=str(self.folder / "t")), pipeline=self.pipeline
+            )
+        return Table(DeltaFormat(store) if self.kind == "delta" else ParquetFormat(store), pipeline=self.pipeline)
 
     def add(self, batch: int, query: str = "q") -> None:
         rows = pa.table({"n": pa.array([batch * 3 + at for at in range(3)], pa.int64())})
@@ -143,3 +147,18 @@ def test_a_file_of_catalogs_that_cannot_be_read_is_named_with_its_line(text: str
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.startswith(f"moldau: {told}, {why}"), found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+EXAMPLES = [line for place, line in shown_lines.shown() if place == "spark.md" or place.startswith("moldau spark")]
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_what_the_help_and_the_page_of_spark_show_is_done_to_a_table(line: str, tmp_path: Path) -> None:
+    """Of the pipeline that each names, with its batch and its place in this test's table."""
+    given = shown_lines.words(line)
+    assert given is not None
+    Filled("delta", tmp_path, "orders" if "--pipeline" in given else UNNAMED)
+    changes = not {"table", "--dry-run", "--yes"} & set(given)
+    named = {"/data/orders": str(tmp_path / "t"), "41": "0"}
+    done = CliRunner().invoke(cli, [*(named.get(word, word) for word in given), *(["--yes"] if changes else [])])
+    assert done.exit_code == 0, done.output

@@ -254,13 +254,15 @@ def _words(report: Report, path: Path) -> str:
     counts = report["counts"]
     words = [", ".join(f"{count} {state}" for state, count in counts.items())]
     moving = [row for row in report["partitions"] if row["status"] == waves.MOVING]
-    left = sum(row["bytes"] - row["bytes_copied"] for row in moving if row["bytes"] and row["bytes_copied"] is not None)
+    to_copy = sum(
+        row["bytes"] - row["bytes_copied"] for row in moving if row["bytes"] and row["bytes_copied"] is not None
+    )
     unknown = sum(row["bytes_copied"] is None for row in moving)
     rate = report["bytes_per_second"]
     if len(moving) > unknown:
-        words.append(f"{bytes_text(left)} left of what moves")
+        words.append(f"{bytes_text(to_copy)} left of what moves")
         if rate:
-            words.append(f"{bytes_text(rate)}/s, about {time_text(left / rate)} for that")
+            words.append(f"{bytes_text(rate)}/s, about {time_text(to_copy / rate)} for that")
     if unknown:
         words.append(f"of {counted(unknown, 'move')} it is not known how far {'it is' if unknown == 1 else 'they are'}")
     if report["missing_brokers"]:
@@ -272,7 +274,8 @@ def _words(report: Report, path: Path) -> str:
         words.append(f"the plan is {report['state']}")
         if report["state"] in ENDED and counts[waves.WAITING]:
             words.append("what waits is where it was before, and nobody moves it")
-    if not report["applied"] and (report["state"] in UNDER_WAY or (not report["state"] and waves.OTHERWISE in counts)):
+    left = waves.OTHERWISE in counts or counts[waves.WAITING]
+    if not report["applied"] and (report["state"] in UNDER_WAY or (not report["state"] and left)):
         verb = VERBS[report["state"] or RUNNING]
         words.append(f"nobody carries it out: `moldau reassign {verb} --plan {path}` does")
     return "; ".join(words)
