@@ -90,6 +90,8 @@ class Receiving:
         """Later leader epochs of logs, which were named in the log already."""
         self._copies: set[tuple[str, str]] = set()
         """Topics with the ids of others, which were named in the log already."""
+        self._undeleted: dict[TopicPartition, LogDir] = {}
+        """Directories of logs that went and whose folders may be there still."""
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -154,13 +156,21 @@ class Receiving:
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
         """The code of the whole, and (topic, partition, code) of each partition. Of those that are deleted the folders
         have other names by then: a kill later brings none of their logs back. KAFKA_STORAGE_ERROR where a directory
-        failed meanwhile: what is in it may come back with it, so that the topic has to be kept until it is deleted."""
+        failed meanwhile, REQUEST_TIMED_OUT where its disk takes too long: what is in it may come back with it, so that
+        the topic has to be kept until it is deleted. Kafka's brokers rename within the request, and answer no sooner.
+        """
         there: dict[TopicPartition, LogDir] = {}
         code, codes = await self._stop(request, correlation_id, there)
-        await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
-        failed = {(one.topic, one.partition) for one, dir in there.items() if dir.offline is not None}
+        slow = await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
+        late = dict.fromkeys(slow, Code.REQUEST_TIMED_OUT)
+        late |= {one: Code.KAFKA_STORAGE_ERROR for one, dir in there.items() if dir.offline is not None}
+        for one, dir in there.items():
+            if one in late:
+                self._undeleted[one] = dir
+            else:
+                self._undeleted.pop(one, None)
         return code, [
-            (name, number, Code.KAFKA_STORAGE_ERROR if each is Code.NONE and (name, number) in failed else each)
+            (name, number, late.get(TopicPartition(name, number), each) if each is Code.NONE else each)
             for name, number, each in codes
         ]
 
@@ -181,6 +191,8 @@ class Receiving:
             for name, number, _ in codes:
                 if (log := logs.get(one := TopicPartition(name, number))) is not None:
                     there[one] = log.dir
+                elif one in self._undeleted:
+                    there[one] = self._undeleted[one]
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             for at, key in enumerate(stops, 1):
