@@ -55,11 +55,19 @@ class Channel:
     """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything.
 
     ``came``: it has only just registered, and may not listen yet. Brokers of Apache Kafka register first: their refusal
-    means nothing before they have answered once. Should they die meanwhile, their sessions end.
+    means nothing before they have answered once. Should they die meanwhile, their sessions end. ``insists``: a request
+    that names a registration of which the broker does not know is sent again; Kafka's controllers send it once.
     """
 
     def __init__(
-        self, node: Teller, broker: Broker, heard: Heard, stale: Callable[[int], object], *, came: bool = False
+        self,
+        node: Teller,
+        broker: Broker,
+        heard: Heard,
+        stale: Callable[[int], object],
+        *,
+        came: bool = False,
+        insists: bool = True,
     ) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
@@ -67,6 +75,7 @@ class Channel:
         self._heard = heard
         self._stale = stale
         self._came = came
+        self._insists = insists
         self.broker = broker
         self.queue: deque[Message] = deque()
         self.queued = -1
@@ -138,7 +147,7 @@ class Channel:
         if (buggify := self._node.world.buggify) is not None and buggify(UNHEARD_ANSWER):
             return None
         code = Code(answer.error_code)
-        if code is Code.STALE_BROKER_EPOCH:
+        if code is Code.STALE_BROKER_EPOCH and self._insists:
             return None  # it has not yet heard of its own registration; another life of it gets another channel
         if code is Code.STALE_CONTROLLER_EPOCH:
             self._stale(self.broker.id)
@@ -299,7 +308,9 @@ class Channels:
     def _channel(self, broker: Broker, *, came: bool = False) -> Channel:
         channel = self._open.get(broker.id)
         if channel is None:
-            channel = self._open[broker.id] = Channel(self._node, broker, self._heard, self._is_stale, came=came)
+            channel = self._open[broker.id] = Channel(
+                self._node, broker, self._heard, self._is_stale, came=came, insists=not self.untyped
+            )
         return channel
 
     def _heard(self, broker: Broker, message: Message, answer: Any) -> None:

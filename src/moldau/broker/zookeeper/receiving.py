@@ -41,6 +41,9 @@ from moldau.zookeeper.znodes import parse_controller_epoch
 log = logging.getLogger("moldau.zookeeper")
 
 RETRY_MS = 100
+LOOK_MS = 10
+HEAR_MS = 20_000
+"""So long a registration that a controller knows of may take to be known here: less than Kafka's wait for an answer."""
 LEAP = 1 << 16
 """So many elections at once this broker has not missed: an epoch that is further ahead is looked up in ZooKeeper."""
 
@@ -102,6 +105,7 @@ class Receiving:
         self, request: LeaderAndIsrRequest, correlation_id: int = 0
     ) -> tuple[Code, list[tuple[str, bytes, int, Code]]]:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
+        await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)
             refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
@@ -129,6 +133,7 @@ class Receiving:
 
     async def update_metadata(self, request: UpdateMetadataRequest, correlation_id: int = 0) -> Code:
         """The code of the answer."""
+        await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)
             refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
@@ -178,6 +183,7 @@ class Receiving:
         self, request: StopReplicaRequest, correlation_id: int, there: dict[TopicPartition, LogDir]
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
         """As ``stop_replica``, before folders are renamed; ``there`` is told in which directories logs were."""
+        await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)
             if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
@@ -220,6 +226,15 @@ class Receiving:
             self.complete = not translation.names_replica(request, me)
 
     # ---- fences
+
+    async def _hear_of_registration(self, request: Request) -> None:
+        """A controller may hear of this broker's registration before the broker hears that it is made. Kafka's brokers
+        take what such a one says (``KafkaApis.isBrokerEpochStale``), and its controllers say it once: refused, this
+        broker would never serve."""
+        own, clock = self._node.lifecycle, self._node.world.clock
+        until_ms = clock.monotonic_ms() + HEAR_MS
+        while not own.registered and request.broker_epoch > own.epoch and clock.monotonic_ms() < until_ms:
+            await sleep(self._node.world.tasks, LOOK_MS)
 
     async def _forged(self, request: Request) -> Code | None:
         """The code for a request that no controller sends, as far as its fences tell."""
