@@ -64,13 +64,6 @@ def looks_up_no_epoch_that_it_has(patches: Patches) -> None:
     patches.set(Receiving, "_whose_epochs", whose_epochs)
 
 
-def refuses_what_names_a_registration_that_it_has_not_heard_of(patches: Patches) -> None:
-    async def at_once(self: Any, request: Any) -> None:  # Any: in place of a method
-        return
-
-    patches.set(Receiving, "_hear_of_registration", at_once)
-
-
 MUTANTS = tuple(
     Mutant(bug, what, f"{ZOOKEEPER} {MIXED}", laws, patch, first)
     for bug, what, laws, patch, first in (
@@ -84,7 +77,5 @@ MUTANTS = tuple(
          waits_for_a_list_that_says_it_is_complete, 0),
         ("own (seed 25)", "a broker that registered again goes by its old epoch, unless a list says it is complete",
          ("C3", "L3"), looks_up_no_epoch_that_it_has, 25),
-        ("own (interchange)", "a broker refuses what names a registration of its own of which it has not heard yet",
-         ("L5",), refuses_what_names_a_registration_that_it_has_not_heard_of, 0),
     )
 )  # fmt: skip
