@@ -42,7 +42,9 @@ def _run(name: str, folder: Path) -> bool:
     print(f"{name}: {mix.of}", flush=True)
     began = time.monotonic()
     # Snapshots after little: whoever comes back reads what the other program has put into one.
-    cluster = MixedCluster(mix, folder / name, {"metadata.log.max.record.bytes.between.snapshots": 4_000})
+    # Brokers of Kafka look once, at their start, how many partitions __transaction_state has, or is to have.
+    more = {"metadata.log.max.record.bytes.between.snapshots": 4_000, "transaction.state.log.num.partitions": 1}
+    cluster = MixedCluster(mix, folder / name, more)
     drill = Drill(cluster)
     try:
         cluster.start()
@@ -63,7 +65,7 @@ def _do(name: str, mix: Mix, drill: Drill) -> None:
     def say(text: str) -> None:
         print(f"  {text}", flush=True)
 
-    drill.begin()
+    drill.begin(transactions=name != ROLLING)  # Moldau coordinates none, which runs all nodes there for a while
     if name == ROLLING:
         drill.add_user()
         drill.roll(MOLDAU, say)
@@ -82,7 +84,7 @@ def _tell(name: str, seen: Seen, took_s: float, folder: Path) -> None:
     for problem in seen.problems[:20]:
         print(f"  {problem}")
     verdict = f"FAIL, {len(seen.problems)} problems, see {folder}" if seen.problems else "PASS"
-    counts = f"{seen.acked} of {seen.sent} acknowledged, longest wait {seen.longest_wait_s:.1f} s"
+    counts = f"{seen.acked} of {seen.sent} acknowledged, {seen.transactions}longest wait {seen.longest_wait_s:.1f} s"
     print(f"{name}: {verdict}; {counts}; {took_s:.0f} s", flush=True)
 
 

@@ -1,4 +1,5 @@
 """Administration asked of one node of a cluster, whoever runs it: the same requests, on a connection to that node.
+Groups are asked of their coordinators, which that node names.
 
 Clients send such requests to the broker that Metadata names as controller, which in KRaft mode is any: so each broker
 is asked here by itself, and must pass on to the active controller what it cannot answer.
@@ -10,10 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from moldau.client import sync
+from moldau.client.groups import Committed, commit, committed, delete_groups, describe_groups
 from moldau.client.lines import ConnectionOptions, shake_hands
 from moldau.client.sockets import SocketLine, drive
 from moldau.cluster.kills.cluster_poller import Address
+from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k03_metadata import MetadataRequest
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
@@ -32,6 +37,8 @@ _SET = 0
 _PREFERRED = 0
 _RETENTION = ("retention.ms", "86400000")
 PATIENCE_S = 60.0
+GROUPS = 6
+"""So many groups are made through each node."""
 
 
 class Asked:
@@ -88,6 +95,34 @@ def administer(place: Address, name: str, brokers: list[int]) -> Iterator[str]:
         yield from _refused(node, _quorum())
         yield from _refused(node, _removal(node, name))
         yield from _until(lambda: not _partitions(node, name), f"{name} is gone")
+
+
+def administer_groups(place: Address, name: str, read: TopicPartition) -> Iterator[str]:
+    """Commit for new groups through one node, look at them and delete them; what was refused or is not as it should.
+
+    What follows the first of these is not to be trusted, as of ``administer``."""
+    at = {f"{name}-{n}": Committed(n + 1) for n in range(GROUPS)}
+    with sync.Cluster("{}:{}".format(*place)) as cluster:
+        client = cluster.client
+        for group, offset in at.items():
+            codes = cluster.run(commit(client, group, {read: offset}))
+            yield from [f"commit of {group}: {codes}"] if codes != {read: Code.NONE} else []
+            code, found = cluster.run(committed(client, group))
+            if code is not Code.NONE or {key: one.offset for key, one in found.items()} != {read: offset.offset}:
+                yield f"{group} has committed {found}: {code.name}"
+        states = {group: one.group_state for group, one in cluster.run(describe_groups(client, at)).items()}
+        yield from [f"states of groups: {states}"] if states != dict.fromkeys(at, "Empty") else []
+        gone = cluster.run(delete_groups(client, at))
+        yield from [f"deletion of {group}: {one}" for group, one in gone.items() if not one.ok]
+        left = {group: one.group_state for group, one in cluster.run(describe_groups(client, at)).items()}
+        yield from [f"states of deleted groups: {left}"] if left != dict.fromkeys(at, "Dead") else []
+
+
+def coordinators_of(place: Address, groups: list[str]) -> dict[str, int]:
+    """Who coordinates each of the groups, as one node says."""
+    with Asked(place) as node:
+        answer = node.ask(FindCoordinatorRequest(coordinator_keys=groups))
+    return {one.key: one.node_id for one in answer.coordinators}
 
 
 def _new(name: str) -> Any:  # Any: a struct of the message

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from kafka_peer import wait_until
+from mixed import KAFKA
 
 from moldau.client import sync
 from moldau.client.admin import METADATA_LOG, NewTopic, create_topics
@@ -19,10 +21,15 @@ from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, r
 from moldau.cluster.kills.replicas import check_folders, compare, read_replica
 from moldau.history.checks import check
 from moldau.history.rows import History
-from tests.interchange.asked import administer
+from moldau.model import TopicPartition
+from tests.interchange.asked import administer, administer_groups, coordinators_of
 from tests.interchange.mixes import MixedCluster, dumped
+from tests.interchange.transfers import TRANSFERS, Transfers
 
 PLAN = LoadPlan("interchange", 4, producers=2, rate_per_s=100, more={"socket.timeout.ms": 5_000})
+READ = TopicPartition(PLAN.topic, 0)
+NAMED = 50
+"""Groups whose coordinators every node is asked for."""
 PATIENCE_S = 120.0
 _USER = ("--entity-type", "users", "--entity-name", "alice")
 
@@ -34,6 +41,7 @@ class Seen:
         self.problems: list[str] = []
         self.sent = self.acked = 0
         self.longest_wait_s = 0.0
+        self.transactions = ""
 
 
 class Drill:
@@ -43,10 +51,13 @@ class Drill:
         self.cluster = cluster
         self.seen = Seen()
         self._poller = ClusterPoller(cluster, PLAN.topic)
+        self._pollers = [self._poller]
         self._load = ProducerLoad(cluster.bootstrap_servers, PLAN)
+        self._transfers: Transfers | None = None
 
-    def begin(self) -> None:
-        """Make the topic and write to it until every partition acknowledges."""
+    def begin(self, *, transactions: bool) -> None:
+        """Make the topic and write to it until every partition acknowledges. With transactions, which brokers of Apache
+        Kafka coordinate, if there are such."""
         client = sync.Cluster(self.cluster.bootstrap_servers)
         try:
             new = NewTopic(
@@ -62,16 +73,31 @@ class Drill:
         self.in_sync("the new topic")
         self._load.start()
         self.flows("the load begins")
+        if transactions:
+            brokers = sorted(self.cluster.brokers)
+            kafkas = [id for id in brokers if self.cluster.programs[id] == KAFKA]
+            self._transfers = Transfers(self.cluster.bootstrap_servers, kafkas, brokers)
+            self._transfers.start()
+            self._pollers.append(ClusterPoller(self.cluster, TRANSFERS.topic))
+            self.transactions_flow("they begin")
 
     def in_sync(self, what: str) -> None:
         """Wait until every broker says that every replica is in sync."""
-        wait_until(lambda: self._poller.in_sync(self.cluster.brokers), f"all in sync: {what}", PATIENCE_S)
+        brokers = self.cluster.brokers
+        wait_until(lambda: all(one.in_sync(brokers) for one in self._pollers), f"all in sync: {what}", PATIENCE_S)
 
     def flows(self, what: str) -> None:
         """Wait until every partition has acknowledged something that was sent after this call."""
         now_ns = time.monotonic_ns()
         wait_until(lambda: self._load.acked_since(now_ns), f"writes go on: {what}", PATIENCE_S)
         self.seen.longest_wait_s = max(self.seen.longest_wait_s, (time.monotonic_ns() - now_ns) / 1e9)
+
+    def transactions_flow(self, what: str) -> None:
+        """Wait until one more transaction is committed."""
+        load = self._transfers
+        if load is not None:
+            before = len(load.committed)
+            wait_until(lambda: len(load.committed) > before + 1, f"transactions go on: {what}", PATIENCE_S)
 
     def kill_each(self, say: Callable[[str], None]) -> None:
         """kill -9 of one node after the other; the next dies when all replicas are in sync again."""
@@ -81,6 +107,7 @@ class Drill:
             self.cluster.restart(id)
             self.in_sync(f"node {id} came back")
             self.flows(f"node {id} came back")
+            self.transactions_flow(f"node {id} came back")
             say(f"node {id} ({self.cluster.programs[id]}) was killed and came back")
 
     def roll(self, program: str, say: Callable[[str], None]) -> None:
@@ -109,36 +136,51 @@ class Drill:
         return {path for id in self.cluster.ports for path in (self.cluster.data_dir(id) / name).glob("*.checkpoint")}
 
     def ask_each(self, say: Callable[[str], None]) -> None:
-        """The same administration through every broker."""
-        brokers = sorted(self.cluster.brokers)
+        """The same administration through every broker; and all name the same coordinators."""
+        brokers, named = sorted(self.cluster.brokers), list[dict[str, int]]()
         for id, place in self.cluster.brokers.items():
             name = f"through-{id}-{self.cluster.programs[id]}"
-            problem = next(administer(place, name, brokers), None)
+            asked = chain(administer(place, name, brokers), administer_groups(place, name, READ))
+            problem = next(asked, None)
             self.seen.problems += [] if problem is None else [f"through node {id}: {problem}"]
             say(f"administration through node {id} ({self.cluster.programs[id]}): {problem or 'all of it'}")
+            named.append(coordinators_of(place, [f"group-{n}" for n in range(NAMED)]))
+        if named.count(named[0]) < len(named) or not set(named[0].values()) <= set(brokers):
+            self.seen.problems.append(f"coordinators are {named}")
+        say(f"coordinators of groups: {', '.join(sorted({self.cluster.programs[id] for id in named[0].values()}))}")
 
     def judge(self) -> Seen:
         """Stop load and cluster, read everything again, compare what lies on disk."""
         cluster, seen = self.cluster, self.seen
         self._load.stop()
+        transfers = self._transfers
+        if transfers is not None:
+            transfers.stop()
         self.in_sync("the end of the load")
         ends = high_watermarks(cluster.bootstrap_servers, PLAN)
+        of_topics = {PLAN.topic: ends}
+        if transfers is not None:
+            seen.problems += transfers.wrong()
+            seen.transactions = f"{len(transfers.committed)} transactions committed, {len(transfers.aborted)} aborted, "
+            of_topics[TRANSFERS.topic] = high_watermarks(cluster.bootstrap_servers, TRANSFERS)
         final = read_all(cluster.bootstrap_servers, PLAN, ends)
         active_controller = self._poller.active_controller(cluster.controllers)
-        self._poller.close()
+        for poller in self._pollers:
+            poller.close()
         history = History(self._load.sends(), self._load.follower.reads, final, ends, [])
         seen.sent, seen.acked = len(history.sends), history.acked
         seen.problems += self._load.broken()
         seen.problems += [f"{one.kind}: {one.text}" for one in check(history)]
         seen.problems += [] if active_controller is not None else ["nobody is the active controller at the end"]
         cluster.leave()
-        seen.problems += self._on_disk(ends, active_controller.high_watermark if active_controller is not None else 0)
+        seen.problems += self._on_disk(
+            of_topics, active_controller.high_watermark if active_controller is not None else 0
+        )
         return seen
 
-    def _on_disk(self, ends: dict[int, int], metadata_end: int) -> list[str]:
+    def _on_disk(self, ends: dict[str, dict[int, int]], metadata_end: int) -> list[str]:
         cluster, found = self.cluster, []
-        for partition, end in sorted(ends.items()):
-            name = f"{PLAN.topic}-{partition}"
+        for name, end in ((f"{topic}-{n}", end) for topic, parts in ends.items() for n, end in sorted(parts.items())):
             folders = {id: cluster.data_dir(id) / name for id in cluster.brokers}
             found += [f"{one.kind}: {one.text}" for one in check_folders(name, folders, end)]
             found += _faults(folders[min(folders)], "--deep-iteration")

@@ -4,7 +4,7 @@ What Kafka does otherwise than our brokers: LeaderAndIsr of the leader epoch tha
 STALE_CONTROLLER_EPOCH and changes nothing, be its partition epoch newer; a leader whose AlterPartition was refused for
 its epochs waits for a new leader epoch and asks no more; UpdateMetadata changes what clients are told and no replica,
 and is believed in the order in which it comes; a replica is deleted by StopReplica alone; nothing says FULL. A stopped
-replica begins again with a new leader epoch only.
+replica begins again with a new leader epoch only. A controller sends nothing again that was answered.
 Source: ReplicaManager.becomeLeaderOrFollower, stopReplicas; Partition.handleAlterPartitionError;
 ZkMetadataCache.updateMetadata. Read next: cluster_zookeeper.py, plan_zookeeper.py.
 """

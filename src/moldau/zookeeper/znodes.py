@@ -56,12 +56,13 @@ class BrokerZnode(NamedTuple):
 
 
 class ControllerZnode(NamedTuple):
-    """Who is controller, an ephemeral znode."""
+    """Who is controller, an ephemeral znode. Kafka's brokers write version 2 since 3.4."""
 
     broker_id: int
     timestamp_ms: int = 0
     kraft_controller_epoch: int = -1
     incarnation_id: bytes | None = None
+    version: int = 2
 
 
 class Assignment(NamedTuple):
@@ -211,12 +212,13 @@ def parse_controller(data: bytes | None) -> ControllerZnode:
         timestamp_ms=found.digits("timestamp") if found.has("timestamp") else 0,
         kraft_controller_epoch=found.integer("kraftControllerEpoch", -1),
         incarnation_id=_id(found, "incarnation_id"),
+        version=found.integer("version", 1),
     )
 
 
 def controller_json(controller: ControllerZnode) -> bytes:
     values: dict[str, object] = {
-        "version": 2,
+        "version": controller.version,
         "brokerid": controller.broker_id,
         "timestamp": str(controller.timestamp_ms),
         "kraftControllerEpoch": controller.kraft_controller_epoch,

@@ -220,12 +220,12 @@ def test_who_has_logs_deleted_hears_of_it_when_their_folders_have_other_names(
             await its.delete(TOPIC)
             await until(lambda: len(its.disk.held) > 0, "a rename waits for its disk")
             monkeypatch.setattr(folder_work, "RENAME_WAIT_MS", 30)
-            await folders.given_up(gone)
+            assert await folders.given_up(gone) == [its.hung.partition]
             assert names(tmp_path, f"two/{its.hung.partition}"), "the disk takes too long to wait for"
             monkeypatch.setattr(folder_work, "RENAME_WAIT_MS", 60_000)
             waiting = asyncio.ensure_future(folders.given_up(gone))
             its.disk.release()
-            await waiting
+            assert await waiting == []
             assert not names(tmp_path, f"*/{TOPIC}-?")
 
     run(work)

@@ -173,6 +173,11 @@ def test_settings_that_are_nonsense_are_told_of_and_the_others_count(
     run(scenario)
 
 
+def files(at: Path, id: int) -> list[Path]:
+    """What a broker has in its log directory."""
+    return list((at / f"node-{id}").glob("*"))
+
+
 async def not_started(nodes: Nodes, id: int, why: str) -> None:
     """Start a node that cannot, and is not even seen by ZooKeeper afterwards."""
     with pytest.raises(StartRefused, match=why):
@@ -193,6 +198,20 @@ def test_a_cluster_id_that_is_nonsense_or_another_s_stops_the_start(tmp_path: Pa
             await not_started(nodes, 1, f"belongs to node 1 of cluster {cluster}, not to node 1 of cluster another")
             nodes.write("/cluster/id", good)
             await nodes.boot(1)
+
+    run(scenario)
+
+
+def test_a_broker_beside_a_controller_of_kafka_3_3_is_refused_and_writes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            await nodes.nodes.pop(1).stop()
+            nodes.write("/controller", b'{"version":1,"brokerid":7,"timestamp":"1700000000000"}')
+            before = set(nodes.server.znodes)
+            await not_started(nodes, 2, "the controller is broker 7, of Kafka 3.3 or before")
+            assert set(nodes.server.znodes) == before
+            assert files(tmp_path, 2) == []
+            nodes.write("/controller", b'{"version":2,"brokerid":7,"timestamp":"1","kraftControllerEpoch":-1}')
 
     run(scenario)
 

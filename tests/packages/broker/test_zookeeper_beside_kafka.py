@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moldau.broker import loop
 from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channel
 from moldau.client.admin import NewTopic, create_topics
@@ -51,6 +53,40 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
             assert receiving.complete is not replicas, "who has no replicas is told no more"
             assert (await receiving.leader_and_isr(roles))[0] is Code.NONE
             assert receiving.complete
+
+    run(scenario)
+
+
+def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka 3.9's controller may hear of it first, and says what it has to say once: the broker answered
+    STALE_BROKER_EPOCH, and served nobody for as long as its session lived."""
+    looks: list[float] = []
+
+    async def sleep(tasks: Any, ms: float) -> None:
+        looks.append(ms)
+        await loop.sleep(tasks, ms)
+
+    monkeypatch.setattr("moldau.broker.zookeeper.receiving.sleep", sleep)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
+            assert node.plane is not None
+            receiving, own, image = node.plane.receiving, node.lifecycle, nodes.controller.metadata.image
+            sender = batch.Sender(
+                controller_id=nodes.controller.config.node_id, controller_epoch=1, listener="PLAINTEXT", untyped=True
+            )
+            metadata, roles = batch.full(image, image.brokers[node.config.node_id], sender)
+            epoch = own.epoch
+            own.registered, own.epoch = False, epoch - 1
+            told = [asyncio.ensure_future(receiving.update_metadata(metadata))]
+            told.append(asyncio.ensure_future(receiving.leader_and_isr(roles)))
+            await until(lambda: len(looks) > 1 or any(one.done() for one in told), "it waits")
+            assert not any(one.done() for one in told)
+            own.registered, own.epoch = True, epoch
+            assert await asyncio.gather(*told) == [Code.NONE, (Code.NONE, [])]
 
     run(scenario)
 

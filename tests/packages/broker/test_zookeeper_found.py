@@ -112,3 +112,25 @@ def test_who_is_controller_no_more_serves_by_nothing_that_it_read_there(tmp_path
             await until(lambda: node.lifecycle.stage is Stage.RUNNING, "and serves")  # type: ignore[union-attr]
 
     run(scenario)
+
+
+def test_a_broker_that_begins_to_serve_knows_who_is_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It named itself to clients until it had read its settings and looked at /controller."""
+    waits = asyncio.Event()
+    real = ZnodeSettings.open
+
+    async def late(settings: ZnodeSettings) -> None:
+        await waits.wait()
+        await real(settings)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            monkeypatch.setattr(ZnodeSettings, "open", late)
+            node = await nodes.boot(3)
+            await until(lambda: node.lifecycle.stage is Stage.RUNNING, "it is told to serve")
+            try:
+                assert node.broker_services().controller_shown([1, 2, 3]) == nodes.controller.config.node_id
+            finally:
+                waits.set()
+
+    run(scenario)

@@ -123,12 +123,15 @@ def test_a_replica_whose_directory_fails_while_it_is_deleted_is_answered_with_a_
             asked = told(node, stop(nodes, batch.DURING_DELETE, delete=True))
             given_up = node.replicas.folders.given_up
 
-            async def failing(partitions: Any) -> None:
-                await given_up(partitions)
+            async def failing(partitions: Any) -> list[TopicPartition]:
+                slow = await given_up(partitions)
                 log.dir.offline = "Input/output error"
+                return slow
 
             node.replicas.folders.given_up = failing  # type: ignore[method-assign]
             assert await asked == [("t", 0, Code.KAFKA_STORAGE_ERROR)]
+            again = told(node, stop(nodes, batch.DURING_DELETE, delete=True))
+            assert await again == [("t", 0, Code.KAFKA_STORAGE_ERROR)], "also when it is told again"
             log.dir.offline = None
 
     run(scenario)

@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.zookeeper import batch
+from moldau.broker.replicas import folder_work
+from moldau.broker.zookeeper import batch, channels
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.undeleted import Undeleted
 from moldau.controller.asks import AlterPartitionReassignments, BrokerRefused, Move
 from moldau.controller.replica_states import ReplicaStates
 from moldau.model import Code
+from moldau.model.value import replace
 from moldau.simulator.machines.controller_desk import Desk
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.held_disk import HeldDisk
 from tests.packages.broker.test_zookeeper_batch import SENDER, Sent
-from tests.packages.broker.test_zookeeper_deletions import MARK, delete
+from tests.packages.broker.test_zookeeper_deletions import MARK, delete, folders
 from tests.packages.broker.test_zookeeper_plane import topic
 from tests.packages.broker.zookeeper_nodes import Nodes
 
@@ -121,5 +124,36 @@ def test_a_broker_that_could_not_delete_a_replica_is_told_again_when_it_is_back(
             assert heard == [id]
             assert not undeleted.refused
             assert "t" not in nodes.controller.metadata.image.names
+
+    run(scenario)
+
+
+def test_a_topic_is_kept_while_a_disk_is_too_slow_to_rename_a_replicas_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker said that it had deleted the replica, and had it until its disk went on (C8, seed 7406)."""
+    monkeypatch.setattr(folder_work, "RENAME_WAIT_MS", 1)
+    monkeypatch.setattr(channels, "AGAIN_MS", 1)
+
+    async def scenario() -> None:
+        disk = HeldDisk("rename")
+        nodes = Nodes(tmp_path)
+        nodes.world()
+        nodes._world = replace(nodes.world(), disk=disk)
+        async with nodes:
+            await topic(nodes, "t", partitions=1)
+            id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+            await until(lambda: folders(tmp_path, id) == ["t-0"], "its folder is made")
+            disk.hold(f"/node-{id}/t-0")
+            assert (await delete(nodes, timeout_ms=200)).code is Code.REQUEST_TIMED_OUT
+            undeleted = nodes.controller.plane.channels.undeleted
+            await until(lambda: bool(undeleted.refused), "it has answered")
+            assert undeleted.refused == {(id, ("t", 0)): Code.REQUEST_TIMED_OUT}
+            assert MARK in nodes.server.znodes
+            assert folders(tmp_path, id) == ["t-0"]
+            disk.release()
+            await until(lambda: MARK not in nodes.server.znodes, "it is told again, and has deleted it")
+            assert not undeleted.refused
+            assert folders(tmp_path, id) == []
 
     run(scenario)

@@ -29,8 +29,9 @@ log = logging.getLogger("moldau.replicas")
 
 RETRY_MS = 1_000
 """Before what failed for want of a file descriptor is tried again."""
-RENAME_WAIT_MS = 2_000
-"""So long somebody who had logs deleted waits for the renames of their folders."""
+RENAME_WAIT_MS = 15_000
+"""So long somebody who had logs deleted waits for the renames of their folders: a directory that hangs while others
+answer has failed by then (``disk_probes.py``), and a controller still waits for its answer."""
 LOOK_MS = 10
 
 
@@ -67,13 +68,16 @@ class FolderWork:
         """Wait until nothing is under way."""
         await self._idle.wait()
 
-    async def given_up(self, partitions: Sequence[TopicPartition]) -> None:
-        """Wait until the folders of logs that went have other names, unless their disk takes longer than
-        ``RENAME_WAIT_MS``: what waits behind must not stand still with it, and a kill before leaves a stray."""
+    async def given_up(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Wait until the folders of logs that went have other names; those that have not yet, when their disk takes
+        longer than ``RENAME_WAIT_MS``: what waits behind must not stand still with it."""
         clock = self._replicas.deps.world.clock
         until_ms = clock.monotonic_ms() + RENAME_WAIT_MS
-        while clock.monotonic_ms() < until_ms and any(leaving(self._logs, one) for one in partitions):
+        left = [one for one in partitions if leaving(self._logs, one)]
+        while left and not self._stopped and clock.monotonic_ms() < until_ms:
             await sleep(self._tasks, LOOK_MS)
+            left = [one for one in left if leaving(self._logs, one)]
+        return left
 
     async def _run(self, dir: LogDir) -> None:
         try:

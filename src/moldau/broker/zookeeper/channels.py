@@ -41,6 +41,8 @@ Heard = Callable[[Broker, Message, Any], object]  # Any: the response of one of 
 
 RETRY_MS = 20
 RETRY_MAX_MS = 1_000
+AGAIN_MS = 10_000
+"""Before a broker whose disk took too long to delete replicas is told to delete them once more."""
 UNSENT = object()
 """In place of the answer to a message that no request can carry."""
 
@@ -53,11 +55,19 @@ class Channel:
     """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything.
 
     ``came``: it has only just registered, and may not listen yet. Brokers of Apache Kafka register first: their refusal
-    means nothing before they have answered once. Should they die meanwhile, their sessions end.
+    means nothing before they have answered once. Should they die meanwhile, their sessions end. ``insists``: a request
+    that names a registration of which the broker does not know is sent again; Kafka's controllers send it once.
     """
 
     def __init__(
-        self, node: Teller, broker: Broker, heard: Heard, stale: Callable[[int], object], *, came: bool = False
+        self,
+        node: Teller,
+        broker: Broker,
+        heard: Heard,
+        stale: Callable[[int], object],
+        *,
+        came: bool = False,
+        insists: bool = True,
     ) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
@@ -65,6 +75,7 @@ class Channel:
         self._heard = heard
         self._stale = stale
         self._came = came
+        self._insists = insists
         self.broker = broker
         self.queue: deque[Message] = deque()
         self.queued = -1
@@ -136,7 +147,7 @@ class Channel:
         if (buggify := self._node.world.buggify) is not None and buggify(UNHEARD_ANSWER):
             return None
         code = Code(answer.error_code)
-        if code is Code.STALE_BROKER_EPOCH:
+        if code is Code.STALE_BROKER_EPOCH and self._insists:
             return None  # it has not yet heard of its own registration; another life of it gets another channel
         if code is Code.STALE_CONTROLLER_EPOCH:
             self._stale(self.broker.id)
@@ -156,6 +167,8 @@ class Channels:
         self.untyped = False
         self.states = ReplicaStates(node.config.node_id)
         self.undeleted = Undeleted(self.states)
+        self._soon: set[Channel] = set()
+        """Those to brokers that will be told again what they were too slow to delete."""
         self.settled: list[Callable[[], object]] = []
         """Called whenever a StopReplica was answered, or cannot be any more."""
         self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
@@ -209,9 +222,7 @@ class Channels:
         steps = self.states.follow(image, delta, all=self._node.state_change_log.is_traced)
         for id, broker in live.items():
             if id not in self._open:
-                stops, restarted = self.undeleted.again(image, broker, sender)
-                told[id] = [*self._everything(image, broker, sender), *stops, *self._deletions(image, broker, steps)]
-                steps += restarted
+                told[id] = [*self._everything(image, broker, sender), *self._again(image, broker, sender, steps)]
         self._log_steps(steps)
         self._log(sender, told)
         for id, broker in live.items():
@@ -224,6 +235,26 @@ class Channels:
         return batch.full(
             image, broker, sender, set(self.states.on_broker(broker.id, ReplicaState.DELETION_SUCCESSFUL))
         )
+
+    def _again(self, image: Image, broker: Broker, sender: batch.Sender, steps: list[ReplicaStep]) -> list[Message]:
+        """What a broker is told to delete once more; ``steps`` gets those of the replicas."""
+        stops, restarted = self.undeleted.again(image, broker, sender)
+        told = [*stops, *self._deletions(image, broker, steps)]
+        steps += restarted
+        return told
+
+    async def _tell_slow(self, channel: Channel) -> None:
+        """Its disk took too long, and may have gone on: nothing else would have the broker told again, as it lives."""
+        await sleep(self._node.world.tasks, AGAIN_MS)
+        self._soon.discard(channel)
+        broker, sender = channel.broker, self._sender
+        if sender is None or self._open.get(broker.id) is not channel:
+            return
+        image, steps = self._node.metadata.image, list[ReplicaStep]()
+        told = self._again(image, broker, sender, steps)
+        self._log_steps(steps)
+        self._log(sender, {broker.id: told})
+        channel.say(told, image.offset)
 
     def _deletions(self, image: Image, broker: Broker, steps: list[ReplicaStep]) -> list[Message]:
         """What a broker that registered is told of topics that are being deleted."""
@@ -277,12 +308,19 @@ class Channels:
     def _channel(self, broker: Broker, *, came: bool = False) -> Channel:
         channel = self._open.get(broker.id)
         if channel is None:
-            channel = self._open[broker.id] = Channel(self._node, broker, self._heard, self._is_stale, came=came)
+            channel = self._open[broker.id] = Channel(
+                self._node, broker, self._heard, self._is_stale, came=came, insists=not self.untyped
+            )
         return channel
 
     def _heard(self, broker: Broker, message: Message, answer: Any) -> None:
         if isinstance(message, StopReplicaRequest):
             self._log_steps(self.undeleted.heard(self._node.metadata.image, broker.id, message, answer))
+            channel = self._open[broker.id]
+            slow = any(one.error_code == Code.REQUEST_TIMED_OUT for one in answer.partition_errors)
+            if slow and channel not in self._soon:
+                self._soon.add(channel)
+                self._node.world.tasks.spawn(self._tell_slow(channel), f"what broker {broker.id} has yet to delete")
             self._settle()
         elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.answered:
             codes = said(message, answer)
@@ -310,8 +348,10 @@ class Channels:
         channel, sender = self._open.get(broker_id), self._sender
         if channel is not None and sender is not None:
             image = self._node.metadata.image
-            # Also what the broker was told to delete and has not answered yet: it would make these logs anew (C8).
-            states = (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL)
+            # Also what the broker was told to delete and has not done yet: it would make these logs anew (C8).
+            states = (
+                ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE, ReplicaState.DELETION_SUCCESSFUL
+            )  # fmt: skip
             gone = {key for state in states for key in self.states.on_broker(broker_id, state)}
             roles: list[Message] = [batch.roles(image, channel.broker, sender, gone)]
             self._log(sender, {broker_id: roles})

@@ -17,13 +17,16 @@ from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.plane import ZooKeeperPlane
 from moldau.model import uuid_text
 from moldau.ports import PlaneEvents, World
-from moldau.ports.zookeeper import ConnectionLoss, NoNode, ZooKeeper, ZooKeeperError
+from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, ZooKeeper, ZooKeeperError
 from moldau.storage.errors import LogError
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
-from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id
+from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id, parse_controller
 
 log = logging.getLogger("moldau.zookeeper")
+
+CONTROLLER_VERSION = 2
+"""Of /controller, as Kafka writes it since 3.4 (KIP-866)."""
 
 
 class Joining(Protocol):
@@ -40,6 +43,7 @@ async def join(node: ZooKeeperHost, listeners: Sequence[PlaneEvents]) -> tuple[Z
     """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
 
     async def greet(zk: ZooKeeper) -> str:
+        await _refuse_older_controller(zk)
         await make_folders(zk)
         return await _cluster_id(node, zk, uuid_text(node.world.random.uuid()))
 
@@ -84,9 +88,26 @@ async def _opened(node: Joining, greet: Callable[[ZooKeeper], Awaitable[str]]) -
         raise FormatRefused(
             f"ZooKeeper at {ensemble.connect} did not answer within {ensemble.connection_timeout_ms} ms: {error}"
         ) from error
+    except FormatRefused:
+        await zk.stop()
+        raise
     except (ZooKeeperError, BadZnode) as error:
         await zk.stop()
         raise FormatRefused(f"ZooKeeper at {ensemble.connect}: {error}") from error
+
+
+async def _refuse_older_controller(zk: ZooKeeper) -> None:
+    """FormatRefused beside brokers of Kafka 3.3 and before, as far as the controller is one: nobody has tried it."""
+    try:
+        held = parse_controller((await zk.get(paths.CONTROLLER))[0])
+    except (NoNode, NoAuth, BadZnode):
+        return  # nobody is controller, or nobody knows who: whoever wants to be says what is in the way
+    if held.version < CONTROLLER_VERSION:
+        raise FormatRefused(
+            f"the controller is broker {held.broker_id}, of Kafka 3.3 or before (version {held.version} of"
+            f" {paths.CONTROLLER}): Moldau shares a ZooKeeper with brokers of Kafka 3.4 and later; bring all brokers to"
+            " 3.9 first"
+        )
 
 
 def _refuse_another(node: Joining) -> None:

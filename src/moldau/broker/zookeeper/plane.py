@@ -174,6 +174,7 @@ class ZooKeeperPlane:
         while True:
             try:
                 self._own_watched = False
+                await self._see_controller()
                 await self.patiently(lambda: self._node.lifecycle.register(self.zk))
                 if self.presenting is not None:
                     self.presenting.open()
@@ -182,6 +183,16 @@ class ZooKeeperPlane:
             except SessionExpired:
                 pass
             await self._renew()
+
+    async def _see_controller(self) -> None:
+        """Who is controller, before one tells this broker to serve: it would name itself to its first clients. What is
+        in the way is named when it stands for election."""
+        try:
+            await self.patiently(self.candidate.look)
+        except SessionExpired:
+            raise
+        except (BadZnode, ZooKeeperError) as error:
+            log.debug("nobody says yet who is controller: %s", error)
 
     async def _renew(self) -> None:
         """A new session, as long as it takes."""

@@ -41,6 +41,9 @@ from moldau.zookeeper.znodes import parse_controller_epoch
 log = logging.getLogger("moldau.zookeeper")
 
 RETRY_MS = 100
+LOOK_MS = 10
+HEAR_MS = 20_000
+"""So long a registration that a controller knows of may take to be known here: less than Kafka's wait for an answer."""
 LEAP = 1 << 16
 """So many elections at once this broker has not missed: an epoch that is further ahead is looked up in ZooKeeper."""
 
@@ -90,6 +93,8 @@ class Receiving:
         """Later leader epochs of logs, which were named in the log already."""
         self._copies: set[tuple[str, str]] = set()
         """Topics with the ids of others, which were named in the log already."""
+        self._undeleted: dict[TopicPartition, LogDir] = {}
+        """Directories of logs that went and whose folders may be there still."""
         self.controller_epoch = 0
         self.complete = False
         """Whether the image holds the whole cluster, so that what it does not hold is not there."""
@@ -100,6 +105,7 @@ class Receiving:
         self, request: LeaderAndIsrRequest, correlation_id: int = 0
     ) -> tuple[Code, list[tuple[str, bytes, int, Code]]]:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
+        await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)
             refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
@@ -127,6 +133,7 @@ class Receiving:
 
     async def update_metadata(self, request: UpdateMetadataRequest, correlation_id: int = 0) -> Code:
         """The code of the answer."""
+        await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)
             refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
@@ -154,13 +161,21 @@ class Receiving:
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
         """The code of the whole, and (topic, partition, code) of each partition. Of those that are deleted the folders
         have other names by then: a kill later brings none of their logs back. KAFKA_STORAGE_ERROR where a directory
-        failed meanwhile: what is in it may come back with it, so that the topic has to be kept until it is deleted."""
+        failed meanwhile, REQUEST_TIMED_OUT where its disk takes too long: what is in it may come back with it, so that
+        the topic has to be kept until it is deleted. Kafka's brokers rename within the request, and answer no sooner.
+        """
         there: dict[TopicPartition, LogDir] = {}
         code, codes = await self._stop(request, correlation_id, there)
-        await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
-        failed = {(one.topic, one.partition) for one, dir in there.items() if dir.offline is not None}
+        slow = await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
+        late = dict.fromkeys(slow, Code.REQUEST_TIMED_OUT)
+        late |= {one: Code.KAFKA_STORAGE_ERROR for one, dir in there.items() if dir.offline is not None}
+        for one, dir in there.items():
+            if one in late:
+                self._undeleted[one] = dir
+            else:
+                self._undeleted.pop(one, None)
         return code, [
-            (name, number, Code.KAFKA_STORAGE_ERROR if each is Code.NONE and (name, number) in failed else each)
+            (name, number, late.get(TopicPartition(name, number), each) if each is Code.NONE else each)
             for name, number, each in codes
         ]
 
@@ -168,6 +183,7 @@ class Receiving:
         self, request: StopReplicaRequest, correlation_id: int, there: dict[TopicPartition, LogDir]
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
         """As ``stop_replica``, before folders are renamed; ``there`` is told in which directories logs were."""
+        await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)
             if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
@@ -181,6 +197,8 @@ class Receiving:
             for name, number, _ in codes:
                 if (log := logs.get(one := TopicPartition(name, number))) is not None:
                     there[one] = log.dir
+                elif one in self._undeleted:
+                    there[one] = self._undeleted[one]
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             for at, key in enumerate(stops, 1):
@@ -208,6 +226,15 @@ class Receiving:
             self.complete = not translation.names_replica(request, me)
 
     # ---- fences
+
+    async def _hear_of_registration(self, request: Request) -> None:
+        """A controller may hear of this broker's registration before the broker hears that it is made. Kafka's brokers
+        take what such a one says (``KafkaApis.isBrokerEpochStale``), and its controllers say it once: refused, this
+        broker would never serve."""
+        own, clock = self._node.lifecycle, self._node.world.clock
+        until_ms = clock.monotonic_ms() + HEAR_MS
+        while not own.registered and request.broker_epoch > own.epoch and clock.monotonic_ms() < until_ms:
+            await sleep(self._node.world.tasks, LOOK_MS)
 
     async def _forged(self, request: Request) -> Code | None:
         """The code for a request that no controller sends, as far as its fences tell."""

@@ -28,7 +28,8 @@ class Rules:
     machine: type[Partition] = Partition
     """What its replicas are."""
     untyped = False
-    """Whether its requests as a controller say no type, as those of Apache Kafka's controllers."""
+    """Whether its requests as a controller say no type, and are not repeated when the broker does not know of its
+    registration, as those of Apache Kafka's controllers."""
 
     def leader_and_isr(
         self, image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key]

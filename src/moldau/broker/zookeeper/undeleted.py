@@ -1,9 +1,10 @@
 """Replicas that brokers have to delete as they moved away, and that are not known to be deleted.
 
-A broker that answers with a code, or dies before it answers, is told again when it registers anew. Its topic may be
-gone by then: the topic's id tells whether a topic of that name is the same, as StopReplica names no id. Known to the
-active controller only: the next one begins without, as Kafka's does. Replicas of topics that are deleted are
-``ReplicaStates``'s; only to brokers in a migration are they told once their topic is gone.
+A broker that answers with a code, or dies before it answers, is told again when it registers anew, and one whose disk
+took too long also a while later. Its topic may be gone by then: the topic's id tells whether a topic of that name is
+the same, as StopReplica names no id. Known to the active controller only: the next one begins without, as Kafka's does.
+Replicas of topics that are deleted are ``ReplicaStates``'s; only to brokers in a migration are they told once their
+topic is gone.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class Undeleted:
                 continue
             self._refused[broker_id, name] = code
             log.warning(
-                "broker %d cannot delete its replica of %s-%d, and is told again when it registers anew: %s",
-                broker_id, *name, code.name,
+                "broker %d cannot delete its replica of %s-%d, and is told again %s: %s",
+                broker_id, *name, "soon" if code is Code.REQUEST_TIMED_OUT else "when it registers anew", code.name,
             )  # fmt: skip
         return steps
 
