@@ -43,7 +43,7 @@ def _run(name: str, folder: Path) -> bool:
     began = time.monotonic()
     # Snapshots after little: whoever comes back reads what the other program has put into one.
     # Brokers of Kafka look once, at their start, how many partitions __transaction_state has, or is to have.
-    more = {"metadata.log.max.record.bytes.between.snapshots": 4_000, "transaction.state.log.num.partitions": 1}
+    more = {"metadata.log.max.record.bytes.between.snapshots": 2_000, "transaction.state.log.num.partitions": 1}
     cluster = MixedCluster(mix, folder / name, more)
     drill = Drill(cluster)
     try:

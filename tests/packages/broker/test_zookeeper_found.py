@@ -84,7 +84,7 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
     monkeypatch.setattr(batch, "reachable", lambda image, sender: alive)
     monkeypatch.setattr(batch, "requests", lambda image, delta, sender, deleting: {})
     monkeypatch.setattr(batch, "full", lambda image, broker, sender, deleted: [])
-    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about, came: fresh)
+    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about, came, insists: fresh)
     channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
     channels._open = {1: SimpleNamespace(broker=SimpleNamespace(id=1, epoch=7), close=lambda: closed.append("7"))}  # type: ignore[dict-item]
     channels.settled.append(lambda: closed.append("told"))

@@ -9,10 +9,13 @@ import pytest
 
 from moldau.broker.replicas import folder_work
 from moldau.broker.zookeeper import batch, channels
+from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.undeleted import Undeleted
-from moldau.controller.asks import AlterPartitionReassignments, BrokerRefused, Move
+from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, BrokerRefused, Move
 from moldau.controller.replica_states import ReplicaStates
+from moldau.controller.states import ReplicaState
+from moldau.image.partition import LOST, UNASSIGNED
 from moldau.model import Code
 from moldau.model.value import replace
 from moldau.simulator.machines.controller_desk import Desk
@@ -154,6 +157,40 @@ def test_a_topic_is_kept_while_a_disk_is_too_slow_to_rename_a_replicas_folder(
             disk.release()
             await until(lambda: MARK not in nodes.server.znodes, "it is told again, and has deleted it")
             assert not undeleted.refused
+            assert folders(tmp_path, id) == []
+
+    run(scenario)
+
+
+def test_a_replica_whose_directory_is_back_is_deleted_with_its_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its broker had registered before it was known that the directory is back, so that nothing had it told (L3, seed
+    7411)."""
+    monkeypatch.setattr(Directories, "_note", lambda *said: None)  # the test says what can be had
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            id = min(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+            active = nodes.controller
+            image = active.metadata.image
+            key, epoch = image.topic("t").partitions[0].key, image.brokers[id].epoch  # type: ignore[union-attr]
+
+            def lies_in(directory: bytes) -> None:
+                lying = {directory: (key,)}
+                active.controller.tell(AssignReplicasToDirs(broker_id=id, broker_epoch=epoch, directories=lying))
+
+            lies_in(LOST)
+            await until(lambda: active.metadata.image.at(key).directory(id) == LOST, "it cannot be had")
+            assert (await delete(nodes, timeout_ms=200)).code is Code.REQUEST_TIMED_OUT
+            states = active.plane.channels.states
+            await until(
+                lambda: states.on_broker(id, ReplicaState.DELETION_INELIGIBLE) == [key], "it cannot be deleted either"
+            )
+            assert MARK in nodes.server.znodes
+            lies_in(UNASSIGNED)
+            await until(lambda: MARK not in nodes.server.znodes, "it is deleted, and the topic with it")
             assert folders(tmp_path, id) == []
 
     run(scenario)

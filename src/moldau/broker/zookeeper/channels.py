@@ -27,7 +27,7 @@ from moldau.controller.replica_states import ReplicaStates, ReplicaStep, replica
 from moldau.controller.state_change import Author
 from moldau.controller.states import ReplicaState
 from moldau.image import Broker, Delta, Image
-from moldau.image.partition import Key
+from moldau.image.partition import LOST, Key
 from moldau.model import Code
 from moldau.ports.buggify import UNHEARD_ANSWER
 from moldau.wire.codec import Malformed
@@ -223,10 +223,25 @@ class Channels:
         for id, broker in live.items():
             if id not in self._open:
                 told[id] = [*self._everything(image, broker, sender), *self._again(image, broker, sender, steps)]
+        for id in self._with_directory_back(image, delta):
+            if id in self._open and id in live:
+                told[id] = [*told.get(id, []), *self._deletions(image, live[id], steps)]
         self._log_steps(steps)
         self._log(sender, told)
         for id, broker in live.items():
             self._channel(broker, came=True).say(told.get(id, []), offset)
+
+    def _with_directory_back(self, image: Image, delta: Delta) -> set[int]:
+        """Brokers that have a replica of a topic that is being deleted again, whose directory had failed: nothing else
+        would have them told to delete it, as they registered before that was known."""
+        deleting = self.states.deleting
+        return {
+            replica
+            for _, key, before, after in (delta.changes(image) if deleting else ())
+            if key[0] in deleting and before is not None and after is not None
+            for replica in after.replicas
+            if replica in before.replicas and before.directory(replica) == LOST != after.directory(replica)
+        }
 
     def _log(self, sender: batch.Sender, told: dict[int, list[Message]]) -> None:
         self._node.state_change_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
