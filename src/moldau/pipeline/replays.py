@@ -29,7 +29,7 @@ from moldau.pipeline.running import cluster_of
 from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import Pipeline
 from moldau.pipeline.unfinished import abandon, unfinished
-from moldau.spark.tables import BatchKey, Table
+from moldau.spark.tables import BatchKey, Table, TableError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,10 +161,13 @@ class Replays:
 
     def _leads_on(self, planned: Planned) -> str:
         """What can be done about a replay that failed. One of which no sink has anything is given up at once: its dead
-        letters wait again, and those that it wrote are copies of them."""
+        letters wait again, and those that it wrote are copies of them. Where a table cannot be read nobody knows."""
         again = "`moldau pipeline dlq replay FILE`"
         key = (planned.query, planned.number)
-        there = [one for one in unfinished(self._pipeline, self._folder) if one.key[:2] == key]
+        try:
+            there = [one for one in unfinished(self._pipeline, self._folder, exactly=True) if one.key[:2] == key]
+        except (TableError, OSError):
+            there = []
         letters = self._pipeline.dead_letters.table
         parts = [part for one in there for part in one.parts]
         topics = [f"topic {name}" for one in there for name in one.topics]

@@ -266,29 +266,32 @@ class Failing(Batches):
         raise TableError("the rows do not fit table orders: they differ in id")
 
 
-@pytest.mark.parametrize("written", [[], ["dead"], ["dead", "orders"]])
-def test_a_replay_that_fails_names_its_records_and_what_goes_on(
-    written: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline = pipeline_of(tmp_path)
-    pipeline = replace(pipeline, decode=Decode(format=Format.TEXT))
-    folder = Folder(pipeline)
+def a_failing_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[str]) -> tuple[Replays, list[str]]:
+    """A replay that failed after these tables had been written, and what was said of it."""
+    pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=Format.TEXT))
     bury(tmp_path / "dead", "a", "0", 2)
     rows = Table(tmp_path / "dead", pipeline="a").read().drop_columns(["offset"])
     more = {"key": b"k", "value": b"v", "timestamp": 0, "headers": None}
     rows = rows.append_column("offset", pa.array([7, 9]))
     for name, value in more.items():
         rows = rows.append_column(name, pa.array([value] * 2))
-    replays = Replays(pipeline, folder)
+    replays = Replays(pipeline, Folder(pipeline))
     monkeypatch.setattr(Replays, "_rows", lambda self: rows)
     monkeypatch.setattr("moldau.pipeline.replays.Batches", Failing)
     monkeypatch.setattr(Failing, "places", [tmp_path / name for name in written])
     spark = cast("SparkSession", SimpleNamespace(createDataFrame=lambda rows: rows))
-
     with pytest.raises(ReplayFailed) as caught:
         replays.replay(spark, replays.waiting(), modules=None, heard=lambda line: None)
+    return replays, str(caught.value).splitlines()
 
-    first, second = str(caught.value).splitlines()
+
+@pytest.mark.parametrize("written", [[], ["dead"], ["dead", "orders"]])
+def test_a_replay_that_fails_names_its_records_and_what_goes_on(
+    written: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replays, (first, second) = a_failing_replay(tmp_path, monkeypatch, written)
+    pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=Format.TEXT))
+    folder = Folder(pipeline)
     assert first == (
         "replay 0 of 2 dead letters (t-0@7 to 9) failed: the rows do not fit table orders: they differ in id"
     )
@@ -303,6 +306,28 @@ def test_a_replay_that_fails_names_its_records_and_what_goes_on(
         assert [one.records for one in replays.waiting()] == [2]
         assert unfinished(pipeline, folder) == []
         assert Table(tmp_path / "dead").count() == 2
+
+
+def test_a_replay_of_which_a_table_cannot_tell_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that no sink had any of it, and gave it up: its rows were written twice by the next one."""
+    real, take = Table.last, Failing.take
+
+    def last(self: Table, query: str | None = None) -> Entry | None:
+        if self.store.uri.endswith("orders"):
+            raise TableError("the store does not answer")
+        return real(self, query)
+
+    def lost(self: Failing, *arguments: object) -> object:
+        try:
+            return take(self, *arguments)
+        finally:
+            monkeypatch.setattr(Table, "last", last)
+
+    monkeypatch.setattr(Failing, "take", lost)
+    replays, (_, second) = a_failing_replay(tmp_path, monkeypatch, ["dead", "orders"])
+    assert second.startswith("What was written before is in doubt: mend it, and `moldau")
+    monkeypatch.setattr(Table, "last", real)
+    assert replays.waiting() == []
 
 
 def test_a_replay_names_the_first_and_last_record_of_each_partition_of_a_few() -> None:
