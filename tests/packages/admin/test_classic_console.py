@@ -187,9 +187,13 @@ class Group:
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.rebalance_s, self.clock = rebalance_s, clock
 
+    def position(self, partition: TopicPartition) -> int:
+        return 0
+
     async def poll(self, wait_ms: float, *, join_ms: int | None) -> list[SimpleNamespace]:
         if self.assignment:
-            return [SimpleNamespace(fetched=SimpleNamespace(code=Code.NONE))]
+            fetched = SimpleNamespace(code=Code.NONE)
+            return [SimpleNamespace(partition=TopicPartition("t", 0), offset=0, fetched=fetched)]
         assert join_ms is not None
         before = self.clock[0]
         self.clock[0] += min(join_ms / 1000, self.rebalance_s - before)
@@ -215,6 +219,7 @@ def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
     reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
     reader.wish, reader.cluster = SimpleNamespace(timeout_ms=2500, partition=None), SimpleNamespace(run=drive)
     reader._look_again = lambda: None
+    reader._left, reader._lasts = {}, {}
     monkeypatch.setattr(Reader, "_records", lambda _, chunks: iter(chunks))
     found = reader.receive()
     assert (found is not None) == comes

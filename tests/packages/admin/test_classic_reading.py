@@ -7,7 +7,11 @@ from collections.abc import Awaitable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from moldau.admin.classic import console_consumer
 from moldau.admin.classic.record_reader import Reader
+from moldau.admin.classic.streams import OutputFailed
 from moldau.client.consumer import Chunk, ConsumerOptions
 from moldau.client.reading import Fetched
 from moldau.model import Code, TopicPartition
@@ -28,6 +32,8 @@ class Member:
         self.options = ConsumerOptions()
         self.positions: dict[TopicPartition, int] = {}
         self._polls = list(polls)
+        self.interrupted_after: int | None = None
+        """How many polls are left when one is interrupted whose records have come."""
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -36,7 +42,12 @@ class Member:
     async def poll(self, wait_ms: float, *, join_ms: int | None = None) -> list[Chunk]:
         chunks = list(self._polls.pop(0))
         self.positions |= {one.partition: one.fetched.next_offset for one in chunks}
+        if self.interrupted_after == len(self._polls):
+            raise KeyboardInterrupt
         return chunks
+
+    def position(self, partition: TopicPartition) -> int:
+        return self.positions[partition]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions[partition] = offset
@@ -82,6 +93,44 @@ def test_all_that_was_read_is_committed_and_what_holds_no_records_is_passed() ->
     assert member.positions == {A: 7, B: 11, C: 21}
 
 
+def test_where_a_fetch_ends_by_a_marker_reading_goes_on_behind_it() -> None:
+    """The group lagged by one record for ever, which nobody could read."""
+    fetched = chunk(A, 0, 3).fetched._replace(next_offset=4)
+    member = Member([Chunk(A, 0, fetched)])
+    reading = reader(member)
+    for seen in reading.receive() or ():
+        reading.seen(seen)
+    reading.close()
+    assert member.positions == {A: 4}
+
+
+def test_a_partition_that_went_and_came_back_is_not_set_to_where_it_was_before() -> None:
+    """Another member had read on meanwhile: its records came again."""
+    member = Member([chunk(A, 0, 3)], [chunk(B, 10, 1)])
+    reading = reader(member)
+    for seen in reading.receive() or ():
+        reading.seen(seen)
+        if seen.record.offset == 1:
+            break
+    member.positions[A] = 170
+    for seen in reading.receive() or ():
+        reading.seen(seen)
+    reading.close()
+    assert member.positions == {A: 170, B: 11}
+
+
+def test_what_had_come_when_a_tool_was_interrupted_is_not_committed() -> None:
+    member = Member([chunk(A, 0, 3)], [chunk(A, 3, 3), chunk(B, 10, 1)])
+    member.interrupted_after = 0
+    reading = reader(member)
+    for seen in reading.receive() or ():
+        reading.seen(seen)
+    with pytest.raises(KeyboardInterrupt):
+        reading.receive()
+    reading.close()
+    assert member.positions[A] == 3
+
+
 def test_a_tool_that_takes_records_in_portions_commits_those_that_it_took() -> None:
     member = Member([chunk(A, 0, 3), chunk(B, 10, 3)])
     reading = reader(member)
@@ -89,3 +138,28 @@ def test_a_tool_that_takes_records_in_portions_commits_those_that_it_took() -> N
         reading.seen(seen)
     reading.close()
     assert member.positions == {A: 3, B: 11}
+
+
+def test_what_came_beside_an_error_is_not_committed(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = Chunk(B, 10, Fetched(Code.TOPIC_AUTHORIZATION_FAILED, memoryview(b""), 10))
+    member = Member([chunk(A, 0, 5), refused])
+    reading = reader(member)
+    assert reading.receive() is None
+    reading.close()
+    assert member.positions == {A: 0, B: 10}
+
+
+def test_what_could_not_be_written_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kafka-console-consumer.sh --group g | head -1` committed all that it had fetched."""
+
+    def write_bytes(data: bytes) -> None:
+        raise OutputFailed
+
+    monkeypatch.setattr(console_consumer, "write_bytes", write_bytes)
+    member = Member([chunk(A, 3, 5)])
+    reading = reader(member)
+    printer = console_consumer._Printer(lambda seen: b"v\n", skip=False)
+    with pytest.raises(OutputFailed):
+        printer.print(reading, -1)
+    reading.close()
+    assert member.positions == {A: 3}

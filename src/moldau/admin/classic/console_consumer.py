@@ -14,6 +14,7 @@ from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session
 from moldau.admin.classic.streams import OutputFailed, write_bytes
 from moldau.client.consumer import Consumer
+from moldau.model import TopicPartition
 
 NEW_PROTOCOL = (
     "The consumer rebalance protocol (KIP-848) is production-ready! Set group.protocol=consumer to try it out. "
@@ -73,19 +74,22 @@ class _Printer:
             if records is None:
                 return
             written = bytearray()
+            last: dict[TopicPartition, Seen] = {}
             try:
                 for seen in records:
                     self.count += 1
                     try:
                         written += self._shown(seen)
                     except JavaError:
-                        reader.seen(seen)  # what cannot be shown does not come again
+                        last[seen.partition] = seen  # what cannot be shown does not come again
                         raise
-                    reader.seen(seen)  # after it: what an interrupt leaves between comes again
+                    last[seen.partition] = seen
                     if self.count == limit:
                         break
             finally:
                 write_bytes(bytes(written))
+                for seen in last.values():  # what has not left this process comes again
+                    reader.seen(seen)
 
     def _shown(self, seen: Seen) -> bytes:
         try:

@@ -73,7 +73,13 @@ class Reader:
         self._topics: tuple[str, ...] = () if wish.topic is None else (wish.topic,)
         self._ready = False
         self._look_at = 0.0
-        self._positions: dict[TopicPartition, int] = {}
+        self._left: dict[TopicPartition, int] = {}
+        """Where reading goes on in partitions of the last fetch that were not read to its end: until a record is
+        ``seen`` where their part of it begins, as a tool that has enough, or meets an error, may end before. What was
+        fetched earlier was used, or nothing more were asked for; a partition that went meanwhile has its position from
+        whoever has it then."""
+        self._lasts: dict[TopicPartition, int] = {}
+        """The last record of each partition in it, as far as it was looked through."""
         self._rest: Iterator[Seen] = iter(())
 
     def receive(self) -> Iterator[Seen] | None:
@@ -121,12 +127,16 @@ class Reader:
         return list(islice(self._rest, most))
 
     def seen(self, seen: Seen) -> None:
-        """A record was used: what is committed at the end goes up to it, and no further."""
-        self._positions[seen.partition] = seen.record.offset + 1
+        """A record was used: what is committed at the end goes up to it, and no further. Behind the last that a fetch
+        has of its partition reading goes on where the fetch ends, as behind a transaction's marker."""
+        if self._lasts.get(seen.partition) == seen.record.offset:
+            self._left.pop(seen.partition, None)
+        else:
+            self._left[seen.partition] = seen.record.offset + 1
 
     def close(self) -> None:
         """Commit, where that is automatic, what was used, and leave the group."""
-        for partition, offset in self._positions.items():
+        for partition, offset in self._left.items():
             with suppress(KeyError):
                 self.consumer.seek(partition, offset)
         with suppress(OSError, Refused, UnsupportedApi):
@@ -146,7 +156,16 @@ class Reader:
                 return []
         self._look_again()
         patient_ms = None if join_ms is None else max(round(join_ms), 1)
-        return self.cluster.run(self.consumer.poll(wait_ms, join_ms=patient_ms))
+        self._left.clear()
+        self._lasts.clear()
+        before = {one: at for one in self.consumer.assignment if (at := self.consumer.position(one)) >= 0}
+        try:
+            chunks: list[Chunk] = self.cluster.run(self.consumer.poll(wait_ms, join_ms=patient_ms))
+            self._left = {one.partition: one.offset for one in chunks if one.fetched.code is Code.NONE}
+        except KeyboardInterrupt:
+            self._left = before  # what was fetched and not handed on comes again
+            raise
+        return chunks
 
     def _begin(self, timeout_ms: int) -> bool:
         """Find out about topics, and take partitions or join; whether that could be done."""
@@ -183,27 +202,24 @@ class Reader:
             self.cluster.run(self.consumer.subscribe(found))
 
     def _records(self, chunks: list[Chunk]) -> Iterator[Seen]:
-        """The records of chunks. Until one is ``seen`` the position of each partition is where its chunk begins: a tool
-        that has enough may end in the first of them."""
-        self._positions |= {chunk.partition: chunk.offset for chunk in reversed(chunks)}
-        return self._each(chunks)
-
-    def _each(self, chunks: list[Chunk]) -> Iterator[Seen]:
         for chunk in chunks:
-            has_any = False
             appended = [
                 (header.last_offset, header.is_log_append_time)
                 for _, header in batch.headers(chunk.fetched.records)
             ]  # fmt: skip
             at = 0
-            for record in chunk.records(self.consumer.options.isolation):
+            records = chunk.records(self.consumer.options.isolation)
+            record = next(records, None)
+            if record is None:
+                self._left.pop(chunk.partition, None)  # nothing in it is for us: reading goes on behind it
+            while record is not None:
                 while appended[at][0] < record.offset:
                     at += 1
-                time_of_broker = appended[at][1] if record.timestamp >= 0 else None
-                has_any = True
-                yield Seen(chunk.partition, record, time_of_broker)
-            if not has_any:
-                self._positions.pop(chunk.partition, None)  # nothing in it is for us: reading goes on behind it
+                seen = Seen(chunk.partition, record, appended[at][1] if record.timestamp >= 0 else None)
+                record = next(records, None)
+                if record is None:
+                    self._lasts[chunk.partition] = seen.record.offset
+                yield seen
 
 
 def _pattern(wish: Wish) -> re.Pattern[str]:
