@@ -68,7 +68,7 @@ def test_the_end_of_a_move_is_no_unclean_election(without: str) -> None:
         "created",
         "leader epoch raised",
         "broker 4 is in sync",
-        "reassignment completed: broker 1, 3 is no replica any more",
+        "reassignment completed: brokers 1, 3 are no replicas any more",
     ]
 
 

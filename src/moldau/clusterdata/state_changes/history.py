@@ -142,6 +142,8 @@ class _Life:
         """Controllers that told of a later leader epoch than the first."""
         self.unplaced: tuple[int, ...] | None = None
         """Replicas that a line told since the last step."""
+        self._creations: set[tuple[object, ...]] = set()
+        """The lines that told of its creation."""
 
     def hear(self, event: Event) -> None:
         """A line about the partition."""
@@ -150,7 +152,9 @@ class _Life:
         if event.replicas is not None and event.event != "replica state":
             self.unplaced = event.replicas
         if event.role == "Controller" and event.event == "partition":
-            self.is_created |= _creates(event)
+            if _creates(event):
+                self.is_created = True
+                self._creations.add((event.node, event.time, event.text))
             self.is_deleted |= event.state == "NonExistentPartition"
             if event.leader_epoch:
                 self.led_on_by.add(event.node)
@@ -162,7 +166,9 @@ class _Life:
     def is_over(self, event: Event) -> bool:
         """Whether the event is the creation of another topic of the same name. A controller that told of more before
         tells by the same clock; what others told may be of this creation, by clocks that are behind."""
-        return _creates(event) and (self.is_created or self.is_deleted or event.node in self.led_on_by)
+        if not _creates(event) or (event.node, event.time, event.text) in self._creations:  # of a log given twice
+            return False
+        return self.is_created or self.is_deleted or event.node in self.led_on_by
 
 
 def _life_of(event: Event, lives: list[_Life]) -> _Life:

@@ -143,7 +143,10 @@ def _ended(before: Told, now: Told) -> str | None:
 
 
 def _no_replicas(gone: Iterable[int]) -> str:
-    return f"reassignment completed: broker {', '.join(map(str, sorted(gone)))} is no replica any more"
+    one, *more = sorted(gone)
+    if not more:
+        return f"reassignment completed: broker {one} is no replica any more"
+    return f"reassignment completed: brokers {', '.join(map(str, (one, *more)))} are no replicas any more"
 
 
 def _both_ways(before: Told, now: Told) -> str | None:

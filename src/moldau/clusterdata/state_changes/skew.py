@@ -109,8 +109,9 @@ class _Bounds:
         assert event.node is not None
         now = milliseconds(event.time)
         for state in _states(event):
-            who, first = self._decided.get(state, (event.node, now))
-            self._decided[state] = who, min(first, now)
+            who, first = self._decided.setdefault(state, (event.node, now))
+            if who == event.node:  # another's clock is another one
+                self._decided[state] = who, min(first, now)
 
     def arrived(self, event: Event) -> None:
         """A broker started with a state or handled a request of a controller, or a controller has its answer."""
