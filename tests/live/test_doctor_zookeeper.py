@@ -20,8 +20,9 @@ STATE = "/brokers/topics/t/partitions/1/state"
 def findings(cluster: Cluster) -> dict[str, tuple[str, str]]:
     """What the doctor finds: severity and words, by what it is about."""
     run = CliRunner().invoke(cli, ["doctor", "-o", "json", "-b", cluster.bootstrap_servers])
-    assert run.exit_code == 4, run.output
-    return {one["about"]: (one["severity"], one["what"]) for one in json.loads(run.stdout)}
+    found = json.loads(run.stdout)
+    assert (run.exit_code == 4) == any(one["severity"] in ("error", "warning") for one in found), run.output
+    return {one["about"]: (one["severity"], one["what"]) for one in found}
 
 
 def test_a_partition_whose_znode_is_garbage_is_named_and_so_is_a_zookeeper_that_is_gone(tmp_path: Path) -> None:

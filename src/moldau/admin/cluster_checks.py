@@ -320,16 +320,21 @@ def _znodes(talk: Talk, told: Told) -> Iterator[Finding]:
             return
     # Asked after the logs, which are made after the controller has decided, and gone before it forgets their topic.
     known = talk.ask(admin.partitions_told, controller)
-    yield from _undecided(controller, told, known)
+    if suspects := {id for id, some in told.items() if _held({id: some}) - known}:  # a topic may have gone meanwhile
+        yield from _undecided(controller, told_directories(talk, suspects), known)
+
+
+def _held(told: Told) -> set[TopicPartition]:
+    """The partitions of which brokers have logs."""
+    return {
+        TopicPartition(one.name, each.partition_index)
+        for directories in told.values() for dir in directories for one in dir.topics for each in one.partitions
+    }  # fmt: skip
 
 
 def _undecided(controller: int, told: Told, known: Set[TopicPartition]) -> Iterator[Finding]:
     """Partitions of which brokers have logs, and the controller does not know."""
-    held = {
-        TopicPartition(one.name, each.partition_index)
-        for directories in told.values() for dir in directories for one in dir.topics for each in one.partitions
-    }  # fmt: skip
-    if missing := sorted(held - known):
+    if missing := sorted(_held(told) - known):
         what = f"brokers have logs of {counted(len(missing), 'partition')} that the controller does not know:"
         what += f" nobody decides who leads {'it' if len(missing) == 1 else 'them'}"
         mend = f"the end of broker {controller}'s server.log says why (`left out: znode ..`); write it as it was"

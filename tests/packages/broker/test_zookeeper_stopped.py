@@ -123,8 +123,8 @@ def test_a_replica_whose_directory_fails_while_it_is_deleted_is_answered_with_a_
             asked = told(node, stop(nodes, batch.DURING_DELETE, delete=True))
             given_up = node.replicas.folders.given_up
 
-            async def failing(partitions: Any) -> list[TopicPartition]:
-                slow = await given_up(partitions)
+            async def failing(partitions: Any, wait_ms: int) -> list[TopicPartition]:
+                slow = await given_up(partitions, wait_ms)
                 log.dir.offline = "Input/output error"
                 return slow
 

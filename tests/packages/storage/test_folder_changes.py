@@ -323,16 +323,16 @@ def test_a_flush_that_has_its_folder_made_and_the_renaming_behind_it_do_not_wait
 
     def slow(path: str) -> None:
         begun.set()
-        going_on.wait()
+        assert going_on.wait(30)
         make_dirs(path)
 
     monkeypatch.setattr(disk, "make_dirs", slow)
     makes = threading.Thread(target=log.dir.changes.run, daemon=True)
     flushes = threading.Thread(target=flush.run, daemon=True)
     makes.start()
-    begun.wait()
+    assert begun.wait(30)
     flushes.start()
-    lock.taken.wait()
+    assert lock.taken.wait(30)
     going_on.set()
     for thread in (makes, flushes):
         thread.join(30)

@@ -214,7 +214,10 @@ class Carrier:
                 self._cannot_be_placed(key, why)
 
     def _cannot_be_placed(self, key: tuple[TopicPartition, int], why: str) -> None:
-        self._unplaceable[key] = self._placed.pop(key)
+        path = self._placed.pop(key, None)
+        if path is None:
+            return  # its partition is on other brokers by now
+        self._unplaceable[key] = path
         self._why[key] = f"broker {key[1]} does not move it to its directory: {why}"
 
     def _being_placed(self, states: Mapping[TopicPartition, str]) -> bool:
@@ -222,6 +225,7 @@ class Carrier:
         broker that gives a copy up, as for want of space, tells nobody: what nothing copies for some looks is refused.
         """
         self._placed = {key: path for key, path in self._placed.items() if states[key[0]] == waves.FINISHED}
+        self._unplaced = {key: path for key, path in self._unplaced.items() if key in self._placed}
         found = self._misplaced(self._placed)
         idle = {key: one for key, one in found.items() if one["state"] == directories.OTHERWISE}
         self._idle = Counter({key: self._idle[key] + 1 for key in idle if key not in self._unplaced})

@@ -185,11 +185,8 @@ def sizes_of(talk: Talk, brokers: Collection[int]) -> Sizes:
         for part in topic.partitions
         if not part.is_future_key
     }
-    most = {
-        broker: max(one.usable_bytes for one in directories)
-        for broker, directories in told.items()
-        if all(one.usable_bytes >= 0 for one in directories if not one.error_code)
-    }
+    well = {broker: [one.usable_bytes for one in some if not one.error_code] for broker, some in told.items()}
+    most = {broker: max(free) for broker, free in well.items() if free and min(free) >= 0}
     return Sizes(sizes, told.keys(), free, most)
 
 

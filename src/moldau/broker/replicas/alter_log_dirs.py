@@ -158,6 +158,8 @@ class AlterReplicaLogDirs:
         if future.log.awaits_cut or (self._futures.lags(partition) and future.flushes < FLUSHES_MAX):
             future.flushes += 1
             return
+        if replica.log.folder.lock.locked():
+            return  # a flush of it is on its disk, and the swap would have the loop wait for that
         if _alike(future, replica):
             self._use(replica, self._futures.swap(partition, self._world.clock.wall_ms()))
             log.info("%s: is in %s now", partition, replica.log.dir.path)

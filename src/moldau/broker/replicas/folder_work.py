@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moldau.broker.loop import sleep
+from moldau.broker.loop import sleep, yield_to_loop
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import not_made
 from moldau.ports import pools
@@ -29,9 +29,13 @@ log = logging.getLogger("moldau.replicas")
 
 RETRY_MS = 1_000
 """Before what failed for want of a file descriptor is tried again."""
-RENAME_WAIT_MS = 15_000
-"""So long somebody who had logs deleted waits for the renames of their folders: a directory that hangs while others
-answer has failed by then (``disk_probes.py``), and a controller still waits for its answer."""
+RENAME_WAIT_MS = 2_000
+"""So long somebody who had logs deleted waits for the renames of their folders, if it asks again."""
+LAST_WORD_MS = 15_000
+"""So long, if it does not: a directory that hangs while others answer has failed by then (``disk_probes.py``), and a
+controller still waits for its answer."""
+LOOKED_AT = 500
+"""So many logs are looked at in one step."""
 LOOK_MS = 10
 
 
@@ -68,16 +72,23 @@ class FolderWork:
         """Wait until nothing is under way."""
         await self._idle.wait()
 
-    async def given_up(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    async def given_up(
+        self, partitions: Sequence[TopicPartition], wait_ms: int = RENAME_WAIT_MS
+    ) -> list[TopicPartition]:
         """Wait until the folders of logs that went have other names; those that have not yet, when their disk takes
-        longer than ``RENAME_WAIT_MS``: what waits behind must not stand still with it."""
+        longer than that: what waits behind must not stand still with it."""
         clock = self._replicas.deps.world.clock
-        until_ms = clock.monotonic_ms() + RENAME_WAIT_MS
-        left = [one for one in partitions if leaving(self._logs, one)]
-        while left and not self._stopped and clock.monotonic_ms() < until_ms:
-            await sleep(self._tasks, LOOK_MS)
-            left = [one for one in left if leaving(self._logs, one)]
-        return left
+        until_ms = clock.monotonic_ms() + wait_ms
+        late = []
+        for at, one in enumerate(partitions, 1):
+            while leaving(self._logs, one):
+                if self._stopped or clock.monotonic_ms() >= until_ms:
+                    late.append(one)
+                    break
+                await sleep(self._tasks, LOOK_MS)
+            if not at % LOOKED_AT:
+                await yield_to_loop(self._tasks)
+        return late
 
     async def _run(self, dir: LogDir) -> None:
         try:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from moldau.broker.loop import sleep, yield_to_loop
 from moldau.broker.metadata.state_change_log import Line
+from moldau.broker.replicas.folder_work import LAST_WORD_MS, RENAME_WAIT_MS
 from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper import own_logs, request_lines, translation
 from moldau.broker.zookeeper.batch import FULL, UNKNOWN
@@ -93,6 +94,8 @@ class Receiving:
         """Later leader epochs of logs, which were named in the log already."""
         self._copies: set[tuple[str, str]] = set()
         """Topics with the ids of others, which were named in the log already."""
+        self._asks_once = False
+        """Whether the controller was Kafka's when it spoke last, which tells nobody again to delete a replica."""
         self._undeleted: dict[TopicPartition, LogDir] = {}
         """Directories of logs that went and whose folders may be there still."""
         self.controller_epoch = 0
@@ -123,6 +126,7 @@ class Receiving:
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal, []
             self.complete |= request.type in {FULL, UNKNOWN} and self._cluster_known
+            self._asks_once = request.type == UNKNOWN
             node.lifecycle.heard()
             told = [
                 (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
@@ -149,6 +153,7 @@ class Receiving:
             if (refusal := await self._apply(request, records)) is not None:
                 return refusal
             self._told_cluster(request)
+            self._asks_once = request.type == UNKNOWN
             node.lifecycle.heard()
             said.done({})
         if self._blind and not self._looking:
@@ -166,7 +171,8 @@ class Receiving:
         """
         there: dict[TopicPartition, LogDir] = {}
         code, codes = await self._stop(request, correlation_id, there)
-        slow = await self._node.replicas.folders.given_up([TopicPartition(name, number) for name, number, _ in codes])
+        stopped = [TopicPartition(name, number) for name, number, _ in codes]
+        slow = await self._node.replicas.folders.given_up(stopped, LAST_WORD_MS if self._asks_once else RENAME_WAIT_MS)
         late = dict.fromkeys(slow, Code.REQUEST_TIMED_OUT)
         late |= {one: Code.KAFKA_STORAGE_ERROR for one, dir in there.items() if dir.offline is not None}
         for one, dir in there.items():

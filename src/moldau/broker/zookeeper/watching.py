@@ -234,7 +234,9 @@ class Watching:
     async def _watch_topics(self, names: list[str]) -> None:
         """A tool adds partitions by writing into the topic's znode."""
         for at in range(0, len(names), AT_ONCE):
-            await asyncio.gather(*map(self._watch_topic, names[at : at + AT_ONCE]))
+            ended = await asyncio.gather(*map(self._watch_topic, names[at : at + AT_ONCE]), return_exceptions=True)
+            for error in filter(None, ended):  # each has ended by then, or a watch would be set after the next look
+                raise error
 
     async def _watch_topic(self, name: str) -> None:
         """Have changes of a topic's znode told, and look at it if it is not what is known of it: it may have been
