@@ -100,6 +100,19 @@ def test_a_leader_that_has_to_recover_was_elected_uncleanly() -> None:
     assert whys(by_controller(1, (1, 1), 1, [1, 3]), asked)[-1] == unclean, "what is left out makes it no cleaner"
 
 
+def test_what_a_broker_leaves_out_of_an_offline_partition_hides_no_unclean_election() -> None:
+    """A follower's line of a partition without leader tells neither the ISR nor whether a leader had to recover: the
+    unclean election behind it was told as clean."""
+    before, gone = by_controller(1, (1, 1), 1, [1]), by_follower(2, (2, 2), 2, -1)
+    recovers = by_controller(3, (3, 3), 2, [2], recovery="RECOVERING")
+    assert whys(before, gone, recovers)[-1] == "unclean election: broker 2 was not in sync"
+    untold = by_follower(3, (3, 3), 3, 2)
+    assert whys(before, gone, untold)[-1] == "online again: broker 2 is alive; not known whether it was in sync"
+    assert whys(before, gone, by_follower(3, (3, 3), 3, 1))[-1] == "online again: broker 1 is alive"
+    clean = by_controller(3, (3, 3), 2, [2])
+    assert whys(before, gone, clean)[-1] == "online again: broker 2 is alive", "an unclean one would have to recover"
+
+
 def test_a_leader_that_has_to_recover_still_and_leads_again_is_elected_cleanly() -> None:
     assert whys(
         by_controller(1, (1, 1), 1, [1, 3]),
@@ -222,6 +235,9 @@ def test_reasons_of_two_topics_of_one_name_are_told_of_neither() -> None:
         ).encode()
 
     assert told_reasons([fact(FIRST, "broker 1 was fenced"), fact(SECOND, "election")], OF) == {}
+    gone = fact(FIRST, "topic deleted").replace(b'"why"', b'"to": "NonExistentPartition", "why"')
+    made = fact(FIRST, "created")
+    assert told_reasons([made, gone], OF) == {(1, 1, (3,)): "created"}, "it has the epochs of the change before it"
     same = [fact(FIRST, "election"), fact(SECOND, "election")]
     assert told_reasons(same, OF) == {(1, 1, (3,)): "election"}
 

@@ -17,6 +17,8 @@ from moldau.clusterdata.state_changes.reasons import NOT_MOVING, Moving, Told, m
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 
+GONE = "NonExistentPartition"
+"""A partition's state before it is made, and after its topic is deleted: with the epochs of the change before that."""
 DURING_DELETE = -2
 """The leader in requests by which a ZooKeeper controller has a partition deleted; their epochs say nothing."""
 
@@ -155,7 +157,7 @@ class _Life:
             if _creates(event):
                 self.is_created = True
                 self._creations.add((event.node, event.time, event.text))
-            self.is_deleted |= event.state == "NonExistentPartition"
+            self.is_deleted |= event.state == GONE
             if event.leader_epoch:
                 self.led_on_by.add(event.node)
         if event.leader in (None, DURING_DELETE) or event.leader_epoch is None or event.event == "refused":
@@ -242,9 +244,13 @@ def _told(life: _Life, replicas: tuple[int, ...], reasons: _OfEpoch) -> Iterator
 def _state(before: Told | None, step: _Step, event: Event, *, is_deleted: bool) -> Told:
     """What is known after a step. A leader epoch that is raised although all else stays may be a reassignment's, so
     that the replicas told before count no more; nor do they while one is told of, or after it."""
-    now = Told(event, step.recovering, step.moving, step.replicas or (), is_deleted)
+    now = Told(event, step.recovering, step.moving, step.replicas or (), is_deleted, step.recovering, event.isr or ())
     if before is None:
         return now
+    if now.recovering is None:
+        now = now._replace(recovering_last=before.recovering_last)
+    if not now.isr:
+        now = now._replace(isr_last=before.isr_last)
     if now.moving is None:
         now = now._replace(moving=before.moving)
     is_raised = (before.leader, before.isr) == (now.leader, now.isr) and before.event.leader_epoch != event.leader_epoch
@@ -276,7 +282,7 @@ def told_reasons(lines: Iterable[bytes], of: TopicPartition) -> dict[tuple[int, 
             continue
         try:
             fact = json.loads(line)
-            if (fact["topic"], fact["partition"]) == (of.topic, of.partition):
+            if (fact["topic"], fact["partition"]) == (of.topic, of.partition) and fact.get("to") != GONE:
                 key = fact["leaderEpoch"], fact.get("partitionEpoch"), tuple(fact["isr"])
                 id, why = fact.get("topicId"), str(fact["why"])
                 other, said = found.get(key, (id, why))

@@ -37,6 +37,10 @@ class Told(NamedTuple):
     replicas: tuple[int, ...] = ()
     deleted: bool = False
     """Whether the topic is deleted later on."""
+    recovering_last: bool | None = None
+    """``recovering`` as it was told last: a broker's line of a partition without leader tells nothing of it."""
+    isr_last: tuple[int, ...] = ()
+    """The ISR as it was told last; empty where it never was."""
 
     @property
     def isr(self) -> tuple[int, ...]:
@@ -117,7 +121,7 @@ def _is_stranger(before: Told, now: Told) -> bool:
 def _is_unclean(before: Told, now: Told) -> bool:
     """Whether it is proved that the leader was elected without being in sync."""
     if now.recovering is not None:
-        return now.recovering and (before.recovering is False or _is_stranger(before, now))
+        return now.recovering and (before.recovering_last is False or _is_stranger(before, now))
     return (
         _is_stranger(before, now)
         and _is_next(before, now)
@@ -162,15 +166,12 @@ def _both_ways(before: Told, now: Told) -> str | None:
 
 def _elected(before: Told, now: Told) -> str:
     """Why another leads."""
-    was_offline = before.leader < 0
+    if before.leader < 0:
+        is_clean = now.leader in before.isr_last or (now.recovering is False and _is_next(before, now))
+        doubt = "" if is_clean else "; not known whether it was in sync"
+        return f"online again: broker {now.leader} is alive{doubt}"
     if _is_stranger(before, now):
-        if was_offline:
-            known = now.recovering is False and _is_next(before, now)
-            doubt = "" if known else "; not known whether it was in sync"
-            return f"online again: broker {now.leader} is alive{doubt}"
         return _stranger(before, now)
-    if was_offline:
-        return f"online again: broker {now.leader} is alive"
     if now.isr and before.leader not in now.isr:
         return _both_ways(before, now) or f"broker {before.leader} left"
     if now.replicas and now.leader == now.replicas[0]:
