@@ -87,9 +87,10 @@ class _Printer:
                     if self.count == limit:
                         break
             finally:
-                write_bytes(bytes(written))
-                for seen in last.values():  # what has not left this process comes again
+                for seen in last.values():
                     reader.seen(seen)
+                with reader.coming_again():  # what has not left this process
+                    write_bytes(bytes(written))
 
     def _shown(self, seen: Seen) -> bytes:
         try:

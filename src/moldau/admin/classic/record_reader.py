@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 from moldau.admin.classic.client_keys import split_list
@@ -78,6 +78,8 @@ class Reader:
         ``seen`` where their part of it begins, as a tool that has enough, or meets an error, may end before. What was
         fetched earlier was used, or nothing more were asked for; a partition that went meanwhile has its position from
         whoever has it then."""
+        self._begins: dict[TopicPartition, int] = {}
+        """Where the last fetch begins in each partition."""
         self._lasts: dict[TopicPartition, int] = {}
         """The last record of each partition in it, as far as it was looked through."""
         self._rest: Iterator[Seen] = iter(())
@@ -134,6 +136,15 @@ class Reader:
         else:
             self._left[seen.partition] = seen.record.offset + 1
 
+    @contextmanager
+    def coming_again(self) -> Iterator[None]:
+        """What fails or is interrupted in here has used none of the last fetch."""
+        try:
+            yield
+        except BaseException:
+            self._left = dict(self._begins)
+            raise
+
     def close(self) -> None:
         """Commit, where that is automatic, what was used, and leave the group."""
         for partition, offset in self._left.items():
@@ -161,7 +172,8 @@ class Reader:
         before = {one: at for one in self.consumer.assignment if (at := self.consumer.position(one)) >= 0}
         try:
             chunks: list[Chunk] = self.cluster.run(self.consumer.poll(wait_ms, join_ms=patient_ms))
-            self._left = {one.partition: one.offset for one in chunks if one.fetched.code is Code.NONE}
+            self._begins = {one.partition: one.offset for one in chunks if one.fetched.code is Code.NONE}
+            self._left = dict(self._begins)
         except KeyboardInterrupt:
             self._left = before  # what was fetched and not handed on comes again
             raise
