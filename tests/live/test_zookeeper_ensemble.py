@@ -87,6 +87,26 @@ def test_a_folder_s_ensemble_is_found_and_stopped_by_another(tmp_path: Path) -> 
     assert LocalEnsemble(tmp_path).leader() is None
 
 
+@pytest.mark.parametrize(("asked_ms", "given_ms"), [(3_600_000, 60_000), (1, None), (20_000, 20_000)])
+def test_a_session_has_the_time_that_real_servers_give_it(
+    three: LocalEnsemble, asked_ms: int, given_ms: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beyond their bounds it is another than what was asked for, and is named."""
+
+    async def play() -> int:
+        asked = Ensemble(connect=three.connect, session_timeout_ms=asked_ms, connection_timeout_ms=60_000)
+        session = Session(asked)
+        await session.start()
+        given: int = session.session_timeout_ms
+        await session.stop()
+        return given
+
+    given = asyncio.run(play())
+    assert given == given_ms or (given_ms is None and given > asked_ms)
+    said = [line for line in caplog.messages if "zookeeper.session.timeout.ms" in line]
+    assert [f"for {given} ms" in line for line in said] == [True] * (given != asked_ms)
+
+
 def test_nobody_answers_is_said_with_names_and_time() -> None:
     (port,) = free_ports(1)
     session = Session(config(f"{HOST}:{port}", connection_timeout_ms=500))

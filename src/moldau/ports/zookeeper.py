@@ -138,6 +138,10 @@ class ZooKeeper(Protocol):
     def session_id(self) -> int:
         """Id of the present session, as ``Stat.ephemeral_owner`` shows it; 0 before ``start``."""
 
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long the servers keep it when they hear nothing: within their bounds, whatever was asked for."""
+
     async def start(self) -> None:
         """Connect and open a session; ConnectionLoss when no server answers in the connection time-out."""
 

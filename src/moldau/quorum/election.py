@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.model import Code
+from moldau.model import NO_UUID, Code
 from moldau.model.backoff import backoff_ms
 from moldau.quorum import effects as do
 from moldau.quorum.messages import BeginAnswer, BeginAsk, EndAnswer, EndAsk, VoteAnswer, VoteAsk
@@ -43,7 +43,7 @@ def handle_vote_request(context: StepContext, token: Any, request: VoteAsk) -> N
             granted = _may_vote(context.quorum, request)
             if granted and context.role.voted is None:
                 become_unattached(context, request.epoch, context.election_deadline_ms())
-                context.update_role(voted=request.candidate)
+                context.update_role(voted=context.quorum.as_voted(request.candidate))
             elif not granted:
                 _stand_instead(context, request)
     quorum = context.quorum
@@ -75,7 +75,9 @@ def _log_is_as_new(quorum: Quorum, request: VoteAsk) -> bool:
 def _may_vote(quorum: Quorum, request: VoteAsk) -> bool:
     role = quorum.role
     if role.voted is not None:
-        return role.voted.fits(request.candidate)
+        # Where the id alone is kept it may be another disk's: one with less than we have is not whom we voted for.
+        known = role.voted.directory_id != NO_UUID or _log_is_as_new(quorum, request)
+        return known and role.voted.fits(request.candidate)
     return role.leader is None and _log_is_as_new(quorum, request)
 
 

@@ -65,7 +65,8 @@ def become_candidate(context: StepContext, retries: int = 0, epoch: int | None =
     quorum = context.quorum
     epoch = context.role.epoch + 1 if epoch is None else epoch
     granted = frozenset({quorum.me.id})
-    _enter(context, Candidate(epoch, quorum.me, context.election_deadline_ms(), granted=granted, retries=retries))
+    voted = _kept(context, epoch)[0] or quorum.as_voted(quorum.me)
+    _enter(context, Candidate(epoch, voted, context.election_deadline_ms(), granted=granted, retries=retries))
     if won(granted, quorum.voters.ids):
         become_leader(context)
         return
@@ -92,7 +93,7 @@ def become_leader(context: StepContext) -> None:
     voters = {
         voter.key.id: Progress(voter.key, now_ms, begin_at_ms=now_ms) for voter in quorum.voters.others(quorum.me)
     }
-    _enter(context, Leader(role.epoch, quorum.me, quorum.me.id, start, voters))
+    _enter(context, Leader(role.epoch, role.voted, quorum.me.id, start, voters))
     granted = tuple(sorted(role.granted))
     unwritten = quorum.voters if quorum.voter_log.entries and quorum.voter_log.offset < 0 else None
     context.emit(do.AppendLeaderChange(start, role.epoch, quorum.me.id, quorum.voters.ids, granted, unwritten))
@@ -110,7 +111,7 @@ def become_resigned(context: StepContext) -> None:
     successors = tuple(voter.key for voter in best_first)
     untold = frozenset(role.voters)
     deadline_ms = context.election_deadline_ms()
-    _enter(context, Resigned(role.epoch, context.quorum.me, role.leader, deadline_ms, successors, untold))
+    _enter(context, Resigned(role.epoch, role.voted, role.leader, deadline_ms, successors, untold))
     for voter in best_first:
         context.emit(do.SendAsk(voter.key.id, EndAsk(role.epoch, role.leader, successors)))
 

@@ -93,6 +93,10 @@ class Quorum:
     def kraft_version(self) -> int:
         return 1 if self.voter_log.entries else 0
 
+    def as_voted(self, candidate: ReplicaKey) -> ReplicaKey:
+        """How a vote is kept: static voters are told apart by their ids alone, as their file is (version 0)."""
+        return ReplicaKey(candidate.id) if self.has_fixed_voters else candidate
+
     @property
     def election(self) -> ElectionState:
         return ElectionState(self.role.epoch, self.role.leader, self.role.voted)

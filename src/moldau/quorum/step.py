@@ -56,14 +56,15 @@ def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list
     if log.last_epoch > epoch:
         become_unattached(context, log.last_epoch, context.short_deadline_ms())
     elif leads is not None and leads == quorum.me.id and voter:
-        context.update(role=Resigned(epoch, quorum.me, leads, context.short_deadline_ms()))
+        own = voted if voted is not None and voted.fits(quorum.me) else quorum.as_voted(quorum.me)
+        context.update(role=Resigned(epoch, own, leads, context.short_deadline_ms()))
     elif leads is not None and leads == quorum.me.id and (quorum.lacks_committed or not quorum.has_fixed_voters):
         become_unattached(
             context, epoch + 1, context.short_deadline_ms()
         )  # it was removed, or has lost its log: it must not be taken for the leader
     elif leads is not None and leads != quorum.me.id and leads in quorum.voters.ids:
         become_follower(context, epoch, leads)
-    elif voted is not None and voted == quorum.me and voter:
+    elif voted is not None and voted.fits(quorum.me) and voter:
         become_candidate(context, epoch=epoch)
     else:
         become_unattached(context, epoch, context.short_deadline_ms())

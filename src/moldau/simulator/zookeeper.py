@@ -153,6 +153,10 @@ class SimZooKeeper:
     def session_id(self) -> int:
         return 0 if self._session is None else self._session.id
 
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._config.session_timeout_ms if self._session is None else round(self._session.timeout_s * 1000)
+
     def on_link(self, listener: Callable[[Link], object]) -> None:
         self._listeners.append(listener)
 

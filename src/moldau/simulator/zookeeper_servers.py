@@ -190,6 +190,8 @@ class SimEnsemble:
         self.flaky = 0.0
         self.linger_s = 0.0
         """How long ephemeral znodes outlive a session that ran out."""
+        self.timeouts_s = (0.0, float("inf"))
+        """The shortest and the longest time-out that a session gets (minSessionTimeout, maxSessionTimeout)."""
         self.refuses: Callable[[str, str], bool] = lambda client, server: False
         """Whether nothing gets from one host to another now."""
         self._next_session = 1
@@ -238,6 +240,8 @@ class SimEnsemble:
     # ---- sessions
 
     def open(self, timeout_s: float) -> ServerSession:
+        shortest, longest = self.timeouts_s
+        timeout_s = min(max(timeout_s, shortest), longest)
         session = ServerSession(0x1000_0000_0000 + self._next_session, timeout_s, self.loop.time())
         self._next_session += 1
         self.sessions[session.id] = self.opened[session.id] = session

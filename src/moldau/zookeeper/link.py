@@ -19,6 +19,7 @@ from typing import Any
 from kazoo import exceptions
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KeeperState
 
 from moldau.ports.zookeeper import (
@@ -105,7 +106,10 @@ class Client(KazooClient):  # type: ignore[misc]
         )
         self.add_listener(told)
         self.heard_s: float | None = None
-        self._patience_s = session_timeout_ms / 1000 / 3
+        self.session_timeout_ms = self._asked_ms = session_timeout_ms
+        """How long the servers keep the session without a word of ours: what was asked for, until they have said."""
+        self._invoke = self._connection._invoke
+        self._connection._invoke = self._heard_of_timeout
         self._ping = self._connection._send_ping
         self._connection._send_ping = self._ping_for_the_living
 
@@ -113,12 +117,25 @@ class Client(KazooClient):  # type: ignore[misc]
         """The owner says that it goes on. From the first time on, a ping goes out only if this was said lately."""
         self.heard_s = time.monotonic()
 
+    def _heard_of_timeout(self, timeout_s: float, request: Any, xid: Any = None) -> Any:  # Any: kazoo's own
+        """Ask while a connection is made; the answer to the first question has the session's time-out."""
+        answer = self._invoke(timeout_s, request, xid)
+        if isinstance(request, Connect) and answer[0].time_out > 0:  # else the session is over
+            before, self.session_timeout_ms = self.session_timeout_ms, answer[0].time_out
+            if self.session_timeout_ms not in (before, self._asked_ms):
+                log.warning(
+                    "ZooKeeper's servers keep our session for %d ms without a word, not for the %d of"
+                    " zookeeper.session.timeout.ms: that is beyond their minSessionTimeout or maxSessionTimeout",
+                    self.session_timeout_ms, self._asked_ms,
+                )  # fmt: skip
+        return answer
+
     def _ping_for_the_living(self, timeout_s: float) -> None:
         """Let the session run out when its owner stands still, in a write to a disk that hangs for example.
 
         This thread would keep it alive for ever, and with it a leader that does nothing any more (a gray failure).
         """
-        while self.heard_s is not None and time.monotonic() - self.heard_s > self._patience_s:
+        while self.heard_s is not None and time.monotonic() - self.heard_s > self.session_timeout_ms / 3_000:
             if self._stopped.wait(OWNER_S):
                 break
         self._ping(timeout_s)

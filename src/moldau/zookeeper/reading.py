@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Mapping
 
-from moldau.image.partition import NO_LEADER
+from moldau.image.partition import NO_LEADER, Key
 from moldau.model.named import NamedTuple
 from moldau.model.value import field, value
 from moldau.ports.zookeeper import Op, Set, Stat
@@ -72,7 +72,8 @@ class Reading(NamedTuple):
     could not be read, and was left out; what of it nobody may decide about is in ``known_znodes.unread``. ``since``:
     broker -> the oldest broker epoch under which a state has it in the ISR, or, where the state does not say, the
     transaction that wrote it; whoever registered later is another process than was in sync then. ``lives``: registered
-    broker -> since when its process lives.
+    broker -> since when its process lives. ``written_by``: partition -> the epoch of the controller that wrote its
+    state.
     """
 
     records: list[Message]
@@ -81,6 +82,7 @@ class Reading(NamedTuple):
     bad: list[BadZnode]
     since: dict[int, int]
     lives: dict[int, int]
+    written_by: dict[Key, int]
 
 
 def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
@@ -111,6 +113,7 @@ def read_in_turns(
     bad: list[BadZnode] = []
     since: dict[int, int] = {}
     lives: dict[int, int] = {}
+    written_by: dict[Key, int] = {}
     spent = 0
     found += _features(survey, known_znodes, bad)
     for id in sorted(survey.brokers):
@@ -135,7 +138,7 @@ def read_in_turns(
         numbers = sorted(topic.partitions)
         for at in range(0, len(numbers), step):
             some = numbers[at : at + step]
-            found += _partition_records(topic, some, survey, _Noted(known_znodes, bad, since))
+            found += _partition_records(topic, some, survey, _Noted(known_znodes, bad, since, written_by))
             spent += len(some)
             if spent >= step:
                 spent = 0
@@ -143,7 +146,7 @@ def read_in_turns(
         _note_topic(topic, survey, known_znodes)
     found += _settings(survey, known_znodes, bad)
     found += _producer_ids(survey, known_znodes, bad)
-    return Reading(found, known_znodes, repairs, bad, since, lives)
+    return Reading(found, known_znodes, repairs, bad, since, lives, written_by)
 
 
 def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerRecord:
@@ -323,6 +326,7 @@ class _Noted(NamedTuple):
     known_znodes: KnownZnodes
     bad: list[BadZnode]
     since: dict[int, int]
+    written_by: dict[Key, int]
 
 
 def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, noted: _Noted) -> list[Message]:
@@ -345,6 +349,7 @@ def _partition_records(topic: TopicZnode, numbers: list[int], survey: Survey, no
                 continue
             record = partition_record(topic.id, number, topic.partitions[number], known, stat)
             found.append(record)
+            noted.written_by[topic.id, number] = known.controller_epoch
             for id, epoch in _lived(known, stat.mzxid):
                 if id in record.isr:
                     noted.since[id] = min(noted.since.get(id, epoch), epoch)

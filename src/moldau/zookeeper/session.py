@@ -93,6 +93,10 @@ class Session:
         return 0 if self._client is None or self._client._session_id is None else self._client._session_id
 
     @property
+    def session_timeout_ms(self) -> int:
+        return self._ensemble.session_timeout_ms if self._client is None else self._client.session_timeout_ms
+
+    @property
     def password(self) -> bytes:
         """With the id, what makes another connection part of this session."""
         return b"" if self._client is None else self._client._session_passwd
@@ -142,7 +146,7 @@ class Session:
         """Say on the loop that the loop goes on: the session is kept alive for us, not for the connection's thread."""
         if client is self._client:
             client.heard()
-            loop.call_later(self._ensemble.session_timeout_ms / 1000 / BEATS, self._beat, loop, client)
+            loop.call_later(client.session_timeout_ms / 1000 / BEATS, self._beat, loop, client)
 
     async def _enter_chroot(self, client: Client) -> None:
         """Create the chroot if nobody has, as Kafka does."""

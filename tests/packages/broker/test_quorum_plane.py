@@ -321,8 +321,42 @@ def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
         b'"currentVoters":[{"voterId":1}],"data_version":0}'
     )
     assert parse_election(old, "x") == ElectionState(3, None, ReplicaKey(1))
+    assert format_election(ElectionState(3, None, ReplicaKey(1)), [1]) == old
     with pytest.raises(BrokenQuorumState, match="data_version 2"):
         parse_election(b'{"data_version":2}', "x")
+
+
+def test_what_kafka_wrote_while_kraft_version_was_0_is_written_to_the_byte() -> None:
+    """By a controller of Apache Kafka 4.3.1 with controller.quorum.voters, once it led."""
+    kafkas = (
+        b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1}],"data_version":0}'
+    )
+    assert format_election(parse_election(kafkas, "x"), [1]) == kafkas
+
+
+def test_a_vote_with_a_directory_id_is_kept_with_it() -> None:
+    """Version 0 has no place for it: it would be a vote for any disk of that id."""
+    state = ElectionState(7, None, ReplicaKey(2, bytes(range(16))))
+    assert format_election(state, [1, 2, 3]) == format_election(state)
+    assert parse_election(format_election(state, [1, 2, 3]), "x") == state
+
+
+@on_loop
+async def test_the_election_state_is_in_version_0_until_the_voters_stand_in_the_log(tmp_path: Path) -> None:
+    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("a")
+    await names_everywhere(quorum, ["a"])
+    await quorum.stop()
+    for id in (1, 2, 3, 4):
+        state = json.loads((tmp_path / str(id) / "__cluster_metadata-0" / "quorum-state").read_bytes())
+        assert (state["data_version"], state["clusterId"], state["appliedOffset"]) == (0, "", 0)
+        assert state["currentVoters"] == [{"voterId": 1}, {"voterId": 2}, {"voterId": 3}]
+    await quorum.start(1, 2, 3, 4)
+    await quorum.write("b")
+    await names_everywhere(quorum, ["a", "b"])
+    await quorum.stop()
 
 
 def test_an_unknown_record_is_never_skipped() -> None:

@@ -6,7 +6,11 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from moldau.broker.zookeeper.registration import register
+import pytest
+
+from moldau.broker.lifecycle import RegistrationRefused
+from moldau.broker.zookeeper import registration
+from moldau.broker.zookeeper.registration import MARGIN_MS, register
 from moldau.image import Endpoint
 from moldau.ports.zookeeper import ConnectionLoss, NodeExists, NoNode, Stat
 from moldau.zookeeper.znodes import BrokerZnode, broker_json
@@ -22,6 +26,7 @@ class Lagging:
     """ZooKeeper behind a server that shows what was: a registration of the session before, until it has caught up."""
 
     session_id = OURS
+    session_timeout_ms = 1
 
     def __init__(self, *, old: bytes) -> None:
         self.shown: tuple[bytes, Stat] | None = (old, Stat(10, 10, 0, BEFORE))
@@ -55,7 +60,7 @@ def test_a_registration_whose_answer_was_lost_is_found_on_a_server_that_lags() -
     endpoints = (Endpoint("PLAINTEXT", "h", 9092, 0),)
     zk = Lagging(old=broker_json(BrokerZnode(1, endpoints)))
     node = SimpleNamespace(
-        config=Config({"broker.rack": None, "zookeeper.session.timeout.ms": 1}),
+        config=Config({"broker.rack": None}),
         own_endpoints=lambda: endpoints,
         world=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 0, monotonic_ms=lambda: 0)),
     )
@@ -68,3 +73,40 @@ def test_a_registration_whose_answer_was_lost_is_found_on_a_server_that_lags() -
 
     assert asyncio.run(scenario()) == 20
     assert zk.deleted == []
+
+
+class Held(Lagging):
+    """ZooKeeper that keeps the session of a dead process for 40 s, as its servers do with each."""
+
+    session_timeout_ms = 40_000
+
+    async def create(self, path: str, data: bytes, *, ephemeral: bool) -> None:
+        raise NodeExists(path)
+
+
+def test_a_dead_process_s_session_is_waited_for_as_long_as_servers_keep_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as long as was asked for: where servers' shortest time-out is longer, the start was refused too soon."""
+    now_ms = [0]
+
+    async def refused(*about: Any) -> bool:
+        return True
+
+    async def pass_by(tasks: Any, ms: int) -> None:
+        now_ms[0] += ms
+
+    monkeypatch.setattr(registration, "is_refused", refused)
+    monkeypatch.setattr(registration, "sleep", pass_by)
+    theirs = (Endpoint("PLAINTEXT", "h", 9092, 0),)
+    node = SimpleNamespace(
+        config=Config({"broker.rack": None, "zookeeper.session.timeout.ms": 1}),
+        own_endpoints=lambda: (Endpoint("PLAINTEXT", "other", 9092, 0),),
+        world=SimpleNamespace(
+            clock=SimpleNamespace(wall_ms=lambda: 0, monotonic_ms=lambda: now_ms[0]), tasks=SimpleNamespace()
+        ),
+        listeners=(),
+        peers=None,
+    )
+    node.config.inter_broker_listener = "PLAINTEXT"  # type: ignore[attr-defined]
+    with pytest.raises(RegistrationRefused, match="another live broker is registered"):
+        asyncio.run(register(node, Held(old=broker_json(BrokerZnode(1, theirs))), bytes(16), -1))
+    assert now_ms[0] == Held.session_timeout_ms + MARGIN_MS

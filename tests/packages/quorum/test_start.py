@@ -13,6 +13,7 @@ from moldau.quorum import (
     Follower,
     Leader,
     LogView,
+    OffsetAndEpoch,
     Quorum,
     ReplicaKey,
     Resigned,
@@ -20,8 +21,11 @@ from moldau.quorum import (
     Unattached,
     VoterSet,
     start,
+    step,
 )
 from moldau.quorum import effects as do
+from moldau.quorum.events import Asked
+from moldau.quorum.messages import VoteAnswer, VoteAsk
 
 ME, OTHER, STRANGER = 1, 2, 9
 EPOCH = 3
@@ -75,6 +79,41 @@ def test_a_candidate_at_start_asks_again_in_the_epoch_it_had_voted_in() -> None:
     assert [getattr(ask, "epoch", None) for ask in asks] == [EPOCH, EPOCH]
     assert not any(isinstance(effect, do.Persist) for effect in effects), "it is on record already"
     assert isinstance(quorum.role, Candidate)
+
+
+def with_disk(election: ElectionState) -> Quorum:
+    """A static voter that has a directory id, as all have, and a log of epoch 2."""
+    log = LogView().appended(5, 2).flushed_to(5)
+    blank = Quorum(me=on_disk(ME), voters=VoterSet.of(ME, OTHER, 3), role=Unattached(0), log=log)
+    return start(blank, election, At(1000, 7))[0]
+
+
+def on_disk(id: int, disk: int = 1) -> ReplicaKey:
+    return ReplicaKey(id, bytes([disk]) * 16)
+
+
+def asked(quorum: Quorum, candidate: ReplicaKey, end: int) -> tuple[bool, list[do.Effect]]:
+    """Whether a candidate whose log ends there gets a vote, and all effects."""
+    ask = VoteAsk(EPOCH, candidate, quorum.me, OffsetAndEpoch(end, 2 if end else 0), pre_vote=False)
+    _, effects = step(quorum, Asked(None, ask), At(1000, 7))
+    (answer,) = [effect.answer for effect in effects if isinstance(effect, do.SendAnswer)]
+    assert isinstance(answer, VoteAnswer)
+    return answer.granted, effects
+
+
+def test_a_vote_read_back_without_directory_is_the_same_vote() -> None:
+    """Static voters' file (version 0) has ids only: its own vote, and that for another whose log is as new."""
+    assert isinstance(with_disk(ElectionState(EPOCH, None, ReplicaKey(ME))).role, Candidate)
+    quorum = with_disk(ElectionState(EPOCH, None, ReplicaKey(OTHER)))
+    assert [asked(quorum, on_disk(id), 5)[0] for id in (OTHER, 3)] == [True, False]
+    assert not asked(quorum, on_disk(OTHER, disk=2), 0)[0], "another disk, with less than we have"
+
+
+def test_a_vote_among_static_voters_is_kept_by_id() -> None:
+    """So that it is the same before and after a restart."""
+    granted, effects = asked(with_disk(ElectionState(EPOCH - 1)), on_disk(OTHER), 5)
+    assert granted
+    assert effects[0] == do.Persist(ElectionState(EPOCH, None, ReplicaKey(OTHER)))
 
 
 def test_the_only_voter_leads_as_soon_as_its_time_comes_but_decides_only_after_its_flush() -> None:

@@ -212,3 +212,23 @@ def test_a_write_whose_answer_was_lost_happened_in_some_seeds_and_not_in_others(
 
         seen.add(scene.run(play()))
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize(("bounds_s", "given_ms"), [((0.0, 2.0), 2_000), ((9.0, 40.0), 9_000), ((4.0, 40.0), 6_000)])
+def test_servers_bound_the_time_of_a_session_and_go_by_it(bounds_s: tuple[float, float], given_ms: int) -> None:
+    scene = Scene()
+    scene.ensemble.timeouts_s = bounds_s
+
+    async def play() -> float:
+        session = await scene.open()
+        assert session.session_timeout_ms == given_ms
+        await session.create("/a", ephemeral=True)
+        ended = asyncio.Event()
+        scene.ensemble.witnesses.append(lambda session, ops, changes: ended.set())
+        scene.ensemble.refuses = lambda one, other: "client" in (one, other)  # from now on nobody hears of it
+        heard_s = scene.loop.time()
+        await asyncio.wait_for(ended.wait(), 100)
+        assert "/a" not in scene.ensemble.tree.znodes
+        return (scene.loop.time() - heard_s) * 1000
+
+    assert given_ms * 2 / 3 < scene.run(play()) < given_ms + 1_000

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kazoo import exceptions
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import Callback, KeeperState
 
 from moldau.ports.zookeeper import BadVersion, ConnectionLoss, NoAuth, SessionExpired, Stat, ZooKeeperError
@@ -76,6 +77,48 @@ def test_a_session_whose_owner_stands_still_is_not_kept_alive() -> None:
     one.heard()
     ping.join(30)
     assert len(pings) == 2
+
+
+@pytest.mark.parametrize(("asked_ms", "given_ms"), [(60_000, 3_000), (1, 40_000)])
+def test_the_time_that_servers_give_a_session_is_the_one_that_counts(
+    asked_ms: int, given_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Servers bound it: an owner that stood still kept a session of 3 s alive for 20 s, a third of what it wanted."""
+    one = Client("127.0.0.1:1", asked_ms, lambda _: None)
+    one._stopped.clear()
+    pings: list[object] = []
+    one._connection._submit = lambda request, timeout, xid: pings.append(request)
+    answers = [Connect(0, 0, given_ms, 7, b"", False)] * 2 + [Connect(0, 0, 0, 0, b"", False)]
+    one._invoke = lambda timeout, request, xid: (answers.pop(0), None)
+    assert one.session_timeout_ms == asked_ms
+    for _ in range(3):  # two connections of the session, and one that hears that it is over
+        one._connection._invoke(1.0, Connect(0, 0, asked_ms, 0, b"", False))
+    assert one.session_timeout_ms == given_ms
+    (said,) = caplog.messages
+    assert f"{given_ms} ms without a word, not for the {asked_ms} of zookeeper.session.timeout.ms" in said
+
+    one.heard()
+    assert one.heard_s is not None
+    one.heard_s -= given_ms / 2_000
+    ping = threading.Thread(target=one._connection._send_ping, args=(1.0,), daemon=True)
+    ping.start()
+    ping.join(0.2)
+    assert not pings, "it stood still for half of the session's time"
+    one.heard()
+    ping.join(30)
+    assert len(pings) == 1
+    one.heard_s -= given_ms / 6_000
+    ping = threading.Thread(target=one._connection._send_ping, args=(1.0,), daemon=True)
+    ping.start()
+    ping.join(30)
+    assert len(pings) == 2
+
+
+def test_a_time_that_servers_give_as_it_was_asked_for_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    one = client()
+    one._invoke = lambda timeout, request, xid: (Connect(0, 0, 4_000, 7, b"", False), None)
+    one._connection._invoke(1.0, Connect(0, 0, 4_000, 0, b"", False))
+    assert (one.session_timeout_ms, caplog.messages) == (4_000, [])
 
 
 def test_a_session_that_ends_waits_for_no_owner() -> None:

@@ -192,7 +192,9 @@ class EffectExecutor:
         """Finish an effect; or what to await before the next."""
         match effect:
             case do.Persist(election):
-                return self._world.tasks.off_loop(lambda: self.files.write_election(election), QUORUM)
+                quorum = self._driver.quorum
+                voters = None if quorum.kraft_version else quorum.voters.ids
+                return self._world.tasks.off_loop(lambda: self.files.write_election(election, voters), QUORUM)
             case do.InstallSnapshot(point):
                 return self._install(point)
             case do.SendAsk(peer, ask):

@@ -1,6 +1,6 @@
 """What a replica keeps beside its log: ``quorum-state`` and the snapshots, in the metadata log's own folder.
 
-quorum-state is Kafka's JSON: read in versions 0 and 1, written in version 1, replaced atomically and durably. A
+quorum-state is Kafka's JSON, in version 0 while kraft.version is 0 and in 1 then, replaced atomically and durably. A
 snapshot is ``<end offset>-<epoch>.checkpoint``; while it is being written or fetched it has another ending, and a start
 removes what never got its real name.
 """
@@ -34,16 +34,21 @@ class BrokenQuorumState(Exception):
 _LAST_ID = 0x7FFFFFFF
 
 
-def format_election(election: ElectionState) -> bytes:
-    """The JSON of version 1."""
+def format_election(election: ElectionState, voters: Iterable[int] | None = None) -> bytes:
+    """The JSON of version 0 where ``voters`` are given, else of version 1. A vote with a directory id is kept with it:
+    version 0 has no place for that."""
     voted = election.voted
-    state = {
+    state: dict[str, object] = {
         "leaderId": -1 if election.leader is None else election.leader,
         "leaderEpoch": election.epoch,
         "votedId": -1 if voted is None else voted.id,
-        "votedDirectoryId": uuid_text(NO_UUID if voted is None else voted.directory_id),
-        "data_version": 1,
     }
+    if voters is not None and (voted is None or voted.directory_id == NO_UUID):
+        named = [{"voterId": id} for id in voters]
+        state = {"clusterId": "", **state, "appliedOffset": 0, "currentVoters": named, "data_version": 0}
+    else:
+        state["votedDirectoryId"] = uuid_text(NO_UUID if voted is None else voted.directory_id)
+        state["data_version"] = 1
     return json.dumps(state, separators=(",", ":")).encode()
 
 
@@ -87,9 +92,9 @@ class QuorumFiles:
         path = self.path(QUORUM_STATE)
         return parse_election(self._disk.read(path), path) if self._disk.exists(path) else ElectionState()
 
-    def write_election(self, election: ElectionState) -> None:
-        """Durably, before anything depends on it."""
-        self._disk.write_atomic(self.path(QUORUM_STATE), format_election(election))
+    def write_election(self, election: ElectionState, voters: Iterable[int] | None = None) -> None:
+        """Durably, before anything depends on it. ``voters``: while kraft.version is 0."""
+        self._disk.write_atomic(self.path(QUORUM_STATE), format_election(election, voters))
 
     def snapshots(self) -> list[OffsetAndEpoch]:
         """The snapshots that have their names, oldest first."""

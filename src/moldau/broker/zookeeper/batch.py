@@ -8,13 +8,13 @@ Source: protocol guide; KIP-380 (broker epochs), KIP-516 (topic ids), KIP-704 (r
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.image import Broker, Delta, Image, Partition
 from moldau.image.delta import PartitionDelta
 from moldau.image.partition import LOST, Key
-from moldau.model.value import value
+from moldau.model.value import field, value
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
@@ -33,7 +33,9 @@ class Sender:
 
     ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866). Requests say then
     that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers. ``untyped``: requests
-    say no type, as those of Apache Kafka's controllers in ZooKeeper mode.
+    say no type, as those of Apache Kafka's controllers in ZooKeeper mode. ``written_by``: partition -> epoch of the
+    controller that wrote its state, where it is not this one: each partition is sent with its own, as by Apache Kafka's
+    controllers in ZooKeeper mode. Those of KRaft send their own with all.
     """
 
     controller_id: int
@@ -41,6 +43,11 @@ class Sender:
     listener: str
     to_migrating: bool = False
     untyped: bool = False
+    written_by: Mapping[Key, int] = field(default_factory=dict)
+
+    def epoch_of(self, key: Key) -> int:
+        """The epoch of the controller that wrote a partition's state last."""
+        return self.written_by.get(key, self.controller_epoch)
 
 
 def reachable(image: Image, sender: Sender) -> list[Broker]:
@@ -92,7 +99,7 @@ def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[byt
         return {}
     new = came(image, delta)
     halting = set() if sender.to_migrating else begin_shutdown(image, delta)
-    shown = _shown(image, (c.after for c in changes if c.after is not None), sender) + _deleted(changes)
+    shown = _shown(image, (c.after for c in changes if c.after is not None), sender) + _deleted(sender, changes)
     live = live_brokers(image)
     told: dict[int, list[Message]] = {}
     for broker in reachable(image, sender):
@@ -122,12 +129,13 @@ def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Send
 def farewell(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: Sender) -> list[Message]:
     """That topics are being deleted: no broker shows them to clients any more."""
     states = _deleted(
+        sender,
         [
             PartitionDelta(t.name, p.key, p, None)
             for t in map(image.topics.get, topic_ids)
             if t is not None
             for p in t.partitions.values()
-        ]
+        ],
     )
     return [_update_metadata(broker, states, live_brokers(image), sender)] if states else []
 
@@ -173,6 +181,12 @@ def _leaves(change: PartitionDelta, broker_id: int) -> bool:
     return broker_id in change.before.replicas and (change.after is None or broker_id not in change.after.replicas)
 
 
+def is_written(change: PartitionDelta) -> bool:
+    """Whether a change wrote a partition's state, whose version is the partition epoch."""
+    before, after = change.before, change.after
+    return after is not None and (before is None or before.partition_epoch != after.partition_epoch)
+
+
 def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> list[Any]:
     """Topic states of UpdateMetadata; all brokers are sent the same."""
     live = {broker.id for broker in image.live_brokers()}
@@ -187,7 +201,7 @@ def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> lis
         topic.partition_states.append(
             UpdateMetadataRequest.UpdateMetadataPartitionState(
                 partition_index=p.id,
-                controller_epoch=sender.controller_epoch,
+                controller_epoch=sender.epoch_of(p.key),
                 leader=p.leader,
                 leader_epoch=p.leader_epoch,
                 isr=list(p.isr),
@@ -199,7 +213,7 @@ def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> lis
     return list(states.values())
 
 
-def _deleted(changes: Sequence[PartitionDelta]) -> list[Any]:
+def _deleted(sender: Sender, changes: Sequence[PartitionDelta]) -> list[Any]:
     """Topic states that say: forget it."""
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
     for c in changes:
@@ -210,6 +224,7 @@ def _deleted(changes: Sequence[PartitionDelta]) -> list[Any]:
             topic.partition_states.append(
                 UpdateMetadataRequest.UpdateMetadataPartitionState(
                     partition_index=c.key[1],
+                    controller_epoch=sender.epoch_of(c.key),
                     leader=DURING_DELETE,
                     leader_epoch=c.before.leader_epoch,
                     isr=list(c.before.isr),
@@ -256,7 +271,7 @@ def _leader_and_isr(
         topic.partition_states.append(
             LeaderAndIsrRequest.LeaderAndIsrPartitionState(
                 partition_index=p.id,
-                controller_epoch=sender.controller_epoch,
+                controller_epoch=sender.epoch_of(p.key),
                 leader=p.leader,
                 leader_epoch=p.leader_epoch,
                 isr=list(p.isr),

@@ -163,6 +163,7 @@ class Channels:
         self._node = node
         self._to_migrating = to_migrating
         self._sender: batch.Sender | None = None
+        self._written_by: dict[Key, int] = {}
         self._open: dict[int, Channel] = {}
         self.untyped = False
         self.states = ReplicaStates(node.config.node_id)
@@ -179,15 +180,18 @@ class Channels:
         self.stale: list[Callable[[int], object]] = []
         """Called with a broker that knows a newer controller epoch than ours, and heeds us no more."""
 
-    def open(self, controller_epoch: int, offset: int) -> None:
-        """Begin as controller: every live broker is told everything, before any decision is made."""
+    def open(self, controller_epoch: int, offset: int, written_by: Mapping[Key, int] | None = None) -> None:
+        """Begin as controller: every live broker is told everything, before any decision is made. ``written_by``: see
+        ``batch.Sender``."""
         self.close()
+        self._written_by.update(written_by or {})
         self._sender = batch.Sender(
             controller_id=self._node.config.node_id,
             controller_epoch=controller_epoch,
             listener=self._node.config.inter_broker_listener,
             to_migrating=self._to_migrating,
             untyped=self.untyped,
+            written_by=self._written_by,
         )
         image = self._node.metadata.image
         told = {broker.id: batch.full(image, broker, self._sender) for broker in batch.reachable(image, self._sender)}
@@ -199,6 +203,7 @@ class Channels:
     def close(self) -> None:
         """Be controller no longer: what is queued is not said any more."""
         self._sender = None
+        self._written_by.clear()
         self.undeleted.clear()
         self.states.clear()
         for channel in self._open.values():
@@ -217,7 +222,10 @@ class Channels:
                 channel.close()
                 del self._open[id]
                 self._settle()  # who is gone answers nothing any more: what waited for its word waits no longer
+        changes = list(delta.changes(image)) if self._written_by else []
+        self._forget_writers(c.key for c in changes if batch.is_written(c))
         told = batch.requests(image, delta, sender, self.states.deleting)
+        self._forget_writers(c.key for c in changes if c.after is None)
         self.undeleted.asked(image, delta, sender)
         steps = self.states.follow(image, delta, all=self._node.state_change_log.is_traced)
         for id, broker in live.items():
@@ -230,6 +238,11 @@ class Channels:
         self._log(sender, told)
         for id, broker in live.items():
             self._channel(broker, came=True).say(told.get(id, []), offset)
+
+    def _forget_writers(self, keys: Iterable[Key]) -> None:
+        """This controller wrote the states of these partitions, or they are gone."""
+        for key in keys:
+            self._written_by.pop(key, None)
 
     def _with_directory_back(self, image: Image, delta: Delta) -> set[int]:
         """Brokers that have a replica of a topic that is being deleted again, whose directory had failed: nothing else

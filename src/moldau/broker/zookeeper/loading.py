@@ -46,12 +46,13 @@ log = logging.getLogger("moldau.zookeeper")
 
 class Loaded(NamedTuple):
     """Records of a snapshot, what stands beside them, brokers in them that are not registered, and those whose process
-    died since the states were written and that are registered again."""
+    died since the states were written and that are registered again. ``written_by``: as in what was read."""
 
     records: list[Message]
     known_znodes: KnownZnodes
     dead: tuple[int, ...]
     back: tuple[int, ...]
+    written_by: dict[Key, int]
 
 
 async def read_all(node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes | None] = nobody_knows) -> Reading:
@@ -140,7 +141,7 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
     ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
     kept += _known_settings(image, found)
-    return Loaded([*ghosts, *kept], found.known_znodes, dead, back)
+    return Loaded([*ghosts, *kept], found.known_znodes, dead, back, found.written_by)
 
 
 async def _not_older(node: ZooKeeperNode, zk: ZooKeeper, found: Reading, guard: Check, epoch: int) -> Reading:

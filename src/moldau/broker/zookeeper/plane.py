@@ -304,7 +304,7 @@ class ZooKeeperPlane:
         self.receiving.complete = True
         self.claimed_epoch = won.epoch
         self.writer.open(won.epoch, won.epoch_version, found.known_znodes)
-        self.channels.open(won.epoch, self._next - 1)
+        self.channels.open(won.epoch, self._next - 1, found.written_by)
         self.telling.event(lambda listener: listener.became_active(won.epoch))
         node.lifecycle.heard()
         node.controller.tell(asks.TakeStock(dead=found.dead, back=found.back))

@@ -42,7 +42,7 @@ async def register(node: ZooKeeperNode, zk: ZooKeeper, incarnation_id: bytes, fi
             first_epoch=first_epoch,
         )
     )
-    deadline_ms = node.world.clock.monotonic_ms() + node.config["zookeeper.session.timeout.ms"] + MARGIN_MS
+    deadline_ms = node.world.clock.monotonic_ms() + zk.session_timeout_ms + MARGIN_MS
     while True:
         with contextlib.suppress(NodeExists):
             await _create(zk, path, data)
