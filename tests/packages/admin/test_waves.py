@@ -128,6 +128,11 @@ def test_an_ended_plan_that_begins_again_takes_what_others_have_done_since_for_w
     assert journal.before == {at(0): [1, 2], at(1): [1, 2], at(2): [3, 4]}
     assert journal.before_placed == {(at(0), 1): "/a", (at(2), 4): "/b"}
     assert Journal.read(journal.text()) == journal
+    journal.begin_again({at(0): [1, 2]}, {(at(0), 1): "/b"})
+    assert journal.before_placed[at(0), 1] == "/a", "what the plan has moved within a broker is not where it was before"
+    journal.state = journals.ROLLED_BACK
+    journal.begin_again({at(0): [1, 2]}, {(at(0), 1): "/b"})
+    assert journal.before_placed[at(0), 1] == "/b", "taken back, it was moved by somebody else"
 
 
 def test_a_journal_that_is_damaged_is_told_with_what_to_do(tmp_path: Path) -> None:

@@ -70,9 +70,11 @@ class Journal:
         return self.state in (ROLLING_BACK, ROLLED_BACK)
 
     def begin_again(self, now: Plan, placed: Directories) -> None:
-        """Take for where a partition was before where it is ``now``, if others have moved it since the plan ended."""
+        """Take for where a partition was before where it is ``now``, if others have moved it since the plan ended, or
+        a replica of it to another directory since the plan was taken back."""
         for partition, replicas in now.items():
-            if set(replicas) not in (set(self.plan[partition]), set(self.before[partition])):
+            is_back = self.state == ROLLED_BACK and set(replicas) == set(self.before[partition])
+            if is_back or set(replicas) not in (set(self.plan[partition]), set(self.before[partition])):
                 self.before[partition] = replicas
                 kept = {key: path for key, path in self.before_placed.items() if key[0] != partition}
                 self.before_placed = kept | {key: path for key, path in placed.items() if key[0] == partition}
