@@ -78,7 +78,7 @@ def test_rows_that_the_steps_shuffled_get_the_same_marks_when_their_batch_runs_a
     declare(orders, {STEPS: "SELECT id % 50 AS id, count(*) AS twice FROM records GROUP BY 1"})
     fill(orders, MANY)
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise RuntimeError("dead before the books have it")
 
     with monkeypatch.context() as patched:
@@ -110,7 +110,7 @@ def test_with_dedup_no_replay_comes_between_a_batch_that_was_cut_off_and_its_sec
     assert orders.run() is Ended.DONE
     orders.write({"id": 1, "amount": 5}, {"id": 3, "amount": 5})
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise RuntimeError("dead in between")
 
     with monkeypatch.context() as patched:

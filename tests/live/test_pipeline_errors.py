@@ -109,7 +109,7 @@ def test_what_a_batch_fails_by_outside_of_sinks_is_told_with_its_part(
 ) -> None:
     orders.orders(range(3))
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/state/books")
 
     with monkeypatch.context() as patched:

@@ -42,7 +42,9 @@ class GroupBroker(MiniBroker):
         await super().start()
         self.coordinator = Coordinator(self.world, self, self.replicas, self.config)
 
-    async def patiently(self, message: Any, timeout_ms: int = 0, client: Any = None) -> CreateTopicsResponse:
+    async def patiently(
+        self, message: Any, timeout_ms: int = 0, who: Any = None, client: Any = None
+    ) -> CreateTopicsResponse:
         answer = CreateTopicsResponse()
         for topic in message.topics:
             self.created.append(topic)

@@ -270,7 +270,9 @@ class SeatedQuorum:
             offset = leader.plane.propose(
                 [TopicRecord(name=name, topic_id=name.encode().ljust(16, b".")[:16]) for name in names], epoch
             )
-            assert offset is not None
+            if offset is None:
+                await asyncio.sleep(0.005)  # it has just resigned
+                continue
             await self._committed_or_lost(leader, epoch, offset, f"the commit of {', '.join(names)} at {offset}")
 
     async def _committed_or_lost(self, leader: Seat, epoch: int, offset: int, what: str) -> None:

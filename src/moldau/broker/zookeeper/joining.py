@@ -99,6 +99,7 @@ async def _opened(node: Joining, greet: Callable[[ZooKeeper], Awaitable[str]]) -
 async def _refuse_older_controller(zk: ZooKeeper) -> None:
     """FormatRefused beside brokers of Kafka 3.3 and before, as far as the controller is one: nobody has tried it."""
     try:
+        await zk.sync()  # a follower may not know yet who is controller
         held = parse_controller((await zk.get(paths.CONTROLLER))[0])
     except (NoNode, NoAuth, BadZnode):
         return  # nobody is controller, or nobody knows who: whoever wants to be says what is in the way
