@@ -76,6 +76,8 @@ def test_a_reader_has_one_such_read_under_way_and_comes_to_all_its_partitions(
             device = Device(monkeypatch)
             at = dict.fromkeys(range(4), 0)
             while min(at.values()) < 2:
+                reads = cluster.brokers[0].replicas.cold_reads
+                await until(lambda reads=reads: reads.under_way <= 1, "older ones have ended")  # type: ignore[misc]
                 before = device.reads
                 device.goes_on.clear()
                 asked = cluster.fetch_request(*at.items(), max_wait_ms=60_000)
