@@ -92,13 +92,13 @@ def keyed(bootstrap: str, producer: Producer, pairs: dict[bytes, bytes], end: st
 
 
 def batches(peer: MixedPeer) -> tuple[int, int]:
-    """How many batches with records, and how many markers, the topic's segment files hold."""
+    """How many batches of transactions with records, and how many markers, the topic's segment files hold."""
     data, control = 0, 0
     for file in (peer.data_dir(1) / f"{TOPIC}-0").glob("*.log"):
         with suppress(FileNotFoundError):  # a compaction has replaced it meanwhile
             for _, header in headers(file.read_bytes()):
                 control += header.is_control
-                data += header.count > 0 and not header.is_control
+                data += header.count > 0 and header.is_transactional and not header.is_control
     return data, control
 
 
