@@ -138,6 +138,7 @@ def c6_states_move_by_the_table(step: Step) -> None:
     at = {key: state_of(before) for _, key, before, _ in step.changes}
     for event in state_changes(step.delta, step.after, Author(0, 0)):
         told = event.facts
+        assert not event.is_refusal, event.text
         if told["event"] == "partition":
             key = uuid_bytes(told["topicId"]), told["partition"]
             was, now = PartitionState(told["from"]), PartitionState(told["to"])
@@ -155,7 +156,8 @@ def c6_replicas_move_by_the_table(step: Step) -> None:
         return
     states, told = step.replicas.states, step.replicas.told
     steps = states.follow(step.after, step.delta, all=True)
-    for topic, key, broker, at, path in steps:
+    for topic, key, broker, at, path, refused in steps:
+        assert refused is None, f"replica {broker} of {topic}-{key[1]} cannot go from {at.value} to {refused.value}"
         was = told.get((key, broker), at)
         assert at is was, f"replica {broker} of {topic}-{key[1]} is told to leave {at.value}, and is {was.value}"
         for to in path:

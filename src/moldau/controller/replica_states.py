@@ -2,15 +2,15 @@
 
 Whether a replica is online follows from its broker and its directory: such states are seen in the image, as those of
 partitions are. Held is what no image shows: who is new in a move that goes on, and how far the deletion of a topic's
-replicas has come. Every step goes by ``REPLICA_MOVES``; another one is an assertion, and ends the node (PS-1, RS-1).
-KRaft's controller has no such states, and writes no such lines.
+replicas has come. Every step goes by ``REPLICA_MOVES``; another one is refused: the replica stays in its state, and the
+log tells (PS-1, RS-1). KRaft's controller has no such states, and writes no such lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from moldau.controller.state_change import Author, StateChange
+from moldau.controller.state_change import Author, StateChange, refusal
 from moldau.controller.states import REPLICA_MOVES, ReplicaState
 from moldau.image import Broker, Delta, Image, Partition
 from moldau.image.delta import PartitionDelta
@@ -24,13 +24,20 @@ _DELETED = (_S.DELETION_STARTED, _S.DELETION_SUCCESSFUL, _S.NON_EXISTENT)
 
 
 class ReplicaStep(NamedTuple):
-    """One replica's steps: from ``was`` through all states of ``to``, in order."""
+    """One replica's steps: from ``was`` through all states of ``to``, in order. ``refused``: where it could not go from
+    the last of them."""
 
     topic: str
     key: Key
     broker: int
     was: ReplicaState
     to: tuple[ReplicaState, ...]
+    refused: ReplicaState | None = None
+
+    @property
+    def now(self) -> ReplicaState:
+        """The state that the replica is in after its steps."""
+        return self.to[-1] if self.to else self.was
 
 
 class _Deletion:
@@ -195,9 +202,10 @@ class ReplicaStates:
                 self._new.discard((partition.key, replica))
                 is_told = was is _S.ONLINE or replica == self._me
                 path = [*_apart(was, _S.OFFLINE), _S.DELETION_STARTED if is_told else _S.DELETION_INELIGIBLE]
+                step = _step(topic.name, partition.key, replica, was, *path)
                 deletion.left += replica != self._me
-                deletion.states[partition.id, replica] = path[-1]
-                steps.append(_step(topic.name, partition.key, replica, was, *path))
+                deletion.states[partition.id, replica] = step.now
+                steps.append(step)
         return steps
 
     def are_deleted(self, topic_id: bytes) -> bool:
@@ -235,8 +243,9 @@ class ReplicaStates:
             deletion.left += 1
             if broker is None or broker.fenced:
                 path.append(_S.DELETION_INELIGIBLE)
-        deletion.states[key[1], broker_id] = path[-1]
-        return _step(topic, key, broker_id, was, *path)
+        step = _step(topic, key, broker_id, was, *path)
+        deletion.states[key[1], broker_id] = step.now
+        return step
 
     def answered(self, image: Image, broker_id: int, key: Key, *, deleted: bool) -> list[ReplicaStep]:
         """A broker has answered that it deleted a replica of a topic that goes, or that it could not; nothing of
@@ -280,9 +289,9 @@ class ReplicaStates:
 
     def _set(self, id: bytes, number: int, broker: int, *to: ReplicaState) -> ReplicaStep:
         deletion = self._deleting[id]
-        was = deletion.states[number, broker]
-        deletion.states[number, broker] = to[-1]
-        return _step(deletion.name, (id, number), broker, was, *to)
+        step = _step(deletion.name, (id, number), broker, deletion.states[number, broker], *to)
+        deletion.states[number, broker] = step.now
+        return step
 
 
 def _seen(broker: Broker | None, partition: Partition, replica: int) -> ReplicaState:
@@ -304,16 +313,18 @@ def _apart(was: ReplicaState, now: ReplicaState) -> list[ReplicaState]:
 
 
 def _step(topic: str, key: Key, broker: int, was: ReplicaState, *to: ReplicaState) -> ReplicaStep:
+    """The steps of a replica as far as the table has them; the first other one is refused, with all after it."""
     at = was
-    for state in to:
-        assert state in REPLICA_MOVES[at], f"replica {broker} of {topic}-{key[1]} cannot go from {at} to {state}"
+    for number, state in enumerate(to):
+        if state not in REPLICA_MOVES[at]:
+            return ReplicaStep(topic, key, broker, was, to[:number], state)
         at = state
     return ReplicaStep(topic, key, broker, was, to)
 
 
 def replica_changes(steps: Iterable[ReplicaStep], author: Author) -> Iterator[StateChange]:
-    """An event for each step, in Kafka's words."""
-    for topic, key, broker, was, to in steps:
+    """An event for each step and each refusal, in Kafka's words."""
+    for topic, key, broker, was, to, refused in steps:
         at = was
         for state in to:
             text = f"{author} Changed state of replica {broker} for partition {topic}-{key[1]}"
@@ -326,3 +337,7 @@ def replica_changes(steps: Iterable[ReplicaStep], author: Author) -> Iterator[St
                 },
             )  # fmt: skip
             at = state
+        if refused is not None:
+            replica = f"replica {broker} for partition {topic}-{key[1]}"
+            words = f"initiated state change of {replica} from {at.value} to {refused.value} failed"
+            yield refusal(author, words, f"R{replica[1:]}", at, refused)

@@ -9,17 +9,19 @@ replicas are ``replica_states``'s. What a broker writes of its own replicas is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 
-from moldau.controller.states import PARTITION_MOVES, PartitionState, path, state_of
+from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, path, state_of
 from moldau.image import NO_LEADER, Broker, Delta, Image, Partition, Recovery
 from moldau.image.delta import PartitionDelta
 from moldau.model import uuid_text
 from moldau.model.named import NamedTuple
 
 LOGGER = "state.change.logger"
+
+State = PartitionState | ReplicaState
 
 
 class Author(NamedTuple):
@@ -33,10 +35,11 @@ class Author(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """One event. ``facts`` are its JSON fields."""
+    """One event. ``facts`` are its JSON fields; ``is_refusal``: it was a step that the table does not have."""
 
     text: str
     facts: dict[str, Any]
+    is_refusal: bool = False
 
     def line(self, time: str, level: str = "INFO") -> str:
         """The log line; ``time`` as Kafka writes it, ``2024-01-31 12:00:00,123``."""
@@ -110,7 +113,10 @@ def _partition_events(
     if lives is not None and before is not None and after is not None and _is_led_anew(before, after, lives):
         steps = [PartitionState.OFFLINE, *steps]
     for to in steps:
-        assert to in PARTITION_MOVES[at], f"{name} cannot go from {at} to {to}"
+        if to not in PARTITION_MOVES[at]:
+            words = f"failed to change state for partition {name} from {at.value} to {to.value}"
+            yield refusal(author, words, f"Partition {name}", at, to)
+            return
         if to is PartitionState.ONLINE:
             assert after is not None
             state = leader_and_isr(after) if lives is None else _with_broker_epochs(after)
@@ -121,6 +127,22 @@ def _partition_events(
                 text += f" with assigned replicas {','.join(map(str, after.replicas))}"
         yield StateChange(text, _facts(changed, at, to, author, why))
         at = to
+
+
+def refusal(author: Author, words: str, of: str, at: State, to: State) -> StateChange:
+    """The event of a step from ``at`` to ``to`` that its table does not have: ``words`` as Kafka's controller has them
+    of a step that failed, and those of its exception in the same line."""
+    moves: list[tuple[State, Collection[State]]] = [*PARTITION_MOVES.items(), *REPLICA_MOVES.items()]
+    before = ",".join(state.value for state, steps in moves if to in steps)
+    where = f"should be in the {before} states before moving to {to.value} state. Instead it is in {at.value} state"
+    return StateChange(
+        f"{author} Controller {author.id} epoch {author.epoch} {words}: {of} {where}",
+        {
+            "event": "refused state change", "of": of, "from": at.value, "to": to.value,
+            "controller": author.id, "controllerEpoch": author.epoch,
+        },
+        is_refusal=True,
+    )  # fmt: skip
 
 
 def _left_behind(before: Partition | None, after: Partition | None) -> tuple[int, ...]:

@@ -19,7 +19,9 @@ from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.clusterdata.state_changes.eras import parse
 from moldau.clusterdata.state_changes.lines import FIELDS, fields_of
 from moldau.controller.asks import BrokerRefused, DeleteTopics
-from moldau.controller.state_change import StateChange
+from moldau.controller.replica_states import ReplicaStep
+from moldau.controller.state_change import Author, StateChange
+from moldau.controller.states import ReplicaState
 from moldau.image import Delta, Image
 from moldau.model import uuid_text
 from moldau.simulator.machines.controller_desk import Desk
@@ -36,8 +38,10 @@ class Lines(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.writes: list[list[str]] = []
+        self.levels: list[int] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.levels.append(record.levelno)
         self.writes.append(record.getMessage().split("\n"))
 
     @property
@@ -117,7 +121,27 @@ def test_the_table_of_state_changes_reads_what_a_node_writes_as_json(heard: dict
         assert str(row["time"]).endswith(",005")
 
 
-def test_a_step_that_must_not_be_stops_the_node_in_whatever_turn_it_is_found(
+def test_a_refused_step_is_an_error_in_the_log_whatever_else_is_kept(heard: dict[str, Lines]) -> None:
+    author = Author(3, 7)
+    log = StateChangeLog(node([]))
+    steps = [
+        ReplicaStep("t", (b"i" * 16, 0), 1, ReplicaState.ONLINE, (ReplicaState.OFFLINE,)),
+        ReplicaStep("t", (b"i" * 16, 0), 2, ReplicaState.ONLINE, (), ReplicaState.DELETION_STARTED),
+    ]
+    log.stepped(iter(steps), author)
+    told = (
+        "[Controller id=3 epoch=7] Controller 3 epoch 7 initiated state change of replica 2 for partition t-0 from "
+        "OnlineReplica to ReplicaDeletionStarted failed: Replica 2 for partition t-0 should be in the OfflineReplica "
+        "states before moving to ReplicaDeletionStarted state. Instead it is in OnlineReplica state"
+    )
+    assert heard["text"].lines == [told], "without TRACE the step itself is not written"
+    assert [json.loads(line)["event"] for line in heard["twin"].lines] == ["refused state change"]
+    TEXT.setLevel(TRACE)
+    log.stepped(iter(steps), author)
+    assert heard["text"].levels == [logging.ERROR, TRACE, logging.ERROR]
+
+
+def test_a_mistake_in_words_stops_the_node_in_whatever_turn_it_is_found(
     heard: dict[str, Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law X7: the loop alone would only log it."""

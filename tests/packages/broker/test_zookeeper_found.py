@@ -77,7 +77,7 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
         config=SimpleNamespace(node_id=1, inter_broker_listener="IN"), metadata=SimpleNamespace()
     )
     node.metadata.image = image = SimpleNamespace(offset=3, topics={})
-    node.state_change_log = SimpleNamespace(say=lambda *about: None, stepped=list, is_traced=False)
+    node.state_change_log = SimpleNamespace(say=lambda *about: None, stepped=lambda *about: None, is_traced=False)
     channels = Channels(node)
     closed: list[str] = []
     fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), say=lambda messages, offset: None)

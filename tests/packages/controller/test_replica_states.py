@@ -256,9 +256,21 @@ def test_a_replica_that_is_left_to_an_operator_keeps_the_others_from_nothing() -
     assert desk.states.of(desk.image, key, 3) is _S.NON_EXISTENT
 
 
-def test_a_step_that_the_table_does_not_have_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_the_table_does_not_have_is_refused_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Followed(1, 2)
     desk.create("t", (1, 2))
-    monkeypatch.setitem(REPLICA_MOVES, _S.OFFLINE, frozenset({_S.ONLINE, _S.OFFLINE}))
-    with pytest.raises(AssertionError, match=r"replica 1 of t-0 cannot go from .*OFFLINE.* to .*DELETION_STARTED"):
-        desk.delete("t")
+    monkeypatch.setitem(REPLICA_MOVES, _S.OFFLINE, frozenset({_S.ONLINE, _S.OFFLINE, _S.DELETION_INELIGIBLE}))
+    desk.lines.clear()
+    desk.delete("t")
+    assert states(desk) == {(0, 1): _S.OFFLINE, (0, 2): _S.OFFLINE}, "as far as the table goes"
+    what = "from OfflineReplica to ReplicaDeletionStarted failed"
+    why = (
+        "should be in the  states before moving to ReplicaDeletionStarted state. Instead it is in OfflineReplica state"
+    )
+    replicas = [f"eplica {id} for partition t-0" for id in (1, 2)]
+    assert [line for line in desk.lines if "failed" in line] == [
+        f"{AUTHOR} Controller {ME} epoch 1 initiated state change of r{replica} {what}: R{replica} {why}"
+        for replica in replicas
+    ]
+    desk.answer(2)
+    assert states(desk)[0, 2] is _S.OFFLINE, "who was not told has nothing to answer"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
+
 from moldau.broker.metrics.elections import Elections
 from moldau.controller.asks import (
     AlterPartitionReassignments,
@@ -154,6 +156,18 @@ def test_every_path_between_seen_states_goes_by_the_table() -> None:
             assert to in PARTITION_MOVES[at]
             at = to
         assert at is after or before is after is PartitionState.NON_EXISTENT
+
+
+def test_a_partitions_step_that_the_table_does_not_have_is_refused_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(2)
+    desk.create("foo", (1, 0))
+    monkeypatch.setitem(PARTITION_MOVES, PartitionState.NEW, frozenset({PartitionState.OFFLINE}))
+    told = [event for event in state_changes(desk.delta, desk.image, Author(3, 7)) if event.is_refusal]
+    assert [event.text for event in told] == [
+        "[Controller id=3 epoch=7] Controller 3 epoch 7 failed to change state for partition foo-0 from NewPartition "
+        "to OnlinePartition: Partition foo-0 should be in the OnlinePartition,OfflinePartition states before moving to "
+        "OnlinePartition state. Instead it is in NewPartition state"
+    ]
 
 
 def test_the_tables_name_every_state_and_nothing_leaves_the_end_but_by_a_new_beginning() -> None:

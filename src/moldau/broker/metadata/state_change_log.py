@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
+from moldau.controller.replica_states import ReplicaStep, replica_changes
 from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.image import NO_LEADER, Delta, Image, Partition
 from moldau.model import uuid_text
@@ -127,17 +128,22 @@ class StateChangeLog:
             return
         classic = self._node.config.on_zookeeper
         changes = state_changes(delta, image, Author(self._me, controller.epoch), classic=classic)
-        self._write(_Entry(logging.INFO, change.text, change.facts) for change in changes)
+        self._write(_Entry(_level(change, logging.INFO), change.text, change.facts) for change in changes)
 
     @property
     def is_traced(self) -> bool:
         """Whether lines of level TRACE are kept: replicas' steps, and the partitions of requests."""
         return TEXT.isEnabledFor(TRACE)
 
-    def stepped(self, changes: Iterator[StateChange]) -> None:
-        """Steps of replicas, at TRACE as Kafka's controller writes them; not put into words when nobody keeps them."""
-        if self.is_traced:
-            self._write(_Entry(TRACE, change.text, change.facts) for change in changes)
+    def stepped(self, steps: Iterable[ReplicaStep], author: Author) -> None:
+        """Steps of replicas, at TRACE as Kafka's controller writes them; not put into words when nobody keeps them.
+        Refused ones are errors."""
+        if not self.is_traced:
+            steps = [step for step in steps if step.refused is not None]
+            if not steps:
+                return
+        changes = replica_changes(steps, author)
+        self._write(_Entry(_level(change, TRACE), change.text, change.facts) for change in changes)
 
     def say(self, lines: Callable[..., Iterator[Line]], *about: object) -> None:
         """Write lines that have no twin, after those that wait. They are made by ``lines(*about, traced=...)`` a few in
@@ -272,6 +278,10 @@ def _facts(role: str, changed: Changed, offset: int, high: int) -> dict[str, obj
         "previousLeader": NO_LEADER if before is None else before.leader,
         "previousLeaderEpoch": -1 if before is None else before.leader_epoch,
     }  # fmt: skip
+
+
+def _level(change: StateChange, usual: int) -> int:
+    return logging.ERROR if change.is_refusal else usual
 
 
 def _is_kept(log: logging.Logger) -> bool:

@@ -23,7 +23,7 @@ from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
 from moldau.broker.zookeeper.translation import roles_in
 from moldau.broker.zookeeper.undeleted import Undeleted
-from moldau.controller.replica_states import ReplicaStates, ReplicaStep, replica_changes
+from moldau.controller.replica_states import ReplicaStates, ReplicaStep
 from moldau.controller.state_change import Author
 from moldau.controller.states import ReplicaState
 from moldau.image import Broker, Delta, Image
@@ -195,7 +195,8 @@ class Channels:
         )
         image = self._node.metadata.image
         told = {broker.id: batch.full(image, broker, self._sender) for broker in batch.reachable(image, self._sender)}
-        self._log_steps(self.states.start(image))
+        if self._node.state_change_log.is_traced:  # every replica of the cluster has a step
+            self._log_steps(self.states.start(image))
         self._log(self._sender, told)
         for id, messages in told.items():
             self._channel(image.brokers[id]).say(messages, offset)
@@ -331,7 +332,7 @@ class Channels:
         """Lines of replicas' steps; Kafka's KRaft controllers write none, also while they tell brokers on ZooKeeper."""
         if self._sender is not None and not self._to_migrating:
             author = Author(self._sender.controller_id, self._sender.controller_epoch)
-            self._node.state_change_log.stepped(replica_changes(steps, author))
+            self._node.state_change_log.stepped(steps, author)
 
     def _channel(self, broker: Broker, *, came: bool = False) -> Channel:
         channel = self._open.get(broker.id)

@@ -170,7 +170,7 @@ class Receiving:
         the topic has to be kept until it is deleted. Kafka's brokers rename within the request, and answer no sooner.
         """
         there: dict[TopicPartition, LogDir] = {}
-        code, codes = await self._stop(request, correlation_id, there)
+        code, codes = await self.stop(request, correlation_id, there)
         stopped = [TopicPartition(name, number) for name, number, _ in codes]
         slow = await self._node.replicas.folders.given_up(stopped, LAST_WORD_MS if self._asks_once else RENAME_WAIT_MS)
         late = dict.fromkeys(slow, Code.REQUEST_TIMED_OUT)
@@ -185,10 +185,11 @@ class Receiving:
             for name, number, each in codes
         ]
 
-    async def _stop(
+    async def stop(
         self, request: StopReplicaRequest, correlation_id: int, there: dict[TopicPartition, LogDir]
     ) -> tuple[Code, list[tuple[str, int, Code]]]:
-        """As ``stop_replica``, before folders are renamed; ``there`` is told in which directories logs were."""
+        """Stop the replicas that a request names: what ``stop_replica`` returns, before folders are renamed. ``there``
+        is told in which directories logs were."""
         await self._hear_of_registration(request)
         async with self._order:
             said = Said(self._node, request, correlation_id)

@@ -45,7 +45,9 @@ WHAT = ("brokers", "partitions", "settings")
 SETTINGS = Settings(classic=True)
 """What of a controller's settings its laws go by in ZooKeeper mode."""
 Known = tuple[dict[Any, Any], ...]  # Any: names and values of brokers, partitions and settings, to be compared
-REQUESTS = ("leader_and_isr", "update_metadata", "stop_replica")
+REQUESTS = ("leader_and_isr", "update_metadata", "stop")
+"""What a broker does for a controller. The answer to a StopReplica may wait for a disk long after that (seed 200), when
+the next controller has spoken."""
 
 
 class ZooKeeperLaws:
