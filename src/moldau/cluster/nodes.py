@@ -191,7 +191,7 @@ def cluster_ids_on_disk(spec: ClusterSpec) -> list[str]:
     return list(found)
 
 
-NODE = (sys.executable, "-m", "moldau", "node")
+NODE = (sys.executable, "-P", "-m", "moldau", "node")
 STARTED = "--- started"
 """What a line of ``out.log`` begins with where a node was started: what follows is of that start."""
 

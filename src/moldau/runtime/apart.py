@@ -29,7 +29,7 @@ _LOWEST = 19
 def run_apart(module: str, order: bytes, rate: Callable[[], float], stopped: Callable[[], bool]) -> bytes:
     """The ``Apart`` port of a real world."""
     child = subprocess.Popen(
-        [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-P", "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     assert child.stdin is not None
     assert child.stdout is not None

@@ -1,9 +1,10 @@
 """Which log of a broker is compacted next, and which logs cannot be.
 
 A log in which a run meets what it cannot read is *uncleanable*, as Kafka's cleaner calls it: named once, left alone,
-and tried again when its settings, its leader epoch or its first segments have changed, or after a restart. What the
-disk or the system refused (EACCES, EIO) is tried again besides, after pauses that double: the cause may be mended.
-Nothing that compaction meets is anybody else's trouble. Read next: ``cleanable.py``, ``compaction.py``, ``swap.py``.
+and tried again when its settings, its leader epoch or its first segments have changed, or after a restart. Where the
+disk or the system refused (EACCES, EIO), or the run's process was killed, it is tried again besides, after pauses that
+double: the cause may be mended. Nothing that compaction meets is anybody else's trouble. Read next: ``cleanable.py``,
+``compaction.py``, ``swap.py``.
 """
 
 from __future__ import annotations

@@ -114,6 +114,16 @@ def test_scripts_are_installed_and_strangers_kept(tmp_path: Path) -> None:
     assert install("--force").returncode == 0
 
 
+def test_a_script_runs_no_python_file_of_the_folder_where_it_is_called(tmp_path: Path) -> None:
+    install = [sys.executable, "-m", "moldau", "install-scripts", tmp_path / "bin"]
+    subprocess.run(install, capture_output=True, check=True)
+    for name in ("random", "queue", "json", "types"):
+        (tmp_path / f"{name}.py").write_text("print('not asked for')\nraise SystemExit(1)\n")
+    command = [tmp_path / "bin" / "kafka-topics.sh", "--version"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout.startswith("4.3.1"), said.stderr) == (0, True, "")
+
+
 def test_an_interrupted_tool_ends_as_a_jvm_does_without_a_word() -> None:
     """Nobody listens at port 1: the tool asks again and again, and says so."""
     command = [sys.executable, "-m", "moldau", "kafka-topics.sh", "--list", "--bootstrap-server", "127.0.0.1:1"]

@@ -233,6 +233,21 @@ def test_an_up_that_found_its_port_taken_goes_on_at_another(tmp_path: Path) -> N
     assert (done.exit_code, done.output.splitlines()[-1]) == (0, "stopped.")
 
 
+def test_a_node_runs_no_python_file_of_the_folder_where_up_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue.py of somebody's project ended each node while it was starting."""
+    for name in ("queue", "random", "json"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    words = ["--data", str(tmp_path / "data")]
+    try:
+        done = CliRunner().invoke(cli, ["up", "--brokers", "1", "--port", str(free_ports(1)[0]), "--detach", *words])
+        assert (done.exit_code, "1 node is up after" in done.output) == (0, True), done.output
+    finally:
+        CliRunner().invoke(cli, ["down", *words])
+
+
 def test_up_in_the_foreground_waits_as_long_as_any_node_runs_whoever_started_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,13 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from moldau.runtime.apart import run_apart
 
+ROOT = Path(__file__).resolve().parents[3]
 ECHO = "tests.packages.runtime.echo_apart"
 MANY = 1_100
 
@@ -27,6 +29,20 @@ def many_open() -> Iterator[None]:
             opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture(autouse=True)
+def children_find_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+
+
+def test_a_child_takes_no_file_of_the_working_directory_for_a_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("struct", "pickle", "bisect"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_apart(ECHO, b"order", lambda: 1.0, lambda: False) == b"order"
 
 
 def test_a_child_answers_what_it_was_asked() -> None:

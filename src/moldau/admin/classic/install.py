@@ -46,6 +46,8 @@ def _is_ours(path: Path) -> bool:
 def _write(path: Path) -> None:
     """Put the script in place whole: one that is replaced while it runs is read to its end."""
     new = path.with_name(f".{path.name}.new")
-    new.write_text(f'#!/bin/sh\n{_MARK}\n{_NO_FOLDER}\nexec {shlex.quote(sys.executable)} -m moldau {path.name} "$@"\n')
+    new.write_text(
+        f'#!/bin/sh\n{_MARK}\n{_NO_FOLDER}\nexec {shlex.quote(sys.executable)} -P -m moldau {path.name} "$@"\n'
+    )
     new.chmod(0o755)
     new.replace(path)

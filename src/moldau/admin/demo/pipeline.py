@@ -78,7 +78,7 @@ class Pipeline:
         self._folder = Folder(load(self.file))
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "moldau", "pipeline", "run", str(self.file)],
+                [sys.executable, "-P", "-m", "moldau", "pipeline", "run", str(self.file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

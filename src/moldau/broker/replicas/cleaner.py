@@ -177,6 +177,7 @@ class LogCleaner:
             compaction.outcome = pickle.loads(data)
         except ChildEnded as error:
             compaction.sweep()
-            compaction.outcome = Outcome(reason=f"{compaction.order.folder}: {error}")
+            # Who ran out of memory, or was killed by hand, says nothing about the log either: tried again after pauses.
+            compaction.outcome = Outcome(reason=f"{compaction.order.folder}: {error}", may_be_mended=True)
         except OSError as error:  # no process to be had: too many of them, too little memory
             compaction.outcome = Outcome(reason=f"{PROCESS} could not be started: {error}", passing=True)

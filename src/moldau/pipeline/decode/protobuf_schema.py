@@ -101,7 +101,7 @@ def _compiled(folder: Path, main: str) -> bytes:
     own = Path(found.origin).parent / "_proto"
     with tempfile.TemporaryDirectory() as out:
         place = Path(out) / "set"
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{own}", "--include_imports",
+        command = [sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{own}", "--include_imports",
                    f"--descriptor_set_out={place}", str(folder / main)]  # fmt: skip
         try:
             ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
