@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from moldau.cluster.nodes import is_alive
-from tests.fuzz.target import TOPICS, Found, Target
+from tests.fuzz.target import SERVE_S, TOPICS, Found, Target
 
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint",
                "cleaner-offset-checkpoint")  # fmt: skip
@@ -84,7 +84,7 @@ class FileFuzzer:
         return len(hurt)
 
     def _serves_or_ends(self, id: int) -> bool:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + SERVE_S
         while time.monotonic() < deadline:
             if not is_alive(self.target.cluster.node(id).pid):
                 return False

@@ -52,7 +52,7 @@ CONFIG = {
 BATCHES = 8
 """How many batches of 0.4 MB each fuzzed partition has at first; a segment is 1 MiB."""
 BAD_WORDS = ("FATAL", "AssertionError", "MemoryError", "RecursionError")
-SERVE_S = 60.0
+SERVE_S = 180.0
 
 
 class Found(AssertionError):

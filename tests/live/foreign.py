@@ -72,7 +72,8 @@ def kcat() -> str:
 
 def run_kcat(*arguments: str, stdin: bytes = b"") -> bytes:
     """Run kcat to its end; its standard output. Fails with what it said when it exits non-zero."""
-    done = subprocess.run([kcat(), *arguments], input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
+    command = [kcat(), "-m", str(int(PATIENCE_S)), *arguments]  # its own patience with metadata is five seconds
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, f"kcat {arguments}: {done.stderr.decode()}"
     return done.stdout
 

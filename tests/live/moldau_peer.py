@@ -43,7 +43,7 @@ class ZooKeeperPeer(KafkaPeer):
                 f"broker.id={node_id}",
                 f"listeners=PLAINTEXT://127.0.0.1:{client}",
                 f"zookeeper.connect={self.ensemble.connect}/peer",
-                "zookeeper.session.timeout.ms=10000",
+                "zookeeper.session.timeout.ms=20000",
             ]
             self.config_file(node_id).write_text("".join(f"{line}\n" for line in kept))
 

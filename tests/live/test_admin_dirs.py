@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,13 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield running
 
 
+def taken_away(folder: Path) -> None:
+    """Delete a folder in which a broker goes on to make files meanwhile."""
+    while folder.exists():
+        with suppress(OSError):
+            shutil.rmtree(folder)
+
+
 def places(cluster: Cluster, broker: int) -> dict[str, list[tuple[str, int]]]:
     """Directory -> partitions in it, by the broker's own word; an offline one is left out."""
     client = cluster.client()
@@ -65,12 +73,13 @@ def test_a_directory_that_fails_takes_its_own_leaders_down_and_no_others(cluster
     made = cluster.client().run(create_topics(cluster.client().client, [wish]))
     assert made["spread"].code == 0
     node = cluster.node(1)
+    cluster.wait_until(lambda: sum(map(len, places(cluster, 1).values())) == 12, "it has all replicas")
     before = places(cluster, 1)
     lost = {number for _, number in before[str(second(node))]}
     kept = {number for _, number in before[str(Path(node.folder) / "data")]}
     assert len(lost) == len(kept) == 6
 
-    shutil.rmtree(second(node))
+    taken_away(second(node))
 
     def moved() -> bool:
         partitions = cluster.client().topics(["spread"])["spread"].partitions
@@ -120,6 +129,7 @@ def copies(cluster: Cluster, broker: int) -> dict[str, int]:
 def test_a_replica_moves_to_another_directory_through_a_kill(cluster: Cluster, tmp_path: Path) -> None:
     wish = NewTopic(name="moving", assignment={0: (1, 2, 3)})
     assert cluster.client().run(create_topics(cluster.client().client, [wish]))["moving"].code == 0
+    cluster.wait_until_in_sync()
     here = next(dir for dir, parts in places(cluster, 1).items() if ("moving", 0) in parts)
     there = next(dir for dir in places(cluster, 1) if dir != here)
     write_confluent(cluster.bootstrap_servers, "moving", [(b"k", bytes(50_000))] * 200)
@@ -154,6 +164,7 @@ def test_a_plan_puts_replicas_where_it_says(cluster: Cluster, tmp_path: Path) ->
     """One that is there already is copied over, one that comes lies there as soon as it has come."""
     wish = NewTopic(name="placed", assignment={0: (1, 2)})
     cluster.client().run(create_topics(cluster.client().client, [wish]))
+    cluster.wait_until(lambda: ("placed", 0) in sum(places(cluster, 1).values(), []), "its replica is there")
     goals = {broker: str(second(cluster.node(broker))) for broker in (1, 3)}
     first = str(Path(cluster.node(1).folder) / "data")
     if ("placed", 0) in places(cluster, 1).get(goals[1], []):
@@ -166,11 +177,11 @@ def test_a_plan_puts_replicas_where_it_says(cluster: Cluster, tmp_path: Path) ->
         return CliRunner().invoke(cli, [*words, "--plan", str(plan), "--bootstrap-server", cluster.bootstrap_servers])
 
     assert moldau("reassign", "verify").exit_code == 4
-    done = moldau("reassign", "execute", "--wait", "--timeout", "60")
+    done = moldau("reassign", "execute", "--wait", "--timeout", "240")
     assert done.exit_code == 0, done.output
     for broker, path in goals.items():
         assert ("placed", 0) in places(cluster, broker)[path]
-    assert moldau("reassign", "verify").exit_code == 0
+    cluster.wait_until(lambda: moldau("reassign", "verify").exit_code == 0, "whoever is asked knows of the move")
 
 
 def test_a_plan_that_is_taken_back_has_replicas_in_the_directories_they_were_in(
@@ -216,12 +227,12 @@ def test_a_plan_that_is_taken_back_has_replicas_in_the_directories_they_were_in(
     assert where()[1, 0] == other(1, 0)
     back = moldau("rollback", plan, "--yes")
     assert back.exit_code == 0, back.output
-    assert where() == before
-    assert moldau("status", plan).exit_code == 0
-    again = moldau("execute", plan, "--rollback", str(kept), "--wait", "--timeout", "60")
+    cluster.wait_until(lambda: where() == before, "what has gone from broker 3 is deleted there")
+    cluster.wait_until(lambda: moldau("status", plan).exit_code == 0, "whoever is asked knows of the way back")
+    again = moldau("execute", plan, "--rollback", str(kept), "--wait", "--timeout", "240")
     assert again.exit_code == 0, again.output
     assert where()[1, 0] == other(1, 0)
-    assert moldau("status", plan).exit_code == 4, "it was taken back, and is otherwise by now"
-    returned = moldau("execute", kept, "--wait", "--timeout", "60")
+    cluster.wait_until(lambda: moldau("status", plan).exit_code == 4, "it was taken back, and is otherwise by now")
+    returned = moldau("execute", kept, "--wait", "--timeout", "240")
     assert returned.exit_code == 0, returned.output
-    assert where() == before
+    cluster.wait_until(lambda: where() == before, "what has gone from broker 3 is deleted there")

@@ -101,7 +101,7 @@ def wait_without_strays(cluster: Cluster) -> None:
 
     for node in cluster.alive():
         try:
-            cluster.wait_until(partial(as_assigned, node), f"broker {node}", 60)
+            cluster.wait_until(partial(as_assigned, node), f"broker {node}", 120)
         except ClusterError:
             found, wanted = on_disk(cluster, node).items(), assigned(node).items()
             strays, missing = sorted(found - wanted), sorted(wanted - found)

@@ -31,18 +31,18 @@ def test_a_kafka_cluster_is_checked_and_goes_to_moldau_and_back_on_its_folders(t
         assert code == 0, found
         assert found["group.version"] == found["brokers 1"] == "note"
         admin = AdminClient({"bootstrap.servers": where})
-        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(60)
+        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(120)
         producer = Producer({"bootstrap.servers": where, "enable.idempotence": True})
         for number in range(100):
             producer.produce("orders", b"%d" % number, partition=number % 2)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         for program in (MOLDAU, KAFKA):
             peer.change(1, program)
             peer.wait_ready()
             assert sorted(map(int, values_of(where, "orders", 2))) == list(range(100))
 
         in_transactions = Producer({"bootstrap.servers": where, "transactional.id": "bills"})
-        in_transactions.init_transactions(60)
+        in_transactions.init_transactions(120)
         java_tool("kafka-features", "--bootstrap-server", where, "upgrade", "--feature", "group.version=1")
         member = Consumer({"bootstrap.servers": where, "group.id": "newcomers", "group.protocol": "consumer"})
         try:
@@ -68,7 +68,7 @@ def test_transactions_are_looked_at_when_a_broker_of_moldau_is_there_already(tmp
         where = peer.bootstrap_servers
         assert check(where)[0] == 0
         admin = AdminClient({"bootstrap.servers": where})
-        admin.create_topics([NewTopic(STATE, 1, config={}, replica_assignment=[[1, 2]])])[STATE].result(60)
-        Producer({"bootstrap.servers": where, "transactional.id": "bills"}).init_transactions(60)
+        admin.create_topics([NewTopic(STATE, 1, config={}, replica_assignment=[[1, 2]])])[STATE].result(120)
+        Producer({"bootstrap.servers": where, "transactional.id": "bills"}).init_transactions(120)
         code, found = check(where)
         assert (code, found[STATE], found["bills"]) == (4, "warning", "warning")

@@ -75,7 +75,7 @@ def test_a_port_of_somebody_else_is_given_up_when_time_is_up(words: bytes) -> No
             began = time.monotonic()
             said = ours(f"kafka-{tool}.sh", line + ["--num-records", "1"] * (tool == "consumer-perf-test"))
             assert said.status == 0
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 29
 
 
 def test_a_consumer_that_is_told_to_end_says_how_much_it_has_read(bootstrap_servers: str) -> None:
@@ -90,7 +90,7 @@ def test_a_consumer_that_is_told_to_end_says_how_much_it_has_read(bootstrap_serv
             assert process.stderr is not None
             assert process.stdout.readline() == "alone\n"
             process.send_signal(number)
-            assert process.wait(30) == 128 + number
+            assert process.wait(120) == 128 + number
             assert process.stderr.read().splitlines()[-1] == "Processed a total of 1 messages"
 
 
@@ -124,7 +124,7 @@ def test_lines_are_sent_when_no_other_comes_for_a_while(bootstrap_servers: str) 
         assert done.stdout == "first\n"
         os.write(typing, b"ond\n")
         os.close(typing)
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
     done = subprocess.run([*read, *limits[:2], "2", *limits[3:]], capture_output=True, text=True, check=True)
     assert done.stdout == "first\nsecond\n"
 

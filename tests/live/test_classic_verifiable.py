@@ -63,7 +63,7 @@ def test_what_was_sent_is_told_of_before_a_signal_ends_it(bootstrap_servers: str
         told = [json.loads(process.stdout.readline()) for _ in range(20)]
         process.send_signal(number)
         told += [json.loads(line) for line in process.stdout]
-        assert process.wait(60) == 128 + number
+        assert process.wait(120) == 128 + number
     assert [one["name"] for one in told[-2:]] == ["shutdown_complete", "tool_data"]
     written = [one for one in told if one["name"] == "producer_send_success"]
     assert (told[-1]["sent"], told[-1]["acked"]) == (len(written), len(written))
@@ -85,6 +85,6 @@ def test_a_verifiable_consumer_leaves_its_group_before_a_signal_ends_it(
         told = [json.loads(process.stdout.readline())["name"] for _ in range(2)]
         process.send_signal(number)
         told += [json.loads(line)["name"] for line in process.stdout]
-        assert process.wait(60) == 128 + number
+        assert process.wait(120) == 128 + number
     left = ["shutdown_requested", "partitions_revoked", "shutdown_complete"]
     assert told == ["startup_complete", "partitions_assigned", *left]

@@ -159,11 +159,11 @@ def test_aborted_records_are_not_visible_to_read_committed(fresh: Fresh) -> None
             foreign.begin_transaction()
             for i in range(3):
                 foreign.produce(topic, b"%s %d" % (name, i), partition=0)
-            foreign.flush(60)
+            foreign.flush(120)
             if keep:
-                foreign.commit_transaction(60)
+                foreign.commit_transaction(120)
             else:
-                foreign.abort_transaction(60)
+                foreign.abort_transaction(120)
         kept = [b"%s %d" % (name, i) for name in (b"kept", b"last") for i in range(3)]
         partition = TopicPartition(topic, 0)
         wait_until(  # a commit is answered before its markers are in the log

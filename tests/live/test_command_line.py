@@ -412,7 +412,7 @@ def test_whoever_interrupts_a_tail_of_a_group_loses_and_repeats_nothing(servers:
     done("produce", "followed", "-m", "later")
     assert following.stdout.readline() == "later\n"
     following.send_signal(signal.SIGINT)
-    assert following.wait(60) == 0
+    assert following.wait(120) == 0
     assert done("consume", "followed", "--group", "followers").stdout == ""
     assert json.loads(done("group", "offsets", "followers", "-o", "json").stdout)[0]["offset"] == 6
 
@@ -427,8 +427,13 @@ def test_whoever_interrupts_a_producer_is_told_what_is_written(servers: str, don
     writing.stdin.flush()
     wait_until(lambda: done("consume", "cut-off").stdout == "a\nb\n", "whole lines are written as they come")
     writing.send_signal(signal.SIGINT)
-    _, said = writing.communicate(timeout=60)
-    assert (writing.returncode, said.strip()) == (130, "moldau: interrupted: 2 records are written")
+    _, said = writing.communicate(timeout=120)
+    known = (
+        "2 records are written",
+        "1 record is written, 1 more may be",  # it is, as was seen, and the answer was on its way
+        "0 records are written, 2 more may be",
+    )
+    assert (writing.returncode, said.strip().removeprefix("moldau: interrupted: ") in known) == (130, True), said
     assert done("consume", "cut-off").stdout == "a\nb\n", "half a line is no record"
 
 

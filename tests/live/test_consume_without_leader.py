@@ -25,7 +25,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         for number in range(30):
             producer.produce("one", b"%d" % number, partition=number % 3)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         cluster.kill(2)
         yield cluster.bootstrap_servers
 

@@ -16,6 +16,7 @@ import confluent_kafka
 import pytest
 from classic import ours
 from confluent_kafka.admin import AdminClient, NewTopic
+from foreign import poll_messages
 from kafka_peer import KafkaPeer, java_tool, wait_until
 from tests.golden.dump_records import (
     CLUSTER,
@@ -204,18 +205,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with KafkaPeer(1, properties | {"group.streams.initial.rebalance.delay.ms": 0}, folder) as peer:
         where = {"bootstrap.servers": peer.bootstrap_servers}
         admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
-        admin.create_topics([NewTopic("told", 2, 1)])["told"].result(60)
+        admin.create_topics([NewTopic("told", 2, 1)])["told"].result(120)
         producer = confluent_kafka.Producer(where | {"transactional.id": "t"})
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         producer.begin_transaction()
         for number in range(10):
             producer.produce("told", b"v", partition=number % 2)
-        producer.commit_transaction(60)
+        producer.commit_transaction(120)
         for protocol, topics in (("classic", "told"), ("consumer", "told"), ("consumer", "^to.*")):
             settings = {"group.id": f"{protocol} {topics}", "group.protocol": protocol, "auto.offset.reset": "earliest"}
             consumer = confluent_kafka.Consumer(where | settings)
             consumer.subscribe([topics])
-            assert consumer.consume(1, timeout=60)
+            poll_messages(consumer, 1)
             consumer.commit(asynchronous=False)
             consumer.close()
         earliest = [

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
+from foreign import poll_messages
 from test_storage_files import write_log
 from tests.golden.java_tools import JavaTools
 
@@ -45,11 +46,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert topic["told"].code == 0
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         producer.produce("told", b"value", key=b"key")
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
         consumer = confluent_kafka.Consumer(settings)
         consumer.subscribe(["told"])
-        assert consumer.consume(1, timeout=60)
+        poll_messages(consumer, 1)
         consumer.commit(asynchronous=False)
         consumer.close()
     return folder

@@ -48,7 +48,7 @@ def program(log: Path, name: str, *arguments: object) -> Iterator[subprocess.Pop
 def make_topics(bootstrap: str, copies: int, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept, for its answers end with it
     for done in admin.create_topics([NewTopic(name, 3, copies) for name in names]).values():
-        done.result(60)
+        done.result(PATIENCE_S)
 
 
 def write(bootstrap: str, topic: str, rows: Sequence[tuple[str, str]]) -> None:
@@ -147,6 +147,8 @@ class Worker:
             "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
             "value.converter=org.apache.kafka.connect.storage.StringConverter\n"
             f"listeners=HTTP://127.0.0.1:{self._port}\n"
+            # What a worker had that leaves is given to another at once, not in five minutes, unless it was the leader.
+            "scheduled.rebalance.max.delay.ms=1000\n"
         )
 
     def ask(self, method: str, path: str, body: object = None) -> int:
@@ -193,7 +195,17 @@ def test_connect_copies_a_file_through_a_topic_while_brokers_and_workers_are_kil
             ("out", "Sink", {"file": str(sink), "topics": "lines"}),
         ):
             settings = {"connector.class": f"org.apache.kafka.connect.file.FileStream{kind}Connector", **more}
-            assert workers[1].ask("POST", "/connectors", {"name": name, "config": settings}) == 201
+            body = {"name": name, "config": settings}
+            # Refused while the workers agree about who does what.
+            wait_until(
+                lambda body=body, name=name: (  # type: ignore[misc]
+                    workers[1].ask("POST", "/connectors", body) == 201
+                    or workers[1].ask("GET", f"/connectors/{name}") == 200
+                ),
+                f"connector {name} is made",
+                PATIENCE_S,
+                0.5,
+            )
         wait_until(arrived, "the first lines are copied", PATIENCE_S)
         cluster.kill(2)
         grow()
@@ -202,8 +214,10 @@ def test_connect_copies_a_file_through_a_topic_while_brokers_and_workers_are_kil
         first.kill()
         grow()
         wait_until(arrived, "lines are copied without the first worker", PATIENCE_S)
-        assert workers[1].ask("PUT", "/connectors/out/stop") == 204
-        wait_until(lambda: workers[1].ask("DELETE", "/connectors/out/offsets") == 200, "its group is deleted", 60)
+        wait_until(lambda: workers[1].ask("PUT", "/connectors/out/stop") == 204, "it is to stop", PATIENCE_S)
+        wait_until(
+            lambda: workers[1].ask("DELETE", "/connectors/out/offsets") == 200, "its group is deleted", PATIENCE_S
+        )
 
 
 MIRROR = """clusters = moldau, kafka
@@ -247,7 +261,7 @@ def test_mirrormaker_copies_topics_and_groups_both_ways_while_a_broker_is_killed
 
             def there(name: str) -> bool:
                 other = AdminClient({"bootstrap.servers": sides["kafka" if name == "moldau" else "moldau"]})
-                return f"{name}.from-{name}" in other.list_topics(timeout=30).topics
+                return f"{name}.from-{name}" in other.list_topics(timeout=PATIENCE_S).topics
 
             wait_until(lambda: all(map(there, sides)), "both topics are made", PATIENCE_S)
             copies_of = {side: Reader(sides["kafka" if side == "moldau" else "moldau"], f"{side}.from-{side}")
@@ -271,7 +285,7 @@ def test_mirrormaker_copies_topics_and_groups_both_ways_while_a_broker_is_killed
                 consumer = Consumer({"bootstrap.servers": other, "group.id": f"users-of-from-{side}"})
                 try:
                     places = [TopicPartition(f"{side}.from-{side}", number) for number in range(3)]
-                    return all(one.offset > 0 for one in consumer.committed(places, 30))
+                    return all(one.offset > 0 for one in consumer.committed(places, PATIENCE_S))
                 finally:
                     consumer.close()
 
@@ -285,7 +299,7 @@ def use(bootstrap: str, topic: str) -> None:
     consumer.subscribe([topic])
     count = 0
     while count < 2000:
-        found = consumer.consume(1000, 30)
+        found = consumer.consume(1000, PATIENCE_S)
         assert found, f"the records of {topic} came to {count}"
         count += sum(message.error() is None for message in found)
     consumer.commit(asynchronous=False)

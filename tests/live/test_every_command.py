@@ -11,7 +11,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -234,7 +234,7 @@ class Listener:
             except OSError:
                 return
             if self._answer:
-                with closing(line):
+                with closing(line), suppress(OSError):  # who has given up
                     line.recv(1 << 16)
                     line.sendall(self._answer)
             else:

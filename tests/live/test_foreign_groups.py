@@ -254,11 +254,11 @@ def python_member(bootstrap: str, group: str, topic: str) -> Iterator[Callable[[
             group_id=group,
             partition_assignment_strategy=[RangePartitionAssignor],
             heartbeat_interval_ms=200,
-            session_timeout_ms=10_000,
+            session_timeout_ms=45_000,
         )
         with contextlib.closing(consumer):
             while not over.is_set():
-                consumer.poll(timeout_ms=50)
+                consumer.poll(timeout_ms=500)  # shorter ones end in the middle of a join on a busy machine
                 owned[:] = sorted(one.partition for one in consumer.assignment())
 
     thread = threading.Thread(target=live)
@@ -284,7 +284,7 @@ def async_member(bootstrap: str, group: str, topic: str) -> Iterator[Callable[[]
             group_id=group,
             partition_assignment_strategy=[AsyncRangeAssignor],
             heartbeat_interval_ms=200,
-            session_timeout_ms=10_000,
+            session_timeout_ms=45_000,
         )
         await consumer.start()
         try:

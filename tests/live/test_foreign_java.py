@@ -39,6 +39,7 @@ def test_a_topic_lives_from_creation_to_deletion(bootstrap_servers: str, fresh: 
     create = ("--create", "--topic", topic, "--partitions", 2, "--replication-factor", 3, *config)
     assert f"Created topic {topic}." in tool("kafka-topics", bootstrap_servers, *create).stdout
 
+    wait_led(bootstrap_servers, topic, 2)  # whoever is asked below has heard of it
     again = tool("kafka-topics", bootstrap_servers, "--create", "--topic", topic, check=False)
     assert again.status != 0
     assert "already exists" in again.stdout + again.stderr

@@ -134,7 +134,7 @@ def test_a_stream_whose_table_checkpoint_and_first_position_are_on_hdfs_survives
     def write(numbers: range) -> None:
         for number in numbers:
             producer.produce(topic, b"%d" % number, key=ODD[number % len(ODD)].encode(), partition=number % 2)
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
 
     def table() -> Table:
         return Table(kind(open_store(f"{place}/table"), ["odd"]))

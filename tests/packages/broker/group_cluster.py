@@ -118,7 +118,9 @@ class GroupCluster(DataCluster):
 
     async def join(self, id: int, version: int = 9, **fields: Any) -> JoinGroupResponse:
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"\x00\x00\x00\x00\x00\x00")
-        fields = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer", **fields}
+        # No machine is so slow that a member which lives is removed; a test that wants one removed says how soon.
+        times = {"session_timeout_ms": 120_000, "rebalance_timeout_ms": 120_000}
+        fields = {**times, "protocol_type": "consumer", **fields}
         answer: JoinGroupResponse = await self.ask(
             id, JoinGroupRequest(group_id="g", protocols=[protocol], **fields), version
         )

@@ -115,7 +115,7 @@ def test_a_connection_that_ends_after_an_answer_has_brought_it(tmp_path: Path) -
             takes.left = [buggify.CLOSED_CONNECTION]
             assert bases(await one.fetch(0, 0)) == [0]
             await until(lambda: one.lines[0].closed, "the connection is closed")
-            assert len(one.brokers[0].socket_listener.connections) == 0
+            await until(lambda: len(one.brokers[0].socket_listener.connections) == 0, "at the broker's end as well")
 
     run(work)
 

@@ -25,7 +25,15 @@ def children() -> list[int]:
     """The processes that this one has started and that run a cleaner."""
     found = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     ids = [int(id) for file in found for id in file.read_text().split()]
-    return [id for id in ids if b"moldau.admin.cleaner" in Path(f"/proc/{id}/cmdline").read_bytes()]
+    return [id for id in ids if b"moldau.admin.cleaner" in command_line(id)]
+
+
+def command_line(id: int) -> bytes:
+    """Empty for a process that has ended meanwhile."""
+    try:
+        return Path(f"/proc/{id}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -72,7 +80,7 @@ def test_a_stop_ends_it(tmp_path: Path) -> None:
         cleaned = asyncio.ensure_future(scene.cleaning.clean())
         await until(lambda: children(), "it runs")
         scene.cleaning.stop()
-        await asyncio.wait_for(cleaned, 10)
+        await asyncio.wait_for(cleaned, 60)
         await until(lambda: not children(), "it has ended")
 
     run(work)

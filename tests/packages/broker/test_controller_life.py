@@ -34,6 +34,7 @@ class Seat:
             {
                 "node.id": "1", "process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:0",
                 "controller.listener.names": "CONTROLLER", "controller.quorum.voters": "1@localhost:1",
+                "broker.session.timeout.ms": "600000",  # no machine is so slow that a session ends in these scenes
             }
         )  # fmt: skip
         self.cluster_id = "mini"

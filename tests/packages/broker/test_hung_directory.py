@@ -21,6 +21,7 @@ from moldau.client.connection import Connection, connect
 from moldau.model import Code
 from moldau.storage.checkpoints import parse_offsets
 from moldau.storage.names import LOG_STARTS, RECOVERY_POINTS
+from moldau.storage.removal import leaving
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
@@ -219,6 +220,7 @@ def test_who_has_logs_deleted_hears_of_it_when_their_folders_have_other_names(
             its.disk.hold("/two/")
             await its.delete(TOPIC)
             await until(lambda: len(its.disk.held) > 0, "a rename waits for its disk")
+            await until(lambda: not leaving(its.node.data.log_dirs, its.other.partition), "the other one is made")
             monkeypatch.setattr(folder_work, "RENAME_WAIT_MS", 30)
             assert await folders.given_up(gone) == [its.hung.partition]
             assert names(tmp_path, f"two/{its.hung.partition}"), "the disk takes too long to wait for"
@@ -310,7 +312,7 @@ def test_a_directory_that_hangs_goes_offline_and_the_broker_lives_on_without_it(
             assert {log.dir.path for log in node.data.log_dirs.logs.values() if log.partition.topic == "later"} == {
                 its.other.dir.path
             }
-            assert node.healthy()
+            await until(node.healthy, "the node is well: a device that is busy may take a second for a probe")
             assert node.lifecycle.stage is Stage.RUNNING
             assert of_the_loop(its.disk) == []
             its.disk.release()
@@ -334,7 +336,7 @@ def test_a_node_whose_only_directory_hangs_is_silent_until_it_answers(tmp_path: 
         dirs = {"log_dirs": f"{tmp_path}/one", "metadata_log_dir": f"{tmp_path}/quorum"}
         async with whole_node(tmp_path, disk=disk, **dirs, **SOON) as one:
             await until(lambda: one.node.lifecycle is not None and one.node.lifecycle.stage is Stage.RUNNING, "it runs")
-            assert one.node.healthy()
+            await until(one.node.healthy, "it is well")
             disk.hold("/one/")
             await until(lambda: not one.node.healthy(), "it is silent")
             assert one.node.data.log_dirs.offline == []

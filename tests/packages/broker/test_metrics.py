@@ -107,7 +107,8 @@ def test_figures_of_replicas_are_those_of_the_moment(tmp_path: Path) -> None:
 
 def test_traffic_is_told_by_topic_and_by_api_and_who_waits(tmp_path: Path) -> None:
     async def work() -> None:
-        async with DataCluster(tmp_path, 2) as cluster:
+        # A follower's fetch that waits no longer than half a second is not there for a moment, now and then.
+        async with DataCluster(tmp_path, 2, replica_fetch_wait_max_ms="100000") as cluster:
             cluster.create(0, 1)
             pages = Pages(node(cluster))
             await pages.open("127.0.0.1", 0)

@@ -199,8 +199,11 @@ def test_a_controller_that_leaves_with_decisions_that_zookeeper_lacks_says_how_m
         async with Crossing(tmp_path) as crossing:
             await migrated(crossing)
             controller = crossing.nodes[101]
+            migration = controller.migration
+            assert migration is not None
+            await until(migration._is_level, "ZooKeeper has been told of all that was decided so far")
             told = controller.metadata.offset
-            controller.migration.zk.suspend()  # type: ignore[union-attr, attr-defined]
+            migration.zk.suspend()  # type: ignore[attr-defined]
             await topic(crossing, "without-zookeeper")
             decided = controller.metadata.offset
             controller.stop_soon()
@@ -308,12 +311,14 @@ def test_a_broker_that_goes_back_forgets_the_quorum_for_the_next_may_be_another(
 
 def test_it_is_not_finished_while_a_broker_is_on_zookeeper(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        async with Crossing(tmp_path, session_timeout_ms=3000) as crossing:
+        async with Crossing(tmp_path) as crossing:
             await topic(crossing, "t")
             await migrated(crossing)
             await crossing.restart(1, QUORUM)
             await crossing.stop(101)
+            crossing.session_timeout_ms = 3000  # of this life of the controller alone: in others no session is to end
             await crossing.boot(101, ZK)
+            crossing.session_timeout_ms = 30_000
             await until(lambda: "Brokers [2, 3] are still in ZooKeeper mode" in caplog.text, "it says who is left")
             fenced = crossing.nodes[101].metadata.image.brokers
             await until(lambda: fenced[2].fenced and fenced[3].fenced, "nobody speaks for them")

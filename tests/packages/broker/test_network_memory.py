@@ -113,7 +113,7 @@ def play(work: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
         bound = await scene.world.net.listen("127.0.0.1", 0, scene.listener.accept)
         scene.port = bound.port
         try:
-            await asyncio.wait_for(work(scene), 30)
+            await asyncio.wait_for(work(scene), 240)
         finally:
             for writer in scene.writers:
                 writer.close()
@@ -379,7 +379,9 @@ def test_frames_come_whole_however_they_are_cut(step: int) -> None:
     play(work)
 
 
-def test_half_frames_wait_for_memory_and_the_one_that_began_first_is_never_stuck() -> None:
+def test_half_frames_wait_for_memory_and_the_one_that_began_first_is_never_stuck(monkeypatch: Any) -> None:
+    monkeypatch.setattr(limits, "STALL_MS", 600_000)  # on no machine is a frame taken for one that does not go on
+
     async def work(scene: Scene) -> None:
         names = [MetadataRequest.MetadataRequestTopic(name="x" * 30_000) for _ in range(40)]
         large = frame(MetadataRequest(topics=names), 12, 1)

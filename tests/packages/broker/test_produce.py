@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
 from moldau.model import Code
+from moldau.storage.truncation import Cutting
 from moldau.wire.batch import build, headers, read_header
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest
@@ -152,8 +154,16 @@ def test_a_later_leader_takes_a_producer_that_it_does_not_know_from_the_middle_o
 
 
 def test_a_batch_behind_one_sent_back_is_not_taken_while_producers_are_not_read_again_after_a_cut(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    cut, goes_on = Cutting.run, threading.Event()
+
+    def held(cutting: Cutting) -> None:
+        assert goes_on.wait(60)
+        cut(cutting)
+
+    monkeypatch.setattr(Cutting, "run", held)
+
     async def work() -> None:
         async with DataCluster(tmp_path, 2) as cluster:
             cluster.create(0, 1)
@@ -163,6 +173,7 @@ def test_a_batch_behind_one_sent_back_is_not_taken_while_producers_are_not_read_
             log.truncate_to(log.log_end_offset - 1)
             cluster.elect(1, (0, 1))
             assert await told(cluster, numbered(0)) == [Code.KAFKA_STORAGE_ERROR], "its files are not cut yet"
+            goes_on.set()
             await until(lambda: not log.awaits_cut, "the files are cut")
             assert log.known_producers is None
             assert await told(cluster, numbered(2), numbered(0)) == [Code.KAFKA_STORAGE_ERROR, 0]

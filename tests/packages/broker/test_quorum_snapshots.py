@@ -100,7 +100,7 @@ async def test_a_snapshot_is_fetched_while_an_older_one_is_still_written(tmp_pat
     await quorum.start(2)
     await quorum.write("again")
     await quorum.until(lambda: "again" in quorum.seats[2].listener.names, "the last name after a start")
-    assert not list(folder.glob("*.part"))
+    await quorum.until(lambda: not list(folder.glob("*.part")), "what was begun before is removed")
     await quorum.stop()
 
 
@@ -227,6 +227,7 @@ async def test_a_snapshot_that_was_damaged_on_its_way_is_not_installed(tmp_path:
     while not leader.quorum.log.start:
         await quorum.write(f"more-{number}")
         number += 1
+    await quorum.until(lambda: not leader.executor._snapshotting, "the last snapshot, which is the one to be fetched")
     for path in snapshots(tmp_path / "1" / "__cluster_metadata-0"):
         rotten(path)
     await quorum.start(2)

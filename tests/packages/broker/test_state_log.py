@@ -251,9 +251,14 @@ def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
             made = await create_topics(client, [NewTopic(name="t", partitions=1, replication_factor=2)])
             assert made["t"].code == 0
             await until(nodes.agree, "both brokers know the topic")
-            await until(lambda: sum(" t-0 " in line for line in heard["text"].lines) >= 4, "all have told")
             leader = nodes.controller.metadata.image.at((nodes.controller.metadata.image.topic("t").id, 0)).leader
+            follower = 3 - leader
             client.close()
+            for begin in (
+                f"[Broker id={leader}] Leader t-0 with topic id ",
+                f"[Broker id={follower}] Follower t-0 starts at leader epoch 0",
+            ):
+                await until(lambda begin=begin: any(line.startswith(begin) for line in heard["text"].lines), begin)
             lines = [line for line in heard["text"].lines if " t-0 " in line]
             by = f"[Controller id={nodes.controller.config.node_id} epoch=1] Changed partition t-0"
             decided = [line for line in lines if line.startswith("[Controller")]
@@ -261,11 +266,6 @@ def test_on_the_zookeeper_plane_controller_and_brokers_write_the_same_lines(
                 f"{by} state from NonExistentPartition to NewPartition with assigned replicas "
             )
             assert decided[1].startswith(f"{by} from NewPartition to OnlinePartition with state LeaderAndIsr(leader=")
-            follower = 3 - leader
-            assert any(line.startswith(f"[Broker id={leader}] Leader t-0 with topic id ") for line in lines)
-            assert any(
-                line.startswith(f"[Broker id={follower}] Follower t-0 starts at leader epoch 0") for line in lines
-            )
             told = [json.loads(line) for line in heard["twin"].lines]
             of_replicas = {(one["node"], one["role"]) for one in told if one["event"] == "replica"}
             assert {(leader, "leader"), (follower, "follower")} <= of_replicas

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from moldau.broker.data import DataSide
 from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
 from moldau.client.connection import Connection, connect
+from moldau.cluster.nodes import free_ports
 from moldau.model import Code
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom, real_world
@@ -56,7 +56,7 @@ class Alone:
     """One combined node in this process, on real sockets and files."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        port = free_port()
+        (port,) = free_ports(1)
         self.config = NodeConfig(
             {
                 "node.id": "1", "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER",
@@ -81,12 +81,6 @@ class Alone:
 
     async def line(self) -> Connection:
         return await connect(self.world, "127.0.0.1", self.node.bound["PLAINTEXT"].port)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_a_controller_votes_and_leads_while_the_logs_of_its_broker_are_recovered(

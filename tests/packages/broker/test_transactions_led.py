@@ -264,7 +264,8 @@ def test_what_waits_for_coordinators_is_bounded_for_the_whole_broker(
                 cluster.lines[0] = line
                 asked.append(asyncio.ensure_future(produce(cluster, batch(producer=number), id=f"x{number}")))
                 await asyncio.sleep(0)
-            refused = await until(lambda: [one for one in asked if one.done()], "those beyond are refused")
+            await until(lambda: sum(one.done() for one in asked) == 2, "those beyond are refused")
+            refused = [one for one in asked if one.done()]
             assert {code for one in refused for code in one.result()} == {Code.NOT_ENOUGH_REPLICAS}
             assert 0 < transactions.waiting_bytes <= 10_000
             going.set()
@@ -320,6 +321,8 @@ def test_the_end_of_the_transaction_before_is_not_that_of_the_one_that_begins(tm
     async def work() -> None:
         async with mixed(tmp_path) as (cluster, coordinator):
             assert await produce(cluster, batch(), version=12) == [Code.NONE]
+            # It has to be asked again, which no slow machine is to be too late for.
+            cluster.brokers[0].config.values["add.partitions.to.txn.retry.backoff.max.ms"] = 60_000
             coordinator.says = [Code.CONCURRENT_TRANSACTIONS, Code.CONCURRENT_TRANSACTIONS]
             another = await cluster.connect_another(0)
             line = cluster.lines[0]

@@ -21,6 +21,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.test_zookeeper_plane import settled
 from tests.packages.broker.zookeeper_nodes import Nodes
 
 
@@ -30,6 +31,7 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
+            await until(lambda: settled(nodes), "nobody is told anything any more")
             if replicas:
                 client = nodes.client()
                 await create_topics(client, [NewTopic(name="t", partitions=2, replication_factor=2)])
@@ -72,6 +74,7 @@ def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_m
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
+            await until(lambda: settled(nodes), "nobody is told anything any more")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
             receiving, own, image = node.plane.receiving, node.lifecycle, nodes.controller.metadata.image
@@ -99,6 +102,7 @@ def test_topics_without_ids_are_refused_by_name_and_nothing_is_written(
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
+            await until(lambda: settled(nodes), "nobody is told anything any more")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
             receiving, image = node.plane.receiving, nodes.controller.metadata.image
@@ -181,6 +185,7 @@ def test_what_no_controller_says_is_not_believed(tmp_path: Path) -> None:
 def test_a_controller_that_heard_of_a_registration_first_is_believed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
+            await until(lambda: settled(nodes), "nobody is told anything any more")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
             znode = nodes.server.znodes[f"/brokers/ids/{node.config.node_id}"]
@@ -238,6 +243,7 @@ def test_a_broker_that_registered_again_is_known_by_its_new_epoch_under_a_contro
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 3) as nodes:
+            await until(lambda: settled(nodes), "nobody is told anything any more")
             node, other = [n for n in nodes.nodes.values() if n is not nodes.controller]
             assert node.plane is not None
             receiving, id = node.plane.receiving, other.config.node_id

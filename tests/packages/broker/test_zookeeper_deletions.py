@@ -50,7 +50,7 @@ def test_a_deletion_waits_for_a_broker_that_is_down_and_is_done_when_it_is_back(
             id = await stop_one_that_is_not_active(nodes)
             outcome = await delete(nodes, timeout_ms=200)
             assert outcome.code is Code.REQUEST_TIMED_OUT
-            assert MARK in nodes.server.znodes
+            await until(lambda: MARK in nodes.server.znodes, "it is marked")
             me, (other,) = nodes.controller.config.node_id, nodes.nodes.keys() - {nodes.controller.config.node_id}
             await until(lambda: not folders(tmp_path, other), "who is alive has deleted its replicas")
             assert folders(tmp_path, id) == folders(tmp_path, me) != []

@@ -111,6 +111,7 @@ def test_no_partition_is_added_to_a_topic_whose_deletion_waits(tmp_path: Path) -
             await topic(nodes, "t")
             id = await stop_one_that_is_not_active(nodes)
             await delete(nodes, timeout_ms=200)
+            await until(lambda: MARK in nodes.server.znodes, "it is marked")
             write(nodes, lambda partitions: partitions.update({"3": partitions["0"]}))
             await until(lambda: numbers(nodes) == ["0", "1", "2"], "it is taken away again")
             assert len(led(nodes)) == 3

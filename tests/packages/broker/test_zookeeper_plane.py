@@ -365,6 +365,7 @@ def test_a_broker_whose_process_is_gone_is_fenced_before_its_session_ends(tmp_pa
 def test_requests_of_an_old_controller_or_for_an_old_life_are_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
+            await until(nodes.agree, "everybody has been told all of it")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             ears, epoch = node.plane.receiving, node.lifecycle.epoch  # type: ignore[union-attr]
             old = UpdateMetadataRequest(controller_id=9, controller_epoch=0, broker_epoch=epoch)

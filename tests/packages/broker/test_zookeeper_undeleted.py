@@ -150,8 +150,8 @@ def test_a_topic_is_kept_while_a_disk_is_too_slow_to_rename_a_replicas_folder(
             disk.hold(f"/node-{id}/t-0")
             assert (await delete(nodes, timeout_ms=200)).code is Code.REQUEST_TIMED_OUT
             undeleted = nodes.controller.plane.channels.undeleted
-            await until(lambda: bool(undeleted.refused), "it has answered")
-            assert undeleted.refused == {(id, ("t", 0)): Code.REQUEST_TIMED_OUT}
+            late = {(id, ("t", 0)): Code.REQUEST_TIMED_OUT}  # the others may have been late as well, for a moment
+            await until(lambda: undeleted.refused == late, "it has answered, and the others are done")
             assert MARK in nodes.server.znodes
             assert folders(tmp_path, id) == ["t-0"]
             disk.release()

@@ -7,7 +7,6 @@ wanted to end, is kept.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from moldau.broker.config.node_config import load
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.node import Node
+from moldau.cluster.nodes import free_ports
 from moldau.model.value import replace
 from moldau.ports import Disk
 from moldau.runtime.disk import RealDisk
@@ -33,7 +33,7 @@ class WholeNode:
     def __init__(self, folder: Path, more: Mapping[str, object], *, standalone: bool, disk: Disk | None = None) -> None:
         self.failures: list[tuple[int, int, BaseException]] = []
         self.ended: list[object] = []
-        port, controller_port = _free_port(), _free_port()
+        port, controller_port = free_ports(2)
         settings: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": 1,
@@ -122,12 +122,6 @@ def feed(connection: Connection, data: bytes) -> None:
         room[: len(piece)] = piece
         connection.buffer_updated(len(piece))
         at += len(piece)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @asynccontextmanager

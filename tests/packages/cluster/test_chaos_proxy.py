@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import selectors
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from moldau.cluster.chaos.proxy.sources import CLIENTS, MARK, Sources, inode_of
 from moldau.cluster.chaos.proxy_net import ProxyNet
 from moldau.cluster.nodes import HOST, free_ports
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 SERVER = 1
 ECHO = """
 import socketserver, sys
@@ -227,24 +228,23 @@ def test_whoever_hangs_up_under_a_cut_is_not_heard_before_it_is_healed(proxy: Pr
 
 
 def _that_says(server: socket.socket, words: bytes) -> socket.socket:
-    """The accepted connection on which these words come; others are probes."""
-    server.settimeout(PATIENCE_S)
-    while True:
-        there, _ = server.accept()
-        there.settimeout(PATIENCE_S)
-        if not is_silent_peek(there) and there.recv(len(words)) == words:
-            return there
-        there.close()
-
-
-def is_silent_peek(line: socket.socket) -> bool:
-    line.settimeout(1.0)
-    try:
-        return line.recv(1, socket.MSG_PEEK) == b""
-    except TimeoutError:
-        return True
-    finally:
-        line.settimeout(PATIENCE_S)
+    """The accepted connection on which these words come; others are probes, which say nothing or hang up."""
+    deadline = time.monotonic() + PATIENCE_S
+    with contextlib.ExitStack() as probes, selectors.DefaultSelector() as ready:
+        ready.register(server, selectors.EVENT_READ)
+        while time.monotonic() < deadline:
+            for key, _ in ready.select(1.0):
+                if key.fileobj is server:
+                    there, _ = server.accept()
+                    there.settimeout(PATIENCE_S)
+                    ready.register(probes.enter_context(there), selectors.EVENT_READ)
+                    continue
+                line = cast(socket.socket, key.fileobj)
+                ready.unregister(line)
+                with contextlib.suppress(ConnectionResetError):
+                    if line.recv(len(words)) == words:
+                        return line.dup()
+    raise AssertionError(f"nobody said {words!r}")
 
 
 def test_a_dead_nodes_front_refuses_and_listens_when_it_is_back(proxy: ProxyNet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -90,6 +91,7 @@ def test_a_node_that_lives_and_does_not_listen_is_told_of_in_clear_words(tmp_pat
         said = f"node 1, whose process {process.pid} runs and takes no connections at 127.0.0.1:{node.port}"
         assert f"{said} (Connection refused)" in str(refused.value)
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)  # it stands still now, on a busy machine as well
         with pytest.raises(ClusterError, match=f"stopped by a signal .`kill -CONT {process.pid}`"):
             cluster.wait_for_brokers([1], 0.1)
     finally:

@@ -335,6 +335,6 @@ def test_a_flush_that_has_its_folder_made_and_the_renaming_behind_it_do_not_wait
     assert lock.taken.wait(30)
     going_on.set()
     for thread in (makes, flushes):
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive(), "they wait for each other"
     assert log.folder.path.endswith(DELETE_FOLDER)
