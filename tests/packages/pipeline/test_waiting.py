@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,47 @@ def test_a_file_that_is_half_edited_while_a_run_pauses_is_told_once_and_waited_f
         "changed and is read again",
     ]
     assert ("sinks: there is none" in said[2], "No such file" in said[3]) == (True, True)
+
+
+def test_an_edit_of_the_same_time_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system counts times in steps of some milliseconds, in which a run may pause and its file be edited."""
+    monkeypatch.setattr(running, "PAUSE_S", 0.01)
+    whole = "pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n"
+    file, said = tmp_path / "a.yaml", list[str]()
+    file.write_text(whole)
+    time_ns = file.stat().st_mtime_ns
+
+    def hear(text: str) -> None:
+        said.append(text)
+        assert len(said) < 3, said
+        file.write_text(whole.replace("text", "text, on_error: skip"))
+        os.utime(file, ns=(time_ns, time_ns))
+
+    one = Refusing(load(file), file=file, say=hear, session=lambda pipeline: None)  # type: ignore[arg-type,return-value]
+    assert one.run() is Ended.DONE
+    assert [text[:6] for text in said] == ["paused", str(file)[:6]]
+
+
+def test_an_edit_made_while_spark_is_started_is_seen_when_the_run_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for the file that had been read before, and the mended file was waited for without end."""
+    monkeypatch.setattr(running, "PAUSE_S", 0.01)
+    whole = "pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n"
+    file, said = tmp_path / "a.yaml", list[str]()
+    file.write_text(whole)
+
+    def start(pipeline: Pipeline) -> object:
+        file.write_text(whole.replace("text", "text, on_error: skip"))
+        return None
+
+    def hear(text: str) -> None:
+        said.append(text)
+        assert len(said) < 3, said
+
+    one = Refusing(load(file), file=file, say=hear, session=start)  # type: ignore[arg-type]  # no session
+    assert one.run() is Ended.DONE
+    assert [text[:6] for text in said] == ["paused", str(file)[:6]]
 
 
 class Full(Refusing):
