@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -38,18 +39,26 @@ def runner(tmp_path: Path, port: int, said: list[str], *, once: bool) -> Runner:
     return Runner(pipeline, once=once, say=said.append, session=begin)  # type: ignore[arg-type]  # it returns nothing
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+@contextmanager
+def silent() -> Iterator[socket.socket]:
+    """A socket whose port is nobody else's, and takes no connections until it listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
+def port_of(bound: socket.socket) -> int:
+    return int(bound.getsockname()[1])
 
 
 def test_one_round_ends_when_nobody_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "REACH_S", 0.1)
     said: list[str] = []
-    port = closed_port()
-    one = runner(tmp_path, port, said, once=True)
-    with pytest.raises(NoCluster, match=f"no broker takes connections at 127.0.0.1:{port}"):
-        one.run()
+    with silent() as bound:
+        port = port_of(bound)
+        one = runner(tmp_path, port, said, once=True)
+        with pytest.raises(NoCluster, match=f"no broker takes connections at 127.0.0.1:{port}"):
+            one.run()
     assert said == [f"no broker takes connections at 127.0.0.1:{port}; it is waited for"]
     state = one.folder.state()
     assert state is not None
@@ -75,26 +84,24 @@ def test_one_round_ends_when_a_partition_of_its_source_stays_without_leader(
 
 def test_a_run_without_end_waits_until_somebody_is_there(tmp_path: Path) -> None:
     said: list[str] = []
-    port = closed_port()
-    one = runner(tmp_path, port, said, once=False)
-    servers: list[socket.socket] = []
+    with silent() as bound:
+        one = runner(tmp_path, port_of(bound), said, once=False)
 
-    def hear(text: str) -> None:
-        said.append(text)
-        servers.append(socket.create_server(("127.0.0.1", port)))
+        def hear(text: str) -> None:
+            said.append(text)
+            bound.listen()
 
-    one._say = hear
-    with pytest.raises(HasBegun):
-        one.run()
+        one._say = hear
+        with pytest.raises(HasBegun):
+            one.run()
     assert len(said) == 1
-    for server in servers:
-        server.close()
 
 
 def test_a_run_that_waits_can_be_stopped(tmp_path: Path) -> None:
-    one = runner(tmp_path, closed_port(), [], once=False)
-    one._say = lambda text: one.stop()
-    assert one.run() is Ended.STOPPED
+    with silent() as bound:
+        one = runner(tmp_path, port_of(bound), [], once=False)
+        one._say = lambda text: one.stop()
+        assert one.run() is Ended.STOPPED
 
 
 class Refusing(Runner):
