@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from kafka_peer import wait_until
 
 from moldau import Cluster
 from moldau.admin.cli import cli
 from moldau.broker.config.storage_format import METADATA_FOLDER
 from moldau.broker.kraft.committed import NOTE
+from moldau.cluster.cluster import ClusterError
 
 pytestmark = pytest.mark.live
 
@@ -34,6 +36,13 @@ def test_two_of_three_controllers_that_lost_their_metadata_get_it_back(tmp_path:
             cluster.restart(id, wait=False)
         cluster.restart(controllers[2], wait=False)
 
+        def one_leads() -> bool:
+            try:
+                return cluster.controller() in controllers
+            except ClusterError:  # nobody knows of one yet
+                return False
+
+        wait_until(one_leads, "one of them leads")  # a creation waits half a minute for one, and no longer
         cluster.create_topic("after", replication_factor=2)
 
         with cluster.client() as client:

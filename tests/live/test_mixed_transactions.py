@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import wait_until
 from mixed import KAFKA, MOLDAU, MixedPeer
@@ -34,25 +34,25 @@ def transaction(bootstrap: str, name: str, values: list[bytes], end: str) -> Pro
 
 
 def decided(bootstrap: str, isolation: str, enough: int) -> list[bytes]:
-    """What a consumer is given from the beginning, until it has ``enough`` and then nothing for two more polls."""
+    """What a consumer is given from the beginning to the end, once that is behind ``enough`` of them."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "r", "isolation.level": isolation, "enable.auto.commit": False}
+        | {"enable.partition.eof": True}
     )
     try:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         found: list[bytes] = []
-        quiet = 0
-        while quiet < 2:
-            message = consumer.poll(1 if len(found) >= enough else 60)
-            if message is None:
-                assert len(found) >= enough, f"{len(found)} of {enough} came"
-                quiet += 1
+        while True:
+            message = consumer.poll(60)
+            assert message is not None, f"{len(found)} of {enough} came"
+            error, value = message.error(), message.value()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                if len(found) >= enough:
+                    return found
                 continue
-            assert message.error() is None, message.error()
-            value = message.value()
             assert value is not None
             found.append(value.removesuffix(PADDING))
-        return found
     finally:
         consumer.close()
 

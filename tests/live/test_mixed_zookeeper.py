@@ -30,14 +30,14 @@ MIXES = {"kkm": (KAFKA, KAFKA, MOLDAU), "mkk": (MOLDAU, KAFKA, KAFKA), "mmk": (M
 class ZooKeeperPeer(MixedPeer):
     """Brokers on one ZooKeeper, each run by ``programs[node_id]``; the one that starts first is the controller."""
 
-    def __init__(self, programs: Mapping[int, str], zookeeper: str, folder: Path) -> None:
+    def __init__(self, programs: Mapping[int, str], zookeeper: str, folder: Path, session_ms: int) -> None:
         super().__init__(programs, {}, folder)
         self._zookeeper = zookeeper
         for node_id, (port, _) in self.ports.items():
             lines = {
                 "broker.id": node_id,
                 "zookeeper.connect": zookeeper,
-                "zookeeper.session.timeout.ms": 6000,
+                "zookeeper.session.timeout.ms": session_ms,
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 "log.dirs": self.data_dir(node_id),
                 "offsets.topic.replication.factor": 3,
@@ -84,11 +84,12 @@ class ZooKeeperPeer(MixedPeer):
 
 
 @contextmanager
-def cluster(folder: Path, *programs: str) -> Iterator[ZooKeeperPeer]:
+def cluster(folder: Path, *programs: str, session_ms: int = 6000) -> Iterator[ZooKeeperPeer]:
+    """``session_ms``: long where nobody is killed, so that nobody stops leading because a machine is slow."""
     with LocalEnsemble(folder / "zookeeper") as ensemble:
         ensemble.start()
         ensemble.wait_ready()
-        with ZooKeeperPeer(dict(enumerate(programs, 1)), ensemble.connect, folder) as peer:
+        with ZooKeeperPeer(dict(enumerate(programs, 1)), ensemble.connect, folder, session_ms) as peer:
             yield peer
 
 
@@ -98,7 +99,7 @@ def admin_of(peer: KafkaPeer, node_id: int) -> AdminClient:
 
 def states(peer: KafkaPeer, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
     """Partition -> leader, replicas, who is in sync, as the first broker shows them."""
-    shown = admin_of(peer, next(iter(peer.ports))).list_topics(topic, timeout=30).topics[topic]
+    shown = admin_of(peer, next(iter(peer.ports))).list_topics(topic, timeout=60).topics[topic]
     return {n: (p.leader, sorted(p.replicas), sorted(p.isrs)) for n, p in shown.partitions.items()}
 
 
@@ -116,7 +117,7 @@ def create(peer: KafkaPeer, node_id: int, topic: str, replicas: list[int], but: 
 
 def _shows(peer: KafkaPeer, node_id: int, topic: str) -> bool:
     """Whether a broker shows all partitions of a topic with leaders."""
-    found = admin_of(peer, node_id).list_topics(topic, timeout=30).topics[topic].partitions
+    found = admin_of(peer, node_id).list_topics(topic, timeout=60).topics[topic].partitions
     return len(found) == PARTITIONS and all(p.leader >= 0 for p in found.values())
 
 
@@ -142,7 +143,7 @@ def _is_whole(peer: KafkaPeer, topic: str) -> bool:
 
 @pytest.mark.parametrize("mix", ["kkm", pytest.param("mkk", marks=long), pytest.param("mmk", marks=long)])
 def test_topics_are_made_written_moved_and_deleted_under_a_controller_of_either_kind(tmp_path: Path, mix: str) -> None:
-    with cluster(tmp_path, *MIXES[mix]) as peer:
+    with cluster(tmp_path, *MIXES[mix], session_ms=30_000) as peer:
         for node_id in peer.ports:
             create(peer, node_id, f"through-{node_id}", [1, 2, 3])
         create(peer, 1, "moved", [1, 2])

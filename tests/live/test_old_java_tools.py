@@ -84,7 +84,7 @@ def test_tools_of_2_8_write_znodes_and_what_they_wish_is_done(cluster: Cluster, 
     old.becomes({0: [1, 2], 1: [2, 1]})
     tool("TopicCommand", "--alter", "--topic", "old", "--partitions", 3, "--replica-assignment", "1:2,2:1,3:1")
     old.becomes({0: [1, 2], 1: [2, 1], 2: [3, 1]})
-    assert old.has("retention.ms", "70000")
+    wait_until(lambda: old.has("retention.ms", "70000"), "it has the setting that it was made with", WAIT_S)
 
     change = ("--alter", "--entity-type", "topics", "--entity-name", "old")
     tool("ConfigCommand", *change, "--add-config", "retention.ms=80000")

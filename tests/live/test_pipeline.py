@@ -42,6 +42,8 @@ from moldau.spark.tables import Table
 Fresh = Callable[[str], str]
 PATIENCE_S = 240
 
+pytestmark = pytest.mark.timeout(900)
+
 
 class Orders:
     """A pipeline over a topic of orders, its file, and what came of it."""

@@ -23,6 +23,9 @@ from moldau.spark.sink import MARK, once
 __all__ = ["orders"]  # a fixture
 
 MANY = 400
+
+pytestmark = pytest.mark.timeout(900)
+
 STEPS = "SELECT id, amount * 2 AS twice, _topic, _partition, _offset FROM records"
 
 

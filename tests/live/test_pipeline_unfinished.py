@@ -27,6 +27,8 @@ from moldau.spark.tables import Table
 
 SECOND = "  - {table: second}"
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture
 def orders(spark: SparkSession, bootstrap_servers: str, tmp_path: Path, fresh: Callable[[str], str]) -> Orders:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kafka_peer import KafkaPeer, wait_until
-from test_moves_elsewhere import Moldau, make, replicas, write_plan
+from test_moves_elsewhere import PATIENCE_S, Moldau, make, replicas, write_plan
 
 from conftest import SYSTEMS
 from moldau.client.sync import Cluster
@@ -26,7 +26,7 @@ def waits(moldau: Moldau, plan: Path) -> list[dict[str, Any]]:
     return [wait for row in moldau.status(plan)["partitions"] for wait in row["waits_for"]]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_dead_broker_that_only_keeps_its_replica_is_named_as_what_a_move_waits_for(
     cluster: KafkaPeer, tmp_path: Path
 ) -> None:
@@ -46,18 +46,18 @@ def test_a_dead_broker_that_only_keeps_its_replica_is_named_as_what_a_move_waits
     assert "broker 2 is down" in shown.stdout.splitlines()[1], shown.stdout
     assert "broker 2 is not alive, and moves wait for it" in shown.stdout
     cluster.restart(2)
-    said, told = running.communicate(timeout=120)
+    said, told = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 0, said + told
     assert "kept-0 waits: broker 2 is down" in told
-    assert replicas(cluster, "kept") == [[3, 2]] * 4
+    wait_until(lambda: replicas(cluster, "kept") == [[3, 2]] * 4, "all is as planned, whoever is asked")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_how_far_a_replica_is_behind_that_a_move_waits_for_is_told(cluster: KafkaPeer, tmp_path: Path) -> None:
     moldau = Moldau(cluster)
-    make(cluster, "slow", batches=3)
+    make(cluster, "slow", batches=16)  # so that a replica is behind for a minute, whoever looks
     plan = write_plan(tmp_path / "plan.json", "slow", [3, 1])
-    late = moldau.run("reassign", "apply", "--plan", plan, "--throttle", "10kB", "--timeout", "2")
+    late = moldau.run("reassign", "apply", "--plan", plan, "--throttle", "10kB", "--timeout", "5")
     assert late.returncode == 3, late.stderr
     found = waits(moldau, plan)
     assert {(wait["broker"], wait["state"]) for wait in found} == {(3, "catching up")}

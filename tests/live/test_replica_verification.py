@@ -35,13 +35,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def lines(command: list[str], count: int) -> list[str]:
     """The first lines that a tool says, without their times; then it is ended."""
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert running.stdout is not None
-    try:
-        said = [running.stdout.readline() for _ in range(count)]
-    finally:
-        running.kill()
-        running.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        try:
+            said = [running.stdout.readline() for _ in range(count)]
+        finally:
+            running.kill()
     assert all(TIME.match(line) for line in said), said
     return [TIME.sub("", line) for line in said]
 
@@ -82,7 +81,7 @@ def test_another_checksum_is_told(cluster: Cluster) -> None:
 )
 def test_what_is_refused(arguments: list[str]) -> None:
     theirs, ours = (
-        subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=240)
         for command in (java(), OURS)
     )
     told = [line for line in theirs.stderr.splitlines() if not re.match(r"\t|\[main\] |SLF4J", line)]

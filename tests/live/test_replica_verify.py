@@ -19,7 +19,7 @@ OK, FAILED, MISMATCH = 0, 1, 4
 def verify(*arguments: object) -> tuple[int, list[dict[str, Any]]]:
     """The exit status, and the replicas that are not well."""
     command = [sys.executable, "-m", "moldau", "replica", "verify", "-o", "json", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/testing.md", "docs/package.md")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 SPARK = "moldau.spark"
+
+pytestmark = pytest.mark.timeout(900)
+
 SET_UP = 'make() { command make -o .venv/.ready "$@"; }\n'
 """What these tests run in is set up already."""
 
@@ -36,7 +39,7 @@ def named(language: str) -> list[object]:
     ]
 
 
-def run(*command: str | Path, cwd: Path, patience_s: int = 240) -> str:
+def run(*command: str | Path, cwd: Path, patience_s: int = 800) -> str:
     """Run a command to its end; what it said on standard output."""
     environment = {**os.environ, "TMPDIR": str(cwd)}
     # A make within `make test` says where it is working, which nobody sees who types the command.

@@ -26,6 +26,8 @@ from moldau.spark.tables import Table
 
 ANSI = "spark.sql.ansi.enabled"
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope="module")
 def started(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -23,6 +23,8 @@ from moldau.wire.batch import headers
 
 RECORDS = 100
 
+pytestmark = pytest.mark.timeout(900)
+
 
 class Stage:
     """One node with a hasty cleaner, a session, and a topic of one partition for each test."""

@@ -24,6 +24,8 @@ from moldau.wire.batch import headers, records
 
 Fresh = Callable[[str], str]
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope="module")
 def spark(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -13,11 +13,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from foreign import PATIENCE_S, create_topic, wait_led
-from kafka_peer import KafkaPeer
+from kafka_peer import KafkaPeer, wait_until
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from moldau.client.reading import LATEST
+from moldau.client.sync import Cluster
+from moldau.model import TopicPartition
 from moldau.spark import session
 from moldau.spark.losses import losses_of
 from moldau.spark.sink import once
@@ -27,6 +30,8 @@ from moldau.spark.tables.upsert import latest
 
 Fresh = Callable[[str], str]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -283,6 +288,10 @@ def test_aborted_and_open_transactions_are_not_seen_by_a_reader_of_committed_rec
         for read in (numbers(topic.batch(**there)), stream("all", there)):
             assert read == [*range(40), *range(100, 110)]
         producer.commit_transaction(60)
+        end = 5 * 11  # Kafka writes the last marker after its answer
+        where = TopicPartition(topic.name, 0)
+        with Cluster(peer.bootstrap_servers) as cluster:
+            wait_until(lambda: cluster.offsets({where: LATEST}, isolation=1)[where].offset == end, "it is committed")
         assert stream("committed", committed) == [*range(10), *range(20, 30), *range(100, 110)]
         assert stream("all", there) == [*range(40), *range(100, 110)]
 

@@ -19,6 +19,8 @@ from moldau.spark.tables.stores import Store
 
 BATCH = 20
 
+pytestmark = pytest.mark.timeout(900)
+
 
 class Crash(RuntimeError):
     """Stands for a driver that is killed."""

@@ -99,7 +99,7 @@ def test_the_merger_says_what_kafkas_said(case: list[str], folder: Path, odd: No
     arguments = [word.format(*names, dir=folder) for word in case]
     theirs = java_tool(MERGER, *arguments, check=False, jars=ALL_JARS / "tools-2.8.2")
     command = [sys.executable, "-m", "moldau", "kafka-run-class.sh", MERGER, *arguments]
-    ours = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ours = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     said = [line for line in theirs.stderr.splitlines(keepends=True) if not line.startswith("[main] INFO")]
     assert (ours.returncode, ours.stdout) == (theirs.status, theirs.stdout)
     assert ours.stderr == re.sub(r"(?m)^\t(at .*|\.\.\. \d+ more)\n", "", "".join(said))

@@ -117,7 +117,7 @@ def test_a_log_changes_hands_between_kafka_and_moldau(tmp_path: Path) -> None:
         assert f"t 0 {2010}" in (data / RECOVERY_POINTS).read_text()
         peer.restart(1)
         run = java_tool("kafka-console-consumer", "--bootstrap-server", peer.bootstrap_servers, "--topic", "t",
-                        "--from-beginning", "--max-messages", 2010, "--timeout-ms", 30_000)  # fmt: skip
+                        "--from-beginning", "--max-messages", 2010, "--timeout-ms", 120_000)  # fmt: skip
         assert run.stdout.splitlines()[-1] == "moldau 9"
         assert len(run.stdout.splitlines()) == 2010
         assert "Recovering unflushed segment" not in peer.log_file(1).read_text()

@@ -44,6 +44,8 @@ MORE: dict[str, tuple[list[str], bytes]] = {
 MANY = 8
 """More often than that in one look."""
 CLEARED = b"\x1b[H\x1b[2J"
+pytestmark = pytest.mark.timeout(900)
+
 OF_FILES = {"pipeline status"}
 """What looks at no cluster."""
 
@@ -110,9 +112,9 @@ def test_a_look_goes_on_while_the_cluster_is_away_and_when_it_is_back(watched: W
             one.wait_for(MORE[name][1])
         watched.cluster.kill(1)
         for name, one in every.items():
-            wait_until(lambda one=one: b"moldau: " in one.said, f"{name} says that nobody answers", 120)  # type: ignore[misc]
+            wait_until(lambda one=one: b"moldau: " in one.said, f"{name} says that nobody answers", 300)  # type: ignore[misc]
         before = {name: len(one.shown) for name, one in every.items()}
-        watched.cluster.restart(1)
+        watched.cluster.restart(1, timeout_s=240)  # beside all who look meanwhile
         for name, one in every.items():
             one.wait_for(MORE[name][1], before[name])
         for name, one in every.items():

@@ -77,7 +77,7 @@ class Watching:
             assert self._process.poll() is None, f"{name} ended: {self.said.decode()}"
             return self.shown[after:].count(what) >= times
 
-        wait_until(seen, f"{name} shows {what!r}", 120)
+        wait_until(seen, f"{name} shows {what!r}", 300)
 
     def interrupted(self) -> int:
         """Ctrl-C, as a terminal sends it; the exit status."""

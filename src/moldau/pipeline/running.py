@@ -48,6 +48,8 @@ RESTARTS_ONCE = 1
 _LOOK_MS = 5_000
 _LOOK_AT_STOP_S = 0.1
 Found = TypeVar("Found")
+Edition = tuple[int, int, int]
+"""When a file was changed, its size, and its inode: two edits may be of one time, as a file system counts it."""
 
 
 class Ended(Enum):
@@ -89,6 +91,7 @@ class Runner:
         session: Callable[[Pipeline], SparkSession] | None = None,
     ) -> None:
         self._pipeline, self._file, self._once = pipeline, file, once
+        self._edition = self._changed()  # not later: Spark's start takes long enough for an edit
         self._say, self._heard = say, heard
         self._session = session or _session
         self._stop = threading.Event()
@@ -178,7 +181,7 @@ class Runner:
         self._await_leaders()
         if self._stop.is_set():
             return Ended.STOPPED
-        spark, turn, changed = self._session(self._pipeline), 0, self._changed()
+        spark, turn = self._session(self._pipeline), 0
         while not self._stop.is_set():
             batches = self._batches()
             if batches is None:
@@ -196,8 +199,8 @@ class Runner:
             again = f"It is tried again in {pause:g} s, with {self._file or 'the file'} as it is then."
             self._say(f"paused: {refused} {again}")
             self._stop.wait(pause)
-            if self._changed() != changed:
-                changed, turn = self._read_again(), 0
+            if self._changed() != self._edition:
+                self._edition, turn = self._read_again(), 0
             self.folder.say("running")
         return Ended.STOPPED
 
@@ -279,15 +282,16 @@ class Runner:
 
     _publishing = False
 
-    def _changed(self) -> int | None:
-        """When the file was changed last, None without a file, or where it is not there."""
+    def _changed(self) -> Edition | None:
+        """Which edition of the file is there, None without a file, or where it is not there."""
         try:
-            return None if self._file is None else self._file.stat().st_mtime_ns
+            now = None if self._file is None else self._file.stat()
         except OSError:  # an editor that puts a new file in its place
             return None
+        return None if now is None else (now.st_mtime_ns, now.st_size, now.st_ino)
 
-    def _read_again(self) -> int | None:
-        """Take the file as it is now, and say when it was changed. One with errors, as it may be half edited, is told
+    def _read_again(self) -> Edition | None:
+        """Take the file as it is now, and say which edition it is. One with errors, as it may be half edited, is told
         once and waited for."""
         assert self._file is not None, "without a file nothing changes"
         told = ""

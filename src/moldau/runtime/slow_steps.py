@@ -19,7 +19,7 @@ FRAMES = 12
 
 
 class SlowSteps:
-    """Watches one loop from a thread of its own. ``threshold_ms``: how long a step may take without a word."""
+    """Watches one loop, until it is closed, from a thread of its own. ``threshold_ms``: what a step may take untold."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threshold_ms: float) -> None:
         self._loop = loop
@@ -41,7 +41,7 @@ class SlowSteps:
     def _watch(self) -> None:
         told_of = cpu_at = 0.0
         stack = ""
-        while True:
+        while not self._loop.is_closed():
             time.sleep(self._threshold_s / 4)
             since, now = self._alive_at, time.monotonic()
             if told_of and since != told_of:

@@ -213,8 +213,8 @@ def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr("moldau.admin.classic.record_reader.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("moldau.admin.classic.record_reader.time.sleep", sleep)
+    theirs = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)  # not that of other threads
+    monkeypatch.setattr("moldau.admin.classic.record_reader.time", theirs)
     reader: Any = Reader.__new__(Reader)
     reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
     reader.wish, reader.cluster = SimpleNamespace(timeout_ms=2500, partition=None), SimpleNamespace(run=drive)

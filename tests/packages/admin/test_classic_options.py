@@ -131,6 +131,6 @@ def test_an_interrupted_tool_ends_as_a_jvm_does_without_a_word() -> None:
         assert tool.stderr is not None
         assert "Node may not be available" in tool.stderr.readline()
         tool.send_signal(signal.SIGINT)
-        out, err = tool.communicate(timeout=60)
+        out, err = tool.communicate(timeout=240)
     assert (tool.returncode, out) == (130, "")
     assert all("Node may not be available" in line for line in err.splitlines())

@@ -158,7 +158,7 @@ def test_what_the_stream_has_started_ends_with_it(tmp_path: Path, monkeypatch: p
     stream.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(stream))
     pipeline = Pipeline("nowhere:1", "flights", tmp_path / "tables")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not started.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

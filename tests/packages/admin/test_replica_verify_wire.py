@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,7 +73,8 @@ def test_a_broker_that_does_not_answer_is_not_asked_for_every_partition_anew() -
 
 def test_what_a_quota_puts_off_is_asked_again_and_is_not_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("moldau.admin.replica_check.wire.time.sleep", waited.append)
+    clock = SimpleNamespace(sleep=waited.append, monotonic=time.monotonic)  # not that of other threads
+    monkeypatch.setattr("moldau.admin.replica_check.wire.time", clock)
     answers = [FetchResponse(throttle_time_ms=700), FetchResponse(throttle_time_ms=300), empty(), empty()]
     brokers = Brokers(lambda broker, request: answers.pop(0))
     assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]

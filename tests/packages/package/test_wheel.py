@@ -39,7 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             shutil.copy(ROOT / part, copy / part)
     command = [sys.executable, "-m", "pip", "wheel", "-v", "--no-build-isolation", "--no-deps", "--no-index"]
-    done = subprocess.run([*command, "-w", out, copy], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*command, "-w", out, copy], capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "deprecat" not in done.stdout.lower(), done.stdout
     (found,) = out.glob("*.whl")
@@ -58,7 +58,7 @@ def about(wheel: Path) -> Message:
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of its own that has the wheel and what it depends on, and no extra."""
     home = tmp_path_factory.mktemp("fresh") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True, timeout=240)
     (packages,) = home.glob("lib/python*/site-packages")
     for path in files_of(needed("moldau", set())):
         if not (packages / path.name).exists():
@@ -95,7 +95,7 @@ def run(python: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str
     environment = {key: text for key, text in os.environ.items() if key not in ("PYTHONPATH", "MOLDAU_BOOTSTRAP")}
     environment["TMPDIR"] = str(cwd)
     return subprocess.run(
-        [python, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [python, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
 
 

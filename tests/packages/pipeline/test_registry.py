@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import queue
 import socket
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -174,6 +176,22 @@ def test_an_answer_that_comes_byte_by_byte_is_not_waited_for_without_end(head: b
         with pytest.raises(RegistryError, match=r"cannot be reached: no whole answer within 0.5 s \(1 attempts\)"):
             Registry(url, timeout_seconds=0.5, attempts=1).by_id(1)
         assert gone.wait(30), "the connection is closed"
+
+
+class Late(queue.Queue[object]):
+    """Who waits on it is woken later than it asked to be, as on a busy machine."""
+
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
+        return super().get(timeout=60)
+
+
+def test_a_silence_is_told_in_the_same_words_whichever_clock_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket's own time may be over before whoever waits for the whole answer looks up: it said `timed out`."""
+    monkeypatch.setattr(client, "queue", SimpleNamespace(SimpleQueue=Late, Empty=queue.Empty))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(RegistryError, match=r"cannot be reached: no whole answer within 0.1 s \(1 attempts\)"):
+            Registry(url, timeout_seconds=0.1, attempts=1).by_id(1)
 
 
 def test_who_is_stopped_does_not_wait_for_what_is_planned() -> None:

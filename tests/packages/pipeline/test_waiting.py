@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -37,18 +39,26 @@ def runner(tmp_path: Path, port: int, said: list[str], *, once: bool) -> Runner:
     return Runner(pipeline, once=once, say=said.append, session=begin)  # type: ignore[arg-type]  # it returns nothing
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+@contextmanager
+def silent() -> Iterator[socket.socket]:
+    """A socket whose port is nobody else's, and takes no connections until it listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound
+
+
+def port_of(bound: socket.socket) -> int:
+    return int(bound.getsockname()[1])
 
 
 def test_one_round_ends_when_nobody_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "REACH_S", 0.1)
     said: list[str] = []
-    port = closed_port()
-    one = runner(tmp_path, port, said, once=True)
-    with pytest.raises(NoCluster, match=f"no broker takes connections at 127.0.0.1:{port}"):
-        one.run()
+    with silent() as bound:
+        port = port_of(bound)
+        one = runner(tmp_path, port, said, once=True)
+        with pytest.raises(NoCluster, match=f"no broker takes connections at 127.0.0.1:{port}"):
+            one.run()
     assert said == [f"no broker takes connections at 127.0.0.1:{port}; it is waited for"]
     state = one.folder.state()
     assert state is not None
@@ -74,26 +84,24 @@ def test_one_round_ends_when_a_partition_of_its_source_stays_without_leader(
 
 def test_a_run_without_end_waits_until_somebody_is_there(tmp_path: Path) -> None:
     said: list[str] = []
-    port = closed_port()
-    one = runner(tmp_path, port, said, once=False)
-    servers: list[socket.socket] = []
+    with silent() as bound:
+        one = runner(tmp_path, port_of(bound), said, once=False)
 
-    def hear(text: str) -> None:
-        said.append(text)
-        servers.append(socket.create_server(("127.0.0.1", port)))
+        def hear(text: str) -> None:
+            said.append(text)
+            bound.listen()
 
-    one._say = hear
-    with pytest.raises(HasBegun):
-        one.run()
+        one._say = hear
+        with pytest.raises(HasBegun):
+            one.run()
     assert len(said) == 1
-    for server in servers:
-        server.close()
 
 
 def test_a_run_that_waits_can_be_stopped(tmp_path: Path) -> None:
-    one = runner(tmp_path, closed_port(), [], once=False)
-    one._say = lambda text: one.stop()
-    assert one.run() is Ended.STOPPED
+    with silent() as bound:
+        one = runner(tmp_path, port_of(bound), [], once=False)
+        one._say = lambda text: one.stop()
+        assert one.run() is Ended.STOPPED
 
 
 class Refusing(Runner):
@@ -142,6 +150,47 @@ def test_a_file_that_is_half_edited_while_a_run_pauses_is_told_once_and_waited_f
         "changed and is read again",
     ]
     assert ("sinks: there is none" in said[2], "No such file" in said[3]) == (True, True)
+
+
+def test_an_edit_of_the_same_time_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system counts times in steps of some milliseconds, in which a run may pause and its file be edited."""
+    monkeypatch.setattr(running, "PAUSE_S", 0.01)
+    whole = "pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n"
+    file, said = tmp_path / "a.yaml", list[str]()
+    file.write_text(whole)
+    time_ns = file.stat().st_mtime_ns
+
+    def hear(text: str) -> None:
+        said.append(text)
+        assert len(said) < 3, said
+        file.write_text(whole.replace("text", "text, on_error: skip"))
+        os.utime(file, ns=(time_ns, time_ns))
+
+    one = Refusing(load(file), file=file, say=hear, session=lambda pipeline: None)  # type: ignore[arg-type,return-value]
+    assert one.run() is Ended.DONE
+    assert [text[:6] for text in said] == ["paused", str(file)[:6]]
+
+
+def test_an_edit_made_while_spark_is_started_is_seen_when_the_run_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for the file that had been read before, and the mended file was waited for without end."""
+    monkeypatch.setattr(running, "PAUSE_S", 0.01)
+    whole = "pipeline: a\ncluster: c:1\nsource: {topics: b}\ndecode: {format: text}\nsinks: [{table: t}]\n"
+    file, said = tmp_path / "a.yaml", list[str]()
+    file.write_text(whole)
+
+    def start(pipeline: Pipeline) -> object:
+        file.write_text(whole.replace("text", "text, on_error: skip"))
+        return None
+
+    def hear(text: str) -> None:
+        said.append(text)
+        assert len(said) < 3, said
+
+    one = Refusing(load(file), file=file, say=hear, session=start)  # type: ignore[arg-type]  # no session
+    assert one.run() is Ended.DONE
+    assert [text[:6] for text in said] == ["paused", str(file)[:6]]
 
 
 class Full(Refusing):

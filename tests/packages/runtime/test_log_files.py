@@ -286,7 +286,7 @@ def test_state_changes_go_to_standard_output_too_when_told(tmp_path: Path, folde
         stop_logs()
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=240
     )
     said = [line.partition("] ")[2] for line in done.stdout.splitlines()]
     assert said == ["INFO one of two (state.change.logger)", "INFO two of two (state.change.logger)"]

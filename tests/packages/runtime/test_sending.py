@@ -116,7 +116,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
     def to_end(work: Awaitable[None]) -> None:
         loop = new_loop() if request.param == "uvloop" else asyncio.new_event_loop()
         try:
-            loop.run_until_complete(asyncio.wait_for(work, 30))
+            loop.run_until_complete(asyncio.wait_for(work, 120))
         finally:
             loop.close()
 

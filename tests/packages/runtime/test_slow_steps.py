@@ -18,8 +18,11 @@ def test_a_step_that_holds_the_loop_is_logged_with_its_stack(caplog: pytest.LogC
         while "more than" not in caplog.text:  # the watcher says so while the step goes on
             time.sleep(0.001)
 
+    watchers: list[SlowSteps] = []
+
     async def live() -> None:
-        SlowSteps(asyncio.get_running_loop(), 20).start()
+        watchers.append(SlowSteps(asyncio.get_running_loop(), 20))
+        watchers[0].start()
         await asyncio.sleep(0)
         hold_the_loop()
         while "took about" not in caplog.text:  # noqa: ASYNC110  # a thread logs it; there is no event to wait for
@@ -27,3 +30,5 @@ def test_a_step_that_holds_the_loop_is_logged_with_its_stack(caplog: pytest.LogC
 
     asyncio.run(live())
     assert "hold_the_loop" in str(vars(caplog.records[0])["lines"])
+    watchers[0]._thread.join(60)
+    assert not watchers[0]._thread.is_alive(), "it ends with its loop, and says nothing in other tests"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable, Coroutine
 from threading import Event, current_thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +17,7 @@ from moldau.runtime.world import RealNet, RealRandom, RealTasks
 
 def test_no_id_is_drawn_that_a_command_line_would_take_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([b"\xf8" + bytes(15), b"\xfb" + bytes(15), b"\xfc" + bytes(15)])
-    monkeypatch.setattr(os, "urandom", lambda n: next(drawn))
+    monkeypatch.setattr("moldau.runtime.world.os", SimpleNamespace(urandom=lambda n: next(drawn)))
     assert uuid_text(RealRandom().uuid())[0] == "_"
 
 
@@ -27,7 +27,7 @@ def in_tasks(test: Callable[[RealTasks], Coroutine[None, None, None]]) -> None:
 
     async def run() -> None:
         tasks = RealTasks(asyncio.get_running_loop(), lambda name, error: failures.append(error))
-        await asyncio.wait_for(test(tasks), 30)
+        await asyncio.wait_for(test(tasks), 120)
 
     asyncio.run(run())
     assert not failures

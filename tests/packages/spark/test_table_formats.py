@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from moldau.cluster.nodes import free_ports
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError
 from moldau.spark.tables.files import DataFile, Layout, TaskFiles, partition_of
 from moldau.spark.tables.iceberg import IcebergFormat
@@ -34,9 +35,7 @@ ALL = ["delta", "parquet", "iceberg"]
 def s3() -> Iterator[dict[str, str]]:
     """moto's server: answers S3's protocol over a socket, conditional writes and all."""
     pytest.importorskip("moto.server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)  # not one that the kernel gives to somebody else meanwhile
     # A process of its own: delta-rs holds the interpreter while it waits for an answer.
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -53,7 +52,7 @@ def s3() -> Iterator[dict[str, str]]:
     client.create_bucket(Bucket="tables")
     yield options
     server.terminate()
-    server.wait(30)
+    server.wait(120)
 
 
 def opened(kind: str, where: Path, place: str, options: dict[str, str], **how: object) -> Table:

@@ -65,7 +65,7 @@ def session(server: Server) -> Session:
 
 def run(scene: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(scene(), 30)
+        await asyncio.wait_for(scene(), 120)
 
     asyncio.run(bounded())
 

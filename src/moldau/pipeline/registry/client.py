@@ -191,17 +191,18 @@ class Registry:
                 connection.close()
 
         threading.Thread(target=ask, name="schema-registry", daemon=True).start()
+        late = TimeoutError(f"no whole answer within {self._timeout_seconds:g} s")
         try:
             found = ended.get(timeout=self._timeout_seconds)
         except queue.Empty:
-            raise TimeoutError(f"no whole answer within {self._timeout_seconds:g} s") from None
+            raise late from None
         finally:
             is_late.set()
             for one in sockets:
                 with contextlib.suppress(OSError):  # the thread that still reads then ends, and closes the connection
                     one.shutdown(socket.SHUT_RDWR)
         if isinstance(found, Exception):
-            raise found
+            raise late if isinstance(found, TimeoutError) else found  # the socket's own time is the same
         status, raw = found
         if len(raw) > LARGEST_ANSWER_BYTES:
             raise RegistryError(f"what answers at {self.url} is no schema registry: more than 64 MiB")
