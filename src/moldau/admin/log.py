@@ -266,6 +266,12 @@ def skew(paths: tuple[str, ...], output: str) -> None:
         for one in skews(_all_events(_logs(paths, logs_and_twins), damaged))
     ]
     show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
+    if not rows:
+        note(
+            "nothing to compare: that takes a controller's line of a decision (Changed partition ... to OnlinePartition"
+            " with state ...; Kafka's KRaft controllers write none) and the line of a broker on another node that leads"
+            " or follows under the same leader epoch and partition epoch; topics made more than once do not count"
+        )
     damaged.end()
 
 

@@ -264,6 +264,13 @@ def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: Logg
     assert whys("-l", desk.write(tmp_path, texts=False)) == whole
 
 
+def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+    """An empty table was printed and nothing else."""
+    said = CliRunner().invoke(log, ["skew", "-l", str(elected_uncleanly.write(tmp_path))])
+    assert said.exit_code == 0
+    assert "nothing to compare: that takes a controller's line of a decision" in said.output
+
+
 # ---- any history
 
 ACTS = st.sampled_from(["die", "beat", "isr", "elect", "unclean", "move", "call off", "delete", "create", "succeed"])
