@@ -6,10 +6,12 @@ not readable, 2 usage.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import click
@@ -17,10 +19,11 @@ import click
 from moldau.admin.asking import OUTPUT, note, show
 from moldau.admin.main import fail
 from moldau.clusterdata.state_changes.eras import Event, parse
-from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes, told_reasons
+from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
-from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time, lines_of
+from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
+from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, told
 from moldau.model import TopicPartition
 
 LOGS = click.option(
@@ -148,32 +151,55 @@ def _write_json(entries: list[bytes]) -> None:
 def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> None:
     """Tell who led PARTITION (orders-0) when, why it changed, and who was in sync.
 
-    ISR: one mark for each replica, in the order of the assignment: leading, in sync, or not in sync.
+    ISR: one mark for each replica, in the order of the assignment: leading, in sync, or not in sync. Topics of one
+    name, made one after the other, are told apart by TOPIC-ID.
     """
     damaged = _Damaged()
-    found = _history(partition, paths, damaged)
-    replicas = _replicas(found)
-    rows = [_row(change, replicas) for change in found]
+    files = _logs(paths, logs_and_twins)
+    found = _history(partition, files, damaged)
     if output != "json":
-        note(f"{partition}: replicas {','.join(map(str, replicas)) or 'unknown'}")
-    show(rows, output, ["time", "epoch", "leader", "isr", "in_sync", "controller", "why"])
-    for skew in skews(_events(paths, None, damaged)):
+        for line in _heads(partition, found):
+            note(line)
+    columns = ["time", "epoch", "leader", "isr", "in_sync", "controller", "why"]
+    show(_rows(found, found), output, columns + ["topic_id"] * _are_several(found))
+    for skew in skews(_all_events(files, damaged)):
         if skew.is_proved:
             note(f"the clock of node {skew.broker} is {skew.verdict}, against that of controller {skew.controller}")
     damaged.end()
 
 
-def _row(change: Change, replicas: tuple[int, ...]) -> dict[str, object]:
-    by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
-    return {
-        "time": change.time,
-        "epoch": change.leader_epoch,
-        "leader": "none" if change.leader < 0 else change.leader,
-        "isr": _fitting(bar(change.isr, change.leader, replicas)),
-        "in_sync": None if change.isr is None else list(change.isr),
-        "controller": by,
-        "why": change.why,
-    }
+def _heads(partition: TopicPartition, found: list[Change]) -> list[str]:
+    """The replicas; of each topic where several had the name."""
+    firsts = {change.topic: change for change in reversed(found)}
+    ids = [",".join(map(str, _replicas(found, one))) or "unknown" for one in sorted(firsts)]
+    if len(ids) == 1:
+        return [f"{partition}: replicas {ids[0]}"]
+    told = [(firsts[at], one) for at, one in enumerate(ids)]
+    return [f"{partition} from {of.time} on, topic id {of.topic_id or 'unknown'}: replicas {one}" for of, one in told]
+
+
+def _are_several(found: list[Change]) -> bool:
+    """Whether topics of one name were made one after the other."""
+    return len({change.topic for change in found}) > 1
+
+
+def _rows(some: Iterable[Change], found: list[Change]) -> list[dict[str, object]]:
+    """A row for some of the changes that were found."""
+    several = _are_several(found)
+    rows = []
+    for change in some:
+        by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
+        row: dict[str, object] = {
+            "time": change.time,
+            "epoch": change.leader_epoch,
+            "leader": "none" if change.leader < 0 else change.leader,
+            "isr": _fitting(bar(change.isr, change.leader, _replicas(found, change.topic))),
+            "in_sync": None if change.isr is None else list(change.isr),
+            "controller": by,
+            "why": change.why,
+        }
+        rows.append(row | {"topic_id": change.topic_id} if several else row)
+    return rows
 
 
 def _fitting(marks: str) -> str:
@@ -193,7 +219,7 @@ def _fitting(marks: str) -> str:
 def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], output: str) -> None:
     """Tell who led PARTITION at a time, since when, and why; and what became of it next."""
     damaged = _Damaged()
-    found = _history(partition, paths, damaged)
+    found = _history(partition, _logs(paths, logs_and_twins), damaged)
     _tell_why(partition, found, at, output)
     damaged.end()
 
@@ -205,11 +231,14 @@ def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, 
         fail(f"{partition} is first told of at {found[0].time}")
     now, following = before[-1], found[len(before) :]
     if output != "text":
-        show([_row(one, _replicas(found)) for one in (now, *following[:1])], output, ["time", "epoch", "leader", "why"])
+        show(_rows((now, *following[:1]), found), output, ["time", "epoch", "leader", "why"])
         return
-    leads = "nobody led" if now.leader < 0 else f"broker {now.leader} led"
-    isr = "" if now.isr is None else f", in sync {','.join(map(str, now.isr)) or 'nobody'}"
-    print(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
+    if now.is_deletion:
+        print(f"{partition}: there was no such partition, its topic was deleted")
+    else:
+        leads = "nobody led" if now.leader < 0 else f"broker {now.leader} led"
+        isr = "" if now.isr is None else f", in sync {','.join(map(str, now.isr)) or 'nobody'}"
+        print(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
     print(f"  since {now.time}: {now.why}")
     if now.controller is not None:
         print(f"  decided by controller {now.controller} of epoch {now.controller_epoch}")
@@ -234,43 +263,57 @@ def skew(paths: tuple[str, ...], output: str) -> None:
             "pairs": one.pairs,
             "verdict": one.verdict,
         }
-        for one in skews(_events(paths, None, damaged))
+        for one in skews(_all_events(_logs(paths, logs_and_twins), damaged))
     ]
     show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
+    if not rows:
+        note(
+            "nothing to compare: that takes a controller's line of a decision (Changed partition ... to OnlinePartition"
+            " with state ...; Kafka's KRaft controllers write none) and the line of a broker on another node that leads"
+            " or follows under the same leader epoch and partition epoch; topics made more than once do not count"
+        )
     damaged.end()
 
 
 # ---- reading
 
 
-def _logs(paths: tuple[str, ...]) -> list[list[str]]:
+def _logs(paths: tuple[str, ...], find: Callable[[tuple[str, ...]], list[list[str]]] = logs) -> list[list[str]]:
     try:
-        return logs(paths)
+        return find(paths)
     except FileNotFoundError as error:
         fail(f"{error.filename}: {error.strerror}; name state-change logs, or folders of such")
         raise AssertionError from None
 
 
-def _events(paths: tuple[str, ...], topic: str | None, damaged: _Damaged) -> Iterator[Event]:
-    sources = [Source(files, wanted(topic), damaged=damaged) for files in _logs(paths)]
+def _events(files: list[list[str]], topic: str | None, damaged: _Damaged) -> Iterator[Event]:
+    texts = [[path for path in one if not is_twin(path)] for one in files]
+    sources = [Source(one, wanted(topic), damaged=damaged) for one in texts if one]
     for entry in itertools.chain.from_iterable(merge(sources)):
         event = parse(entry)
         if event is not None:
             yield event
 
 
-def _history(partition: TopicPartition, paths: tuple[str, ...], damaged: _Damaged) -> list[Change]:
-    reasons: dict[tuple[int, int | None, tuple[int, ...]], str] = {}
-    for files in _logs(paths):
-        for twin in sorted({file for path in files for file in Path(path).parent.glob("state-change.jsonl*")}):
-            reasons.update(told_reasons(lines_of(str(twin), damaged), partition))
-    found = changes(_events(paths, partition.topic, damaged), partition, reasons)
+def _all_events(files: list[list[str]], damaged: _Damaged) -> Iterator[Event]:
+    """The entries of all logs, also of those of which there are JSON lines alone."""
+    alone = [told(one, (), damaged) for one in files if all(map(is_twin, one))]
+    return heapq.merge(_events(files, None, damaged), *alone, key=attrgetter("time"))
+
+
+def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damaged) -> list[Change]:
+    of = partition.topic, partition.partition
+    lines = [event for event in _events(files, partition.topic, damaged) if of in event.partitions]
+    twins = [event for one in files for event in told(one, [partition.topic], damaged) if of in event.partitions]
+    found = changes(completed(lines, twins), partition)
     if not found:
         fail(f"no log tells of {partition}")
     return found
 
 
-def _replicas(found: list[Change]) -> tuple[int, ...]:
-    named = next((change.replicas for change in reversed(found) if change.replicas), ())
-    ids = {id for change in found for id in (*(change.isr or ()), change.leader) if id >= 0}
+def _replicas(found: list[Change], topic: int) -> tuple[int, ...]:
+    """The replicas of a topic's partition, those that are assigned first, then those that led or were in sync."""
+    of = [change for change in found if change.topic == topic]
+    named = next((change.replicas for change in reversed(of) if change.replicas), ())
+    ids = {id for change in of for id in (*(change.isr or ()), change.leader) if id >= 0}
     return (*named, *sorted(ids - set(named)))

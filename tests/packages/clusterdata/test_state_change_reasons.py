@@ -11,12 +11,11 @@ from moldau.clusterdata.jobs.splits import ISR_OUTSIDE, findings
 from moldau.clusterdata.jobs.timeline import COLUMNS, rows
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes.eras import Event, parse
-from moldau.clusterdata.state_changes.history import Change, changes, told_reasons
+from moldau.clusterdata.state_changes.history import Change, changes
 from moldau.clusterdata.state_changes.merging import logs, merge
 from moldau.clusterdata.state_changes.sources import Source
 from moldau.model import TopicPartition
 from tests.packages.clusterdata.state_lines import (
-    FIRST,
     SECOND,
     assigned,
     by_controller,
@@ -225,21 +224,6 @@ def test_a_topic_that_was_made_anew_has_a_history_of_its_own() -> None:
     only_brokers = [by_leader(3, (4, 6), 1, "1,3"), by_leader(10.2, (0, 0), 2, "2,4", id=SECOND)]
     assert whys(*only_brokers) == ["first that these logs tell", "created"]
     assert list(findings(iter(events(*first, *second)))) == [], "no epoch went back, nor are there two leaders"
-
-
-def test_reasons_of_two_topics_of_one_name_are_told_of_neither() -> None:
-    def fact(id: str, why: str) -> bytes:
-        return (
-            f'{{"topic": "orders", "topicId": "{id}", "partition": 0, "leaderEpoch": 1, "partitionEpoch": 1,'
-            f' "isr": [3], "why": "{why}"}}'
-        ).encode()
-
-    assert told_reasons([fact(FIRST, "broker 1 was fenced"), fact(SECOND, "election")], OF) == {}
-    gone = fact(FIRST, "topic deleted").replace(b'"why"', b'"to": "NonExistentPartition", "why"')
-    made = fact(FIRST, "created")
-    assert told_reasons([made, gone], OF) == {(1, 1, (3,)): "created"}, "it has the epochs of the change before it"
-    same = [fact(FIRST, "election"), fact(SECOND, "election")]
-    assert told_reasons(same, OF) == {(1, 1, (3,)): "election"}
 
 
 def test_a_replica_that_a_move_took_away_is_in_sync_for_one_leader_epoch_more_and_no_longer() -> None:

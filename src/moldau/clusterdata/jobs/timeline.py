@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import changes
-from moldau.clusterdata.state_changes.merging import logs, merge
+from moldau.clusterdata.state_changes.merging import merge
 from moldau.clusterdata.state_changes.sources import Source
+from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, told
 from moldau.model import TopicPartition
 
 COLUMNS = (
@@ -23,14 +26,15 @@ COLUMNS = (
     Column("replicas", "array<int>", "The assigned replicas, as last told."),
     Column("controller", "int", "The controller that decided it; null where no line tells."),
     Column("controller_epoch", "int", "The epoch of that controller."),
-    Column("why", "string", "Why it came about, seen from the change."),
+    Column("why", "string", "Why it came about: as Moldau's JSON lines say, else seen from the change."),
     Column("seen_by", "array<int>", "The nodes whose logs tell of it, in the order of time."),
 )
 
 
 def plan(wish: Wish) -> Sequence[tuple[tuple[str, ...], ...]]:
-    """One task: what a partition's history is, all logs tell together. Each of its parts are the files of one log."""
-    return [tuple(tuple(one) for one in logs(wish.paths))]
+    """One task: what a partition's history is, all logs tell together. Each of its parts are the files of one log
+    and of its twin."""
+    return [tuple(tuple(one) for one in logs_and_twins(wish.paths))]
 
 
 class Heard:
@@ -55,16 +59,31 @@ class Heard:
         if event.more:
             self.unread_lines += sum(not _TRACE.match(line) for line in event.more.encode().split(b"\n"))
 
+    def note_twin(self, event: Event | None) -> None:
+        """A JSON line of a log of which there is nothing else."""
+        if event is None:
+            self.unread_lines += 1
+            return
+        self.entries += 1
+        self.topics.update(topic for topic, _ in event.partitions)
+
 
 _TRACE = re.compile(rb"\s|$|Caused by: |[\w.$]+(?:Exception|Error|Throwable)\b")
 """How a line of a stack trace begins."""
 
 
 def events(files: Sequence[Sequence[str]], heard: Heard | None = None) -> Iterator[Event]:
-    """The entries of all logs by time; ``heard`` is told of each, and of packed files that are damaged: without it
-    they are an OSError."""
+    """The entries of all logs by time, also of those of which there are JSON lines alone; ``heard`` is told of each,
+    and of packed files that are damaged: without it they are an OSError."""
+    alone = [_twins(one, (), heard) for one in files if all(map(is_twin, one))]
+    return heapq.merge(_lines(files, heard), *alone, key=attrgetter("time")) if alone else _lines(files, heard)
+
+
+def _lines(files: Sequence[Sequence[str]], heard: Heard | None) -> Iterator[Event]:
+    """The entries of logs, without what twins say."""
     damaged = None if heard is None else heard.miss
-    for entries in merge([Source(one, damaged=damaged) for one in files]):
+    texts = [[path for path in one if not is_twin(path)] for one in files]
+    for entries in merge([Source(one, damaged=damaged) for one in texts if one]):
         for entry in entries:
             event = parse(entry)
             if heard is not None:
@@ -73,16 +92,33 @@ def events(files: Sequence[Sequence[str]], heard: Heard | None = None) -> Iterat
                 yield event
 
 
+def _twins(files: Sequence[str], topics: Sequence[str], heard: Heard | None) -> list[Event]:
+    """What the JSON lines among the files of one log say of partitions."""
+    if heard is None:
+        return told(files, topics, _raised)
+    return told(files, topics, heard.miss, heard.note_twin if all(map(is_twin, files)) else None)
+
+
+def _raised(error: OSError) -> None:
+    raise error
+
+
 def rows(files: Sequence[Sequence[str]], wish: Wish, heard: Heard | None = None) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each change of each partition."""
-    of: dict[TopicPartition, list[Event]] = {}
-    for event in events(files, heard):
-        for topic, number in event.partitions:
-            if not wish.topics or topic in wish.topics:
-                of.setdefault(TopicPartition(topic, number), []).append(event)
-    for partition in sorted(of):
-        for one in changes(of[partition], partition):
+    lines = _by_partition(_lines(files, heard), wish.topics)
+    twins = _by_partition((event for one in files for event in _twins(one, wish.topics, heard)), wish.topics)
+    for partition in sorted({*lines, *twins}):
+        for one in changes(completed(lines.get(partition, ()), twins.get(partition, ())), partition):
             yield (
                 *partition, one.time, one.leader, one.leader_epoch, None if one.isr is None else list(one.isr),
                 list(one.replicas), one.controller, one.controller_epoch, one.why, [node for node, _ in one.seen],
             )  # fmt: skip
+
+
+def _by_partition(events: Iterable[Event], topics: Sequence[str]) -> dict[TopicPartition, list[Event]]:
+    of: dict[TopicPartition, list[Event]] = {}
+    for event in events:
+        for topic, number in event.partitions:
+            if not topics or topic in topics:
+                of.setdefault(TopicPartition(topic, number), []).append(event)
+    return of

@@ -11,6 +11,9 @@ import re
 
 from moldau.model.named import NamedTuple
 
+GONE = "NonExistentPartition"
+"""A partition's state before it is made, and after its topic is deleted: with the epochs of the change before that."""
+
 
 class Event(NamedTuple):
     """One entry of a log. ``text`` is its first line without time and logger, ``more`` the lines of its stack."""
@@ -33,6 +36,10 @@ class Event(NamedTuple):
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
     partition_epoch: int | None = None
+    topic_id: str | None = None
+    """Where Moldau's JSON line says it; see ``topic_id``."""
+    why: str | None = None
+    """Why it came about; said by Moldau's JSON lines only."""
 
 
 _HEAD = re.compile(
@@ -126,7 +133,9 @@ def parse(entry: bytes) -> Event | None:
 
 
 def topic_id(event: Event) -> tuple[str, str] | None:
-    """The topic and its id, in lines that say it: a broker's of a partition that it makes or leads."""
+    """The topic and its id, in lines that say it: a broker's of a partition that it makes or leads, and JSON lines."""
+    if event.topic_id is not None and event.partitions:
+        return event.partitions[0][0], event.topic_id
     found = _TOPIC_ID.search(event.text)
     return None if found is None else (found[1], found[2])
 

@@ -3,27 +3,24 @@
 A change is known by its leader epoch and its partition epoch; where a line has no partition epoch, by its leader, its
 ISR and what the same node told before. The controller's line tells when it was decided, and under which controller
 epoch; where no controller's line is at hand (Apache Kafka's KRaft controllers write none), the first broker that tells
-of it does. Reasons are Moldau's own where its JSON lines are at hand; else they are seen from the change (``reasons``).
-A topic that was deleted and made anew begins again at epoch 0, so that its changes are those of another partition.
+of it does. Reasons are Moldau's own where its JSON lines are at hand (``twins``); else they are seen from the change
+(``reasons``). A topic that was deleted and made anew begins again at epoch 0, so that its changes are those of another
+partition. A deletion that Moldau's controller tells is a change too. Kafka's controllers say it at TRACE alone, and are
+not taken to say when it was.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from moldau.clusterdata.state_changes.eras import Event, topic_id
+from moldau.clusterdata.state_changes.eras import GONE, Event, topic_id
 from moldau.clusterdata.state_changes.reasons import NOT_MOVING, Moving, Told, moving, recovering, seen_from
+from moldau.clusterdata.state_changes.twins import DELETED
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 
-GONE = "NonExistentPartition"
-"""A partition's state before it is made, and after its topic is deleted: with the epochs of the change before that."""
 DURING_DELETE = -2
 """The leader in requests by which a ZooKeeper controller has a partition deleted; their epochs say nothing."""
-
-Reasons = Mapping[tuple[int, int | None, tuple[int, ...]], str]
-"""Leader epoch, partition epoch (None where it is not told) and ISR -> why they came about."""
 
 
 class Change(NamedTuple):
@@ -38,6 +35,12 @@ class Change(NamedTuple):
     why: str
     seen: tuple[tuple[int, str], ...] = ()
     replicas: tuple[int, ...] = ()
+    is_deletion: bool = False
+    """Whether the topic was deleted by it; nobody leads, and nobody is in sync."""
+    topic: int = 0
+    """Which of the topics of this name, made one after the other, it is of; the first is 0."""
+    topic_id: str | None = None
+    """The id of that topic, where lines tell it."""
 
 
 class _Step:
@@ -53,6 +56,8 @@ class _Step:
         self.moving: Moving | None = None
         self.replicas: tuple[int, ...] | None = None
         """Those that lines of this change tell, or lines between the change before and this."""
+        self.why: str | None = None
+        """The reason that a line of this change tells."""
 
     def fits(self, event: Event) -> bool:
         """Whether the event may tell of this change: what it does not tell is no difference."""
@@ -81,6 +86,8 @@ class _Step:
             self.moving = moving(event)
         if event.replicas is not None:
             self.replicas = event.replicas
+        if self.why is None:
+            self.why = event.why
         if event.node is not None:
             self.seen.setdefault(event.node, event.time)
 
@@ -140,6 +147,10 @@ class _Life:
         self.topic_id: str | None = None
         self.is_created = self.is_deleted = False
         """Whether a controller told of its creation, and of its deletion."""
+        self.deletion: Event | None = None
+        """The line by which Moldau's controller told of its deletion."""
+        self.replicas: tuple[int, ...] = ()
+        """As told last."""
         self.led_on_by: set[int | None] = set()
         """Controllers that told of a later leader epoch than the first."""
         self.unplaced: tuple[int, ...] | None = None
@@ -153,11 +164,17 @@ class _Life:
             self.topic_id = found[1]
         if event.replicas is not None and event.event != "replica state":
             self.unplaced = event.replicas
+            if event.state != "NewPartition":  # which may be of the next topic of this name
+                self.replicas = event.replicas
         if event.role == "Controller" and event.event == "partition":
             if _creates(event):
                 self.is_created = True
                 self._creations.add((event.node, event.time, event.text))
-            self.is_deleted |= event.state == GONE
+                self.replicas = self.unplaced or self.replicas
+            if event.state == GONE:
+                self.is_deleted = True
+                if self.deletion is None and event.level != "TRACE":
+                    self.deletion = event
             if event.leader_epoch:
                 self.led_on_by.add(event.node)
         if event.leader in (None, DURING_DELETE) or event.leader_epoch is None or event.event == "refused":
@@ -192,7 +209,7 @@ def _creates(event: Event) -> bool:
     return event.role == "Controller" and event.event == "partition" and " from NewPartition to " in event.text
 
 
-def changes(events: Iterable[Event], of: TopicPartition, reasons: Reasons | None = None) -> list[Change]:
+def changes(events: Iterable[Event], of: TopicPartition) -> list[Change]:
     """The changes of a partition, in the order of leader epochs and partition epochs or times; those of a topic that
     was deleted and made anew after one another."""
     lives = [_Life()]
@@ -203,29 +220,22 @@ def changes(events: Iterable[Event], of: TopicPartition, reasons: Reasons | None
         if event.replicas is not None and event.event != "replica state":
             replicas = event.replicas
         _life_of(event, lives).hear(event)
-    told = _by_epoch(reasons or {})
-    return [change for life in lives for change in _told(life, replicas, told)]
+    lives = [life for life in lives if life.steps.of or life.deletion is not None]
+    if len(lives) == 1:
+        lives[0].replicas = replicas
+    return [change for at, life in enumerate(lives) for change in _told(life, at)]
 
 
-_OfEpoch = Mapping[int, list[tuple[int | None, tuple[int, ...], str]]]
-"""Leader epoch -> partition epoch, ISR and reason of each decision in it."""
-
-
-def _by_epoch(reasons: Reasons) -> _OfEpoch:
-    found: dict[int, list[tuple[int | None, tuple[int, ...], str]]] = {}
-    for (leader_epoch, epoch, isr), why in reasons.items():
-        found.setdefault(leader_epoch, []).append((epoch, isr, why))
-    return found
-
-
-def _told(life: _Life, replicas: tuple[int, ...], reasons: _OfEpoch) -> Iterator[Change]:
+def _told(life: _Life, at: int) -> Iterator[Change]:
     before: Told | None = None
     in_sync_once: set[int] = set()
+    is_vague = life.is_deleted and life.deletion is None
+    last_epoch = 0
     for step in life.steps.ordered():
         event = step.event._replace(partition_epoch=step.partition_epoch)
         assert event.leader is not None
         assert event.leader_epoch is not None
-        now = _state(before, step, event, is_deleted=life.is_deleted)
+        now = _state(before, step, event, is_deleted=is_vague)
         yield Change(
             step.time,
             event.leader,
@@ -233,12 +243,26 @@ def _told(life: _Life, replicas: tuple[int, ...], reasons: _OfEpoch) -> Iterator
             event.isr,
             event.controller,
             event.controller_epoch,
-            _reason(event, reasons) or seen_from(before, now, in_sync_once),
+            step.why or seen_from(before, now, in_sync_once),
             tuple(sorted(step.seen.items(), key=lambda one: one[1])),
-            replicas,
+            life.replicas,
+            topic=at,
+            topic_id=life.topic_id,
         )
         in_sync_once.update(now.isr)
-        before = now
+        before, last_epoch = now, event.leader_epoch
+    if life.deletion is not None:
+        yield _deletion(life, life.deletion, last_epoch, at)
+
+
+def _deletion(life: _Life, event: Event, last_epoch: int, at: int) -> Change:
+    """The end of a life; ``last_epoch`` is the leader epoch of the change before it."""
+    epoch = last_epoch if event.leader_epoch is None else event.leader_epoch
+    assert event.node is not None
+    return Change(
+        event.time, -1, epoch, (), event.controller, event.controller_epoch, DELETED, ((event.node, event.time),),
+        life.replicas, is_deletion=True, topic=at, topic_id=life.topic_id,
+    )  # fmt: skip
 
 
 def _state(before: Told | None, step: _Step, event: Event, *, is_deleted: bool) -> Told:
@@ -258,38 +282,6 @@ def _state(before: Told | None, step: _Step, event: Event, *, is_deleted: bool) 
     if not now.replicas and not may_move:
         now = now._replace(replicas=before.replicas)
     return now
-
-
-def _reason(now: Event, reasons: _OfEpoch) -> str | None:
-    """The reason of this decision; None where it is not told, or where several decisions could be meant."""
-    assert now.leader_epoch is not None
-    isr = now.isr or ()
-    found = {
-        (epoch, why)
-        for epoch, in_sync, why in reasons.get(now.leader_epoch, ())
-        if (in_sync == isr or (now.isr is None and epoch is not None))
-        and (epoch == now.partition_epoch or None in (epoch, now.partition_epoch))
-    }
-    exact = [why for epoch, why in found if epoch is not None and epoch == now.partition_epoch]
-    return exact[0] if exact else found.pop()[1] if len(found) == 1 else None
-
-
-def told_reasons(lines: Iterable[bytes], of: TopicPartition) -> dict[tuple[int, int | None, tuple[int, ...]], str]:
-    """Reasons out of Moldau's JSON lines; none where topics of one name, made one after the other, have two."""
-    found: dict[tuple[int, int | None, tuple[int, ...]], tuple[object, str | None]] = {}
-    for line in lines:
-        if b'"why"' not in line or of.topic.encode() not in line:
-            continue
-        try:
-            fact = json.loads(line)
-            if (fact["topic"], fact["partition"]) == (of.topic, of.partition) and fact.get("to") != GONE:
-                key = fact["leaderEpoch"], fact.get("partitionEpoch"), tuple(fact["isr"])
-                id, why = fact.get("topicId"), str(fact["why"])
-                other, said = found.get(key, (id, why))
-                found[key] = id, why if said == why or other == id else None
-        except (ValueError, KeyError, TypeError):
-            continue  # a line that was cut off
-    return {key: why for key, (_, why) in found.items() if why is not None}
 
 
 IN_ASCII = str.maketrans("█▒·", "#+.")

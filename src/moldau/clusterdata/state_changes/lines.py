@@ -141,7 +141,7 @@ def values(event: Event) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _time_of(fact: dict[str, object]) -> str | None:
+def time_of(fact: dict[str, object]) -> str | None:
     """When a JSON line was written, as the log beside it has it: on the clock of the place where this runs."""
     ms = fact.get("time_ms")
     if type(ms) is not int:
@@ -155,7 +155,7 @@ def _time_of(fact: dict[str, object]) -> str | None:
 def _of_json(line: str) -> tuple[str | None, tuple[object, ...]]:
     try:
         fact = json.loads(line)
-        if not isinstance(fact, dict) or (at := _time_of(fact)) is None:
+        if not isinstance(fact, dict) or (at := time_of(fact)) is None:
             return CUT_JSON, _NOTHING
     except (ValueError, RecursionError):
         return CUT_JSON, _NOTHING

@@ -36,7 +36,7 @@ class Told(NamedTuple):
     moving: Moving | None = None
     replicas: tuple[int, ...] = ()
     deleted: bool = False
-    """Whether the topic is deleted later on."""
+    """Whether the topic is deleted later on, nobody knows when."""
     recovering_last: bool | None = None
     """``recovering`` as it was told last: a broker's line of a partition without leader tells nothing of it."""
     isr_last: tuple[int, ...] = ()

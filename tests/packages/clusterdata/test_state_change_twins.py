@@ -1,0 +1,335 @@
+"""What logs tell with the JSON lines beside them: every decision once, with its own reason, deletions too."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moldau.admin.log import log
+from moldau.clusterdata.jobs import timeline as job
+from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.state_changes.twins import DELETED
+from moldau.controller.asks import (
+    AlterPartitionReassignments,
+    BrokerRefused,
+    DeleteTopics,
+    ElectLeaders,
+    Move,
+    UnregisterBroker,
+)
+from moldau.controller.state_change import Author
+from tests.packages.clusterdata.logged import Decision, LoggedDesk
+from tests.packages.clusterdata.state_lines import by_follower
+
+UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+
+
+def deletes(desk: LoggedDesk, topic: str) -> None:
+    desk.ask(DeleteTopics(topics=(topic,)))
+
+
+def dies(desk: LoggedDesk, broker: int) -> None:
+    desk.ask(BrokerRefused(broker_id=broker, broker_epoch=desk.broker(broker).epoch))
+
+
+def shown(*words: str | Path) -> list[dict[str, Any]]:
+    """The rows of ``moldau log timeline``."""
+    said = CliRunner().invoke(log, ["timeline", "orders-0", *map(str, words), "-o", "json"])
+    assert said.exit_code == 0, said.output
+    rows: list[dict[str, Any]] = json.loads(said.stdout)
+    return rows
+
+
+def whys(*words: str | Path) -> list[str]:
+    return [row["why"] for row in shown(*words)]
+
+
+def told_by_job(*paths: Path) -> list[Decision]:
+    """The rows of ``moldau job timeline`` about orders-0, without their topic id."""
+    wish = Wish(tuple(map(str, paths)), topics=("orders",))
+    at = {column.name: number for number, column in enumerate(job.COLUMNS)}
+    rows = [row for task in job.plan(wish) for row in job.rows(task, wish)]
+    return [
+        ("", row[at["leader"]], row[at["leader_epoch"]], tuple(row[at["isr"]]), row[at["why"]])  # type: ignore[misc, arg-type]
+        for row in rows
+    ]
+
+
+@pytest.fixture(params=[False, True], ids=["quorum", "zookeeper"])
+def desk(request: pytest.FixtureRequest) -> LoggedDesk:
+    return LoggedDesk(4, classic=request.param)
+
+
+@pytest.fixture
+def elected_uncleanly(desk: LoggedDesk) -> LoggedDesk:
+    """Orders-0 whose leader was not in sync when it was elected, and which is then deleted."""
+    desk.create("orders", (1, 2), configs=UNCLEAN)
+    desk.set_isr("orders", 0, 1)
+    desk.ask(UnregisterBroker(broker_id=1))
+    deletes(desk, "orders")
+    return desk
+
+
+# ---- deletions
+
+
+def test_an_unclean_election_is_told_as_one_after_the_topic_was_deleted(
+    elected_uncleanly: LoggedDesk, tmp_path: Path
+) -> None:
+    """It was renamed "topic deleted", and records that were lost with it had no trace in any output."""
+    rows = shown("-l", elected_uncleanly.write(tmp_path))
+    assert [(row["leader"], row["epoch"], row["in_sync"], row["why"]) for row in rows] == [
+        (1, 0, [1, 2], "created"),
+        (1, 0, [1], "isr shrank"),
+        (2, 1, [2], "unclean election: broker 1 was unregistered"),
+        ("none", 1, [], DELETED),
+    ]
+    assert rows[3]["time"] == elected_uncleanly.now
+    assert rows[3]["controller"] == "1 (epoch 1)"
+    assert rows[3]["isr"] == "··"
+
+
+def test_a_topic_that_was_made_and_deleted_has_two_rows(desk: LoggedDesk, tmp_path: Path) -> None:
+    desk.create("orders", (1, 2))
+    made = desk.now
+    deletes(desk, "orders")
+    rows = shown("-l", desk.write(tmp_path))
+    assert [(row["time"], row["leader"], row["why"]) for row in rows] == [
+        (made, 1, "created"),
+        (desk.now, "none", DELETED),
+    ]
+
+
+def test_a_deletion_is_told_without_json_lines_as_well(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+    rows = shown("-l", elected_uncleanly.write(tmp_path, twins=False))
+    assert [row["why"] for row in rows[1:]] == [
+        "broker 2 fell out of sync",
+        "unclean election: broker 2 was not in sync",
+        DELETED,
+    ]
+    assert (rows[3]["time"], rows[3]["epoch"]) == (elected_uncleanly.now, 1)
+
+
+def test_why_after_a_deletion_names_no_leader_and_says_when_it_was(
+    elected_uncleanly: LoggedDesk, tmp_path: Path
+) -> None:
+    folder = elected_uncleanly.write(tmp_path)
+    said = CliRunner().invoke(log, ["why", "orders-0", "-l", str(folder)])
+    assert said.output.splitlines() == [
+        "orders-0: there was no such partition, its topic was deleted",
+        f"  since {elected_uncleanly.now}: topic deleted",
+        "  decided by controller 1 of epoch 1",
+        f"  {elected_uncleanly.now}  told by node 1",
+    ]
+    before = elected_uncleanly.time(elected_uncleanly.at_ms - 1)
+    said = CliRunner().invoke(log, ["why", "orders-0", "-l", str(folder), "--at", before])
+    assert "broker 2 led in leader epoch 1, in sync 2\n" in said.output
+    assert ": unclean election: broker 1 was unregistered\n" in said.output
+    assert said.output.endswith(f"  until {elected_uncleanly.now}: topic deleted\n")
+
+
+def test_why_a_partition_was_offline_is_as_sure_after_its_topic_was_deleted(desk: LoggedDesk, tmp_path: Path) -> None:
+    desk.create("orders", (1,))
+    dies(desk, 1)
+    gone = desk.now
+    lines = by_follower(7, (1, 1), 3, -1)
+    deletes(desk, "orders")
+    row = shown("-l", desk.write(tmp_path / "both"))[1]
+    assert (row["time"], row["leader"], row["controller"], row["why"]) == (
+        gone,
+        "none",
+        "1 (epoch 1)",
+        "broker 1 was fenced",
+    )
+    desk.texts[3] = [f"[{desk.time(desk.at_ms - 500)}{lines[24:]}"]
+    row = shown("-l", desk.write(tmp_path / "text", twins=False))[1]
+    assert row["why"] == "offline: broker 1 left, and nobody in sync is alive"
+
+
+# ---- topics of one name
+
+
+def test_topics_of_one_name_have_a_head_and_marks_of_their_own(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+    """The replicas of both were marked in one bar, and the head named those of the last."""
+    desk = elected_uncleanly
+    desk.create("orders", (3, 2, 0))
+    folder = desk.write(tmp_path)
+    rows = shown("-l", folder)
+    assert [(row["isr"], row["topic_id"]) for row in rows[-2:]] == [
+        ("··", desk.decisions["orders", 0][0][0]),
+        ("█▒▒", desk.decisions["orders", 0][-1][0]),
+    ]
+    first, second = rows[0]["topic_id"], rows[-1]["topic_id"]
+    said = CliRunner().invoke(log, ["timeline", "orders-0", "-l", str(folder)])
+    assert f"on, topic id {first}: replicas 1,2\n" in said.output
+    assert f"{desk.now} on, topic id {second}: replicas 3,2,0\n" in said.output
+    assert "TOPIC-ID" in said.output
+
+
+def test_reasons_of_two_topics_of_one_name_are_told_of_each(desk: LoggedDesk, tmp_path: Path) -> None:
+    """Two decisions of the same epochs and ISR had no reason of their own."""
+    desk.create("orders", (1, 2))
+    desk.set_isr("orders", 0, 1)
+    deletes(desk, "orders")
+    desk.create("orders", (1, 2))
+    dies(desk, 2)
+    assert whys("-l", desk.write(tmp_path)) == ["created", "isr shrank", DELETED, "created", "broker 2 was fenced"]
+
+
+# ---- who tells
+
+
+def test_who_is_offline_is_told_by_the_controllers_line_where_a_broker_tells_it_too(
+    desk: LoggedDesk, tmp_path: Path
+) -> None:
+    """The row had the broker's time and no controller."""
+    desk.create("orders", (1,))
+    dies(desk, 1)
+    line = by_follower(7, (1, 1), 3, -1)
+    desk.texts[3], desk.twins[3] = [f"[{desk.time(desk.at_ms + 170)}{line[24:]}"], []
+    row = shown("-l", desk.write(tmp_path))[-1]
+    assert (row["time"], row["controller"], row["leader"]) == (desk.now, "1 (epoch 1)", "none")
+
+
+def test_the_json_lines_may_be_named_instead_of_the_log_beside_them(
+    elected_uncleanly: LoggedDesk, tmp_path: Path
+) -> None:
+    """It was said that no log tells of the partition."""
+    logs = elected_uncleanly.write(tmp_path) / "node-1"
+    assert shown("-l", logs / "state-change.jsonl") == shown("-l", tmp_path)
+    assert told_by_job(logs / "state-change.jsonl") == told_by_job(tmp_path)
+    (logs / "state-change.log").unlink()
+    alone = shown("-l", logs / "state-change.jsonl")
+    assert [row["why"] for row in alone][2:] == ["unclean election: broker 1 was unregistered", DELETED]
+    assert shown("-l", tmp_path) == alone
+    assert [one[4] for one in told_by_job(tmp_path)] == [row["why"] for row in alone]
+    said = CliRunner().invoke(log, ["timeline", "other-0", "-l", str(tmp_path)])
+    assert (said.exit_code, said.output) == (1, "moldau: no log tells of other-0\n")
+
+
+def test_one_part_of_a_log_is_told_of_with_its_reasons_and_nothing_else(
+    elected_uncleanly: LoggedDesk, tmp_path: Path
+) -> None:
+    logs = elected_uncleanly.write(tmp_path) / "node-1"
+    lines = (logs / "state-change.log").read_text().splitlines(keepends=True)
+    (logs / "state-change.log.2026-11-27-10").write_text("".join(lines[:-2]))
+    (logs / "state-change.log").write_text("".join(lines[-2:]))
+    assert whys("-l", logs / "state-change.log.2026-11-27-10")[2:] == ["unclean election: broker 1 was unregistered"]
+    assert whys("-l", logs / "state-change.log") == [DELETED]
+
+
+def test_a_twin_that_was_not_written_any_more_is_not_taken_from_another_line(desk: LoggedDesk, tmp_path: Path) -> None:
+    """A process may be killed between a line and its twin."""
+    for _ in range(2):
+        desk.create("orders", (1, 2))
+        desk.at_ms += 120_000
+        deletes(desk, "orders")
+    desk.twins[1] = [line for line in desk.twins[1] if f'"time_ms": {desk.at_ms}' not in line]
+    rows = shown("-l", desk.write(tmp_path))
+    assert [row["why"] for row in rows] == ["created", DELETED] * 2
+    assert rows[3]["time"] == desk.now
+
+
+def test_times_are_those_of_the_log_wherever_it_is_read(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+    """JSON lines have no time zone: a log that was copied from elsewhere has another one than the reader's place."""
+    desk = elected_uncleanly
+    desk.texts[1] = [line for line in desk.texts[1] if "leaderEpoch=1" not in line]
+    rows = shown("-l", desk.write(tmp_path, ahead=timedelta(hours=5, minutes=45)))
+    assert [row["why"] for row in rows][2] == "unclean election: broker 1 was unregistered"
+    hours = [row["time"][11:16] for row in rows]
+    assert hours == [row["time"][11:16] for row in sorted(rows, key=lambda row: str(row["time"]))]
+    assert rows[2]["time"] == desk.time(desk.at_ms - 1_000 + (5 * 60 + 45) * 60_000)
+
+
+def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+    desk = elected_uncleanly
+    whole = whys("-l", desk.write(tmp_path))
+    desk.twins[1] += [
+        "[]",
+        "{}",
+        '{"topic": "orders"}',
+        '{"topic": "orders", "partition": 0, "isr": [null]}',
+        '{"topic"',
+    ]
+    assert whys("-l", desk.write(tmp_path)) == whole
+    desk.texts.clear()
+    desk.texts[1] = []
+    assert whys("-l", desk.write(tmp_path, texts=False)) == whole
+
+
+def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+    """An empty table was printed and nothing else."""
+    said = CliRunner().invoke(log, ["skew", "-l", str(elected_uncleanly.write(tmp_path))])
+    assert said.exit_code == 0
+    assert "nothing to compare: that takes a controller's line of a decision" in said.output
+
+
+# ---- any history
+
+ACTS = st.sampled_from(["die", "beat", "isr", "elect", "unclean", "move", "call off", "delete", "create", "succeed"])
+
+
+@settings(max_examples=60)
+@given(
+    classic=st.booleans(),
+    acts=st.lists(st.tuples(ACTS, st.integers(0, 3), st.integers(0, 3)), max_size=25),
+    texts=st.booleans(),
+)
+def test_a_timeline_has_each_decision_once_with_its_own_reason(
+    tmp_path_factory: pytest.TempPathFactory, classic: bool, acts: list[tuple[str, int, int]], texts: bool
+) -> None:
+    """Deletions and topics of the same name among them, by several controllers, with the text or the JSON alone."""
+    desk = LoggedDesk(4, classic=classic)
+    desk.create("orders", (0, 1, 2), configs=UNCLEAN)
+    for act, one, other in acts:
+        happens(desk, act, one, other)
+    expected = desk.decisions["orders", 0]
+    folder = desk.write(tmp_path_factory.mktemp("logs"), texts=texts)
+    rows = shown("-l", folder)
+    several = len({one[0] for one in expected}) > 1
+    found = [
+        (row["topic_id"] if several else expected[0][0], -1 if row["leader"] == "none" else row["leader"], row["epoch"],
+         tuple(row["in_sync"]), row["why"])
+        for row in rows
+    ]  # fmt: skip
+    assert found == expected
+    assert told_by_job(folder) == [("", *one[1:]) for one in expected]
+
+
+def happens(desk: LoggedDesk, act: str, one: int, other: int) -> None:
+    """Something, if it can."""
+    topic = desk.image.topic("orders")
+    if act == "die":
+        dies(desk, one)
+    elif act == "beat":
+        if desk.broker(one).fenced:
+            desk.register(one, other + 1)
+        desk.beat(one)
+    elif act == "succeed":
+        desk.author = Author(one, desk.author.epoch + 1)
+    elif act == "create" and topic is None:
+        if not all(desk.broker(id).fenced for id in {one, (one + 1) % 4}):
+            desk.create("orders", (one, (one + 1) % 4), configs=UNCLEAN)
+    elif topic is not None:
+        acts_on(desk, act, one, other)
+
+
+def acts_on(desk: LoggedDesk, act: str, one: int, other: int) -> None:
+    partition = desk.partition("orders")
+    if act == "isr" and partition.leader >= 0:
+        alive = [id for id in partition.replicas if not desk.broker(id).fenced and id != partition.leader]
+        desk.set_isr("orders", 0, partition.leader, *alive[: other % (len(alive) + 1)])
+    elif act in ("elect", "unclean"):
+        desk.ask(ElectLeaders(election_type=int(act == "unclean")))
+    elif act in ("move", "call off"):
+        replicas = None if act == "call off" else tuple(dict.fromkeys((one, other)))
+        desk.ask(AlterPartitionReassignments(moves=(Move(topic="orders", partition=0, replicas=replicas),)))
+    elif act == "delete":
+        deletes(desk, "orders")
