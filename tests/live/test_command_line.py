@@ -87,7 +87,7 @@ def in_the_docs() -> list[str]:
 class StopsSoon:
     """In place of Ctrl-C: ends what follows, once it has looked a few times."""
 
-    def __init__(self) -> None:
+    def __init__(self, _: object) -> None:
         self.looks = 0
 
     @property

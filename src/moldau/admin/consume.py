@@ -7,10 +7,9 @@ printed, however the command ends. Read next: record_text.py (formats), starting
 from __future__ import annotations
 
 import re
-import signal
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
@@ -21,9 +20,12 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import SERVERS, F, refuse
 from moldau.admin.output import note
-from moldau.admin.record_text import COLUMNS, FORMATS, printer, readable
+from moldau.admin.record_text import COLUMNS, FORMATS, formatter, readable
+from moldau.admin.signals import Raised, Signals, caught_signals
 from moldau.admin.starting import PLACE, Place, offsets
+from moldau.admin.whole_records import Portion
 from moldau.model.counted import counted
+from moldau.model.named import NamedTuple
 
 if TYPE_CHECKING:
     from moldau.client.consumer import Chunk, Consumer
@@ -120,22 +122,21 @@ def tail(topics: tuple[str, ...], bootstrap: str, place: Place, **wish: Unpack[R
 
 def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, wish: Read) -> None:
     keep = _filter(wish)
-    stop = _Stop()
-    with Talk(bootstrap) as talk:
-        reading = _Reading(talk, _consumer(talk, wish, latest=place.kind == "latest"), wish, keep)
+    with caught_signals(Raised.WHEN_REPEATED) as signals, Talk(bootstrap) as talk:
+        reading = _Reading(talk, _consumer(talk, wish, latest=place.kind == "latest"), wish, keep, signals)
         try:
             if wish["group"] is not None:
                 reading.join(topics, place)
             else:
                 reading.assign(topics, place)
-            reading.run(follow, stop)
+            reading.run(follow, _Stop(signals))
         except BaseException:
             reading.go_back_to_what_was_written()
             raise
         finally:
             reading.close()
-    matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
-    note(f"{counted(reading.printed, 'record')}{matched}.")
+        matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
+        note(f"{counted(reading.printed, 'record')}{matched}.")
     if reading.unread:
         named = ", ".join(map(str, reading.unread[:3])) + (", ..." if len(reading.unread) > 3 else "")
         topic = reading.unread[0].topic
@@ -143,31 +144,38 @@ def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, w
 
 
 class _Stop:
-    """Set by Ctrl-C and SIGTERM; a second one ends at once."""
+    """Asked for by Ctrl-C and SIGTERM; one that comes again after a while ends at once."""
 
-    def __init__(self) -> None:
-        self.asked = False
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, self._interrupted)
-        except ValueError:  # not in the main thread
-            return
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
 
-    def _interrupted(self, *_: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
+    @property
+    def asked(self) -> bool:
+        """Whether to end."""
+        return self._signals.asked is not None
+
+
+class _Place(NamedTuple):
+    """Where reading goes on in a partition behind a record, and how many were looked at and printed with it."""
+
+    partition: TopicPartition
+    next_offset: int
+    seen: int
+    printed: int
 
 
 class _Reading:
     """A consumer, what it has printed, and where it ends."""
 
-    def __init__(self, talk: Talk, consumer: Consumer, wish: Read, keep: Callable[[Record], bool]) -> None:
+    def __init__(
+        self, talk: Talk, consumer: Consumer, wish: Read, keep: Callable[[Record], bool], signals: Signals
+    ) -> None:
         self.talk = talk
-        self.seen = self.printed = 0
+        self.seen = self.printed = self._wanted = 0
         self._keep = keep
         self._most: int | None = wish["most"]
-        self._write = printer(wish["output"], wish["columns"])
+        self._show = formatter(wish["output"], wish["columns"])
+        self._signals = signals
         self._consumer = consumer
         self._ends: dict[TopicPartition, int] = {}
         self._written: dict[TopicPartition, int] = {}
@@ -201,13 +209,11 @@ class _Reading:
         while not stop.asked:
             self._written = {one: self._consumer.position(one) for one in self._consumer.assignment}
             chunks = self.talk.cluster.run(self._consumer.poll(POLL_MS))
-            for at, chunk in enumerate(chunks):
-                if not self._print(chunk, stop):
-                    for later in chunks[at + 1 :]:
-                        self._go_back(later.partition, later.offset)
-                    sys.stdout.flush()
-                    return
-            sys.stdout.flush()
+            self._written |= {chunk.partition: chunk.offset for chunk in chunks}
+            if not self._print(chunks, stop):
+                for chunk in chunks:
+                    self._go_back(chunk.partition, self._written[chunk.partition])
+                return
             if chunks:
                 self._quiet_since = time.monotonic()
             elif not follow and (self._is_at_end() or self._is_left_without_leaders()):
@@ -227,21 +233,59 @@ class _Reading:
         if self._consumer.member is not None:
             self.talk.cluster.run(self._consumer.close())
 
-    def _print(self, chunk: Chunk, stop: _Stop) -> bool:
+    def _print(self, chunks: Collection[Chunk], stop: _Stop) -> bool:
         """Whether to go on."""
+        return all(self._write(portion) for portion in self._portions(chunks, stop)) and not self._is_enough(stop)
+
+    def _is_enough(self, stop: _Stop) -> bool:
+        return stop.asked or self._wanted == self._most
+
+    def _portions(self, chunks: Collection[Chunk], stop: _Stop) -> Iterator[Portion[_Place]]:
+        """What is to be printed, and where reading goes on behind each record, until it is enough."""
+        portion: Portion[_Place] = Portion()
+        try:
+            for chunk in chunks:
+                for place, shown in self._places(chunk):
+                    if portion.add(place, shown):
+                        yield portion
+                        portion = Portion()
+                    if self._is_enough(stop):
+                        yield portion
+                        return
+        except (Exception, SystemExit):
+            yield portion
+            raise
+        yield portion
+
+    def _places(self, chunk: Chunk) -> Iterator[tuple[_Place, bytes]]:
         from moldau.model import Code
 
+        partition = chunk.partition
         if chunk.fetched.code is not Code.NONE:
-            refused(f"{chunk.partition} at offset {chunk.offset}", chunk.fetched.code)
-        for record in readable(chunk.partition, chunk.records(self._consumer.options.isolation)):
-            self.seen += 1
-            if self._keep(record):
-                self._write(chunk.partition, record)
-                self.printed += 1
-            if stop.asked or self.printed == self._most:
-                self._go_back(chunk.partition, record.offset + 1)
+            refused(f"{partition} at offset {chunk.offset}", chunk.fetched.code)
+        for record in readable(partition, chunk.records(self._consumer.options.isolation)):
+            is_wanted = self._keep(record)
+            self._wanted += is_wanted
+            shown = self._show(partition, record) if is_wanted else b""
+            yield _Place(partition, record.offset + 1, 1, int(is_wanted)), shown
+        yield _Place(partition, chunk.fetched.next_offset, 0, 0), b""
+
+    def _write(self, portion: Portion[_Place]) -> bool:
+        """Whether it could be written before a signal came."""
+        with self._signals.raised(Raised.NOT):
+            try:
+                portion.write(sys.stdout, self._signals, self._stay)
+            except KeyboardInterrupt:
                 return False
+            finally:
+                for place in portion.written:
+                    self._written[place.partition] = place.next_offset
+                    self.seen += place.seen
+                    self.printed += place.printed
         return True
+
+    def _stay(self) -> None:
+        self.talk.cluster.run(self._consumer.stay())
 
     def _go_back(self, partition: TopicPartition, offset: int) -> None:
         if partition in self._consumer.assignment:

@@ -14,7 +14,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, INSTANT, OUTPUT, SERVERS, YES, confirm, refuse
 from moldau.admin.output import note, show
 from moldau.admin.progress import Progress
-from moldau.admin.record_text import FORMATS, printer, readable
+from moldau.admin.record_text import FORMATS, formatter, readable
 from moldau.admin.starting import PLACE, Place, offsets
 from moldau.model.counted import counted
 
@@ -104,7 +104,7 @@ def _print(talk: Talk, place: TopicPartition, span: tuple[int, int], count: int 
     from moldau.wire.batch import headers
 
     first, end = span
-    write = printer(output, ())
+    show_one = formatter(output, ())
     shown, most = 0, count or (1 if end - first == 1 else sys.maxsize)
     for fetched in talk.cluster.fetch_range(place, first, end):
         if fetched.code is not Code.NONE:
@@ -115,7 +115,7 @@ def _print(talk: Talk, place: TopicPartition, span: tuple[int, int], count: int 
                 head = next(head for head in heads if head.base_offset <= one.offset <= head.last_offset)
                 print(("\n" if shown else "") + _text(place, one, head))
             else:
-                write(place, one)
+                sys.stdout.buffer.write(show_one(place, one))
             shown += 1
             if shown == most:
                 sys.stdout.flush()

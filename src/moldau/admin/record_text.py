@@ -35,21 +35,19 @@ class Wish(NamedTuple):
     timestamp_ms: int | None = None
 
 
-def printer(output: str, columns: Sequence[str]) -> Callable[[TopicPartition, Record], None]:
-    """A function that prints records in a format."""
-    out = sys.stdout.buffer
+def formatter(output: str, columns: Sequence[str]) -> Callable[[TopicPartition, Record], bytes]:
+    """A function that shows records in a format, each with the end of its line."""
 
-    def write(partition: TopicPartition, record: Record) -> None:
+    def show(partition: TopicPartition, record: Record) -> bytes:
         if output == "value":
-            out.write((record.value or b"") + b"\n")
-        elif output == "json":
-            out.write(json.dumps(as_json(partition, record)).encode() + b"\n")
-        elif output == "hex":
-            out.write(dump(partition, record).encode() + b"\n")
-        else:
-            out.write("\t".join(_column(name, partition, record) for name in columns).encode() + b"\n")
+            return (record.value or b"") + b"\n"
+        if output == "json":
+            return json.dumps(as_json(partition, record)).encode() + b"\n"
+        if output == "hex":
+            return dump(partition, record).encode() + b"\n"
+        return "\t".join(_column(name, partition, record) for name in columns).encode() + b"\n"
 
-    return write
+    return show
 
 
 def _column(name: str, partition: TopicPartition, record: Record) -> str:

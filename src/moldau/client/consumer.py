@@ -9,6 +9,7 @@ Sources: KIP-74, KIP-98, KIP-392, KIP-429. Read next: membership.py, reading.py.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 
 from moldau.client import groups
 from moldau.client.client import Client, Refused
@@ -157,6 +158,13 @@ class Consumer:
                 await self.member.tend()
                 if self.member.must_join:
                     return []
+
+    async def stay(self) -> None:
+        """Tell the group, when it is time, that we are there, where it takes long to use what was polled. What it
+        answers is heeded by ``poll``."""
+        if self.member is not None:
+            with suppress(OSError, Refused):
+                await self.member.tend()
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, Code]:
         """Commit positions: the given ones, or where reading stands now.

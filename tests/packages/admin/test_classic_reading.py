@@ -10,8 +10,11 @@ from typing import Any, cast
 import pytest
 
 from moldau.admin.classic import console_consumer
+from moldau.admin.classic.console_formatters import Seen
+from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import Reader
 from moldau.admin.classic.streams import OutputFailed
+from moldau.admin.signals import Signals
 from moldau.client.consumer import Chunk, ConsumerOptions
 from moldau.client.reading import Fetched
 from moldau.model import Code, TopicPartition
@@ -51,6 +54,9 @@ class Member:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions[partition] = offset
+
+    async def stay(self) -> None:
+        pass
 
     async def close(self) -> None:
         pass
@@ -152,14 +158,32 @@ def test_what_came_beside_an_error_is_not_committed(capsys: pytest.CaptureFixtur
 def test_what_could_not_be_written_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     """`kafka-console-consumer.sh --group g | head -1` committed all that it had fetched."""
 
-    def write_bytes(data: bytes) -> None:
+    def write_records(portion: object, signals: object, meanwhile: object) -> None:
         raise OutputFailed
 
-    monkeypatch.setattr(console_consumer, "write_bytes", write_bytes)
+    monkeypatch.setattr(console_consumer, "write_records", write_records)
     member = Member([chunk(A, 3, 5)])
     reading = reader(member)
-    printer = console_consumer._Printer(lambda seen: b"v\n", skip=False)
+    printer = console_consumer._Printer(lambda seen: b"v\n", Signals(), skip=False)
     with pytest.raises(OutputFailed):
         printer.print(reading, -1)
     reading.close()
     assert member.positions == {A: 3}
+
+
+def test_what_was_printed_before_a_record_that_cannot_be_shown_is_counted_and_does_not_come_again_nor_does_that() -> (
+    None
+):
+    def show(seen: Seen) -> bytes:
+        if seen.record.offset == 5:
+            raise ValueError("no number")
+        return b"v\n"
+
+    member = Member([chunk(A, 3, 5), chunk(B, 0, 1)])
+    reading = reader(member)
+    printer = console_consumer._Printer(show, Signals(), skip=False)
+    with pytest.raises(JavaError, match="no number"):
+        printer.print(reading, -1)
+    reading.close()
+    assert printer.count == 3
+    assert member.positions == {A: 6, B: 0}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator
+from itertools import islice
 
 from moldau.admin.classic.console_consumer_options import Wish, read_wish
 from moldau.admin.classic.console_formatters import FORMATTERS, Formatter, Seen
@@ -10,11 +12,11 @@ from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import LOGGER, Reader, call_ms, demand_group
-from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session
-from moldau.admin.classic.streams import OutputFailed, write_bytes
+from moldau.admin.classic.streams import OutputFailed, write_records
+from moldau.admin.signals import Raised, Signals, caught_signals
+from moldau.admin.whole_records import Portion
 from moldau.client.consumer import Consumer
-from moldau.model import TopicPartition
 
 NEW_PROTOCOL = (
     "The consumer rebalance protocol (KIP-848) is production-ready! Set group.protocol=consumer to try it out. "
@@ -26,15 +28,15 @@ def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     wish = read_wish(arguments)
     formatter = FORMATTERS[wish.formatter](wish.formatter_properties)
-    with ending_softly():
+    with caught_signals() as signals:
         try:
-            return _run(wish, formatter)
+            return _run(wish, formatter, signals)
         except JavaError as error:
             log("ERROR", f"Unknown error when running consumer: {error}", LOGGER)
             return 1
 
 
-def _run(wish: Wish, formatter: Formatter) -> int:
+def _run(wish: Wish, formatter: Formatter, signals: Signals) -> int:
     servers, timeout_ms = wish.given.text("bootstrap-server"), call_ms(wish.timeout_ms)
     options = consumer_options(wish.properties)
     demand_group(wish.properties)
@@ -45,52 +47,79 @@ def _run(wish: Wish, formatter: Formatter) -> int:
         for name in ("topic", "include"):
             wish.given.value(name)  # given twice, it is refused as late as this
         reader = Reader(session.cluster, Consumer(session.cluster.client, options), wish)
-        printer = _Printer(formatter, skip=wish.given.has("skip-message-on-error"))
-        try:
-            limit = wish.given.integer("max-messages") if wish.given.has("max-messages") else None
-            printer.print(reader, -1 if limit is None else limit)
-        except OutputFailed:
-            print("Unable to write to standard out, closing consumer.", file=sys.stderr)
-        finally:
-            reader.close()
-            print(f"Processed a total of {printer.count} messages", file=sys.stderr)
-            if wish.given.has("enable-systest-events") and isinstance(sys.exception(), KeyboardInterrupt):
-                print("shutdown_complete")
+        printer = _Printer(formatter, signals, skip=wish.given.has("skip-message-on-error"))
+        with signals.raised(Raised.WHEN_REPEATED):
+            try:
+                limit = wish.given.integer("max-messages") if wish.given.has("max-messages") else None
+                printer.print(reader, -1 if limit is None else limit)
+            except OutputFailed:
+                print("Unable to write to standard out, closing consumer.", file=sys.stderr)
+            finally:
+                _close(reader, printer, events=wish.given.has("enable-systest-events"))
     return 0
+
+
+def _close(reader: Reader, printer: _Printer, *, events: bool) -> None:
+    is_ended_by_signal = isinstance(sys.exception(), KeyboardInterrupt)
+    try:
+        reader.close()
+    finally:
+        print(f"Processed a total of {printer.count} messages", file=sys.stderr)
+        if events and is_ended_by_signal:
+            print("shutdown_complete")
 
 
 class _Printer:
     """Prints and counts records."""
 
-    def __init__(self, formatter: Formatter, *, skip: bool) -> None:
+    def __init__(self, formatter: Formatter, signals: Signals, *, skip: bool) -> None:
         self.count = 0
         self._formatter = formatter
+        self._signals = signals
         self._skip = skip
 
     def print(self, reader: Reader, limit: int) -> None:
-        """Print so many records (-1: all); returns when no more come. JavaError for one that cannot be shown."""
+        """Print so many records (-1: all); returns when no more come. JavaError for one that cannot be shown.
+
+        A signal is raised between two records, and what it finds printed is counted and does not come again.
+        """
         while self.count < limit or limit == -1:
-            records = reader.receive()
+            with self._signals.raised(Raised.AT_ONCE):
+                records = reader.receive()
             if records is None:
                 return
-            written = bytearray()
-            last: dict[TopicPartition, Seen] = {}
+            for portion in self._portions(records if limit == -1 else islice(records, limit - self.count)):
+                self._write(portion, reader)
+
+    def _write(self, portion: Portion[Seen], reader: Reader) -> None:
+        with self._signals.raised(Raised.NOT):
             try:
-                for seen in records:
-                    self.count += 1
-                    try:
-                        written += self._shown(seen)
-                    except JavaError:
-                        last[seen.partition] = seen  # what cannot be shown does not come again
-                        raise
-                    last[seen.partition] = seen
-                    if self.count == limit:
-                        break
+                write_records(portion, self._signals, reader.stay)
+            except OutputFailed:
+                self.count += 1  # Kafka's tool counts the one that nobody took, too
+                raise
             finally:
-                for seen in last.values():
+                written = portion.written
+                self.count += len(written)
+                for seen in _last_of_each(written):
                     reader.seen(seen)
-                with reader.coming_again():  # what has not left this process
-                    write_bytes(bytes(written))
+
+    def _portions(self, records: Iterator[Seen]) -> Iterator[Portion[Seen]]:
+        portion: Portion[Seen] = Portion()
+        try:
+            for seen in records:
+                try:
+                    shown = self._shown(seen)
+                except JavaError:
+                    portion.add(seen, b"")  # what cannot be shown does not come again
+                    raise
+                if portion.add(seen, shown):
+                    yield portion
+                    portion = Portion()
+        except Exception:
+            yield portion
+            raise
+        yield portion
 
     def _shown(self, seen: Seen) -> bytes:
         try:
@@ -102,3 +131,10 @@ class _Printer:
                 raise JavaError("org.apache.kafka.common.errors.SerializationException", str(error)) from None
             log("ERROR", f"Error processing message, skipping this message: {error}", LOGGER)
             return b""
+
+
+def _last_of_each(records: list[Seen]) -> Collection[Seen]:
+    """The last record of each partition; a fetch has those of a partition one after the other."""
+    if records and records[0].partition == records[-1].partition:
+        return records[-1:]
+    return {seen.partition: seen for seen in records}.values()

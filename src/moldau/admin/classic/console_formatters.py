@@ -44,7 +44,7 @@ def default(properties: Mapping[str, str]) -> Formatter:
     def mark(name: str, default: str) -> bytes:
         return properties.get(name, default).encode()
 
-    shown = {what: wanted(what) for what in _COLUMNS}
+    columns = [what for what in _COLUMNS if wanted(what)]
     between, end = mark("key.separator", "\t"), mark("line.separator", "\n")
     between_headers, null = mark("headers.separator", ","), mark("null.literal", "null")
     read = {kind: _deserializer(properties, f"{kind}.deserializer") for kind in ("key", "value", "headers")}
@@ -61,7 +61,6 @@ def default(properties: Mapping[str, str]) -> Formatter:
         return _PLACES[what](seen).encode()
 
     def write(seen: Seen) -> bytes:
-        columns = [what for what in _COLUMNS if shown[what]]
         cells = [cell(what, seen) for what in columns]
         return between.join(cells) + end if cells else b""
 

@@ -21,8 +21,9 @@ from moldau.admin.classic.producer_config import (
     demand_size,
     number_of,
 )
-from moldau.admin.classic.run import ending_softly, help_or_version
+from moldau.admin.classic.run import help_or_version
 from moldau.admin.classic.session import Session, are_addresses, executed, read_config
+from moldau.admin.signals import caught_signals
 from moldau.client.client import Refused
 from moldau.client.feeding import Feed, FeedOptions, NotWritten
 from moldau.client.lines import UnsupportedApi
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
         _check_servers(given)
         reader = LineReader(_reader_properties(given, used))
         properties = _properties(given, used)
-        with ending_softly():
+        with caught_signals():
             _produce(given, reader, properties)
     except OptionError as error:
         print(error.said, file=sys.stderr)

@@ -13,8 +13,9 @@ from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.java_dates import java_date
 from moldau.admin.classic.options import Given, Option, OptionError, UsageError
 from moldau.admin.classic.record_reader import Reader, call_ms, consumer_session, demand_group
-from moldau.admin.classic.run import ending_softly, help_or_version, tell
+from moldau.admin.classic.run import help_or_version, tell
 from moldau.admin.classic.session import read_config
+from moldau.admin.signals import Raised, Signals, caught_signals
 from moldau.client.consumer import Consumer
 
 OPTIONS = (
@@ -106,8 +107,8 @@ def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
     try:
         given = _given(arguments)
-        with ending_softly():
-            _run(given)
+        with caught_signals() as signals:
+            _run(given, signals)
     except JavaError as error:
         return tell(error)
     return 0
@@ -149,7 +150,7 @@ class _Counts:
         self.joined_ms += int((time.time() - self.began) * 1000) if not self.joined_ms else 0
 
 
-def _run(given: Given) -> None:
+def _run(given: Given, signals: Signals) -> None:
     detailed = given.has("show-detailed-stats")
     if not given.has("hide-header"):
         print(f"{'time, threadId' if detailed else 'start.time, end.time'}, {_FIELDS}")
@@ -174,7 +175,8 @@ def _run(given: Given) -> None:
             _read(reader, counts, (wanted, timeout_ms), (interval_ms if detailed else 0, pattern))
             ended = time.time()
         finally:
-            reader.close()
+            with signals.raised(Raised.WHEN_REPEATED):
+                reader.close()
     if given.has("print-metrics"):
         tell_unused({"--print-metrics": ""}, (), "org.apache.kafka.tools.ConsumerPerformance")
     if not detailed:

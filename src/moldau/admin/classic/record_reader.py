@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 
 from moldau.admin.classic.client_keys import split_list
@@ -136,14 +136,9 @@ class Reader:
         else:
             self._left[seen.partition] = seen.record.offset + 1
 
-    @contextmanager
-    def coming_again(self) -> Iterator[None]:
-        """What fails or is interrupted in here has used none of the last fetch."""
-        try:
-            yield
-        except BaseException:
-            self._left = dict(self._begins)
-            raise
+    def stay(self) -> None:
+        """Stay in the group while it takes long to use what was read."""
+        self.cluster.run(self.consumer.stay())
 
     def close(self) -> None:
         """Commit, where that is automatic, what was used, and leave the group."""

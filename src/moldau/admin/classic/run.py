@@ -8,34 +8,16 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, UsageError, asks_zookeeper
 from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, OF_ZOOKEEPER, RUN_CLASS, SCRIPTS
 from moldau.admin.classic.streams import that_never_fail
+from moldau.admin.signals import Terminated
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was told to end (SIGTERM): a tool that goes on until then ends as after Ctrl-C."""
-
-
-@contextmanager
-def ending_softly() -> Iterator[None]:
-    """Within, SIGTERM is raised as Terminated; only the main thread of a process can have it so."""
-
-    def end(*_: object) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def is_classic(name: str) -> bool:

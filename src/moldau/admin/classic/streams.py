@@ -9,9 +9,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TextIO, TypeVar
+
+from moldau.admin.signals import Signals
+from moldau.admin.whole_records import Portion
+
+PlaceT = TypeVar("PlaceT")
 
 
 class OutputFailed(Exception):
@@ -76,19 +81,32 @@ def _over(stream: TextIO) -> TextIO:
 
 def write_bytes(data: bytes) -> None:
     """Write to standard output and flush; OutputFailed when that cannot be done, which is then nobody else's matter."""
-    sys.stdout.flush()
-    out = getattr(sys.stdout, "buffer", None)
-    if out is None:  # a stream of text was put in its place
-        sys.stdout.write(data.decode("utf-8", "replace"))
-        return
-    try:
+    with _failing_alone():
+        sys.stdout.flush()
+        out = getattr(sys.stdout, "buffer", None)
+        if out is None:  # a stream of text was put in its place
+            sys.stdout.write(data.decode("utf-8", "replace"))
+            return
         out.write(data)
         out.flush()
+
+
+def write_records(portion: Portion[PlaceT], signals: Signals, meanwhile: Callable[[], object]) -> None:
+    """Write records in the same way."""
+    with _failing_alone():
+        portion.write(sys.stdout, signals, meanwhile)
+
+
+@contextmanager
+def _failing_alone() -> Iterator[None]:
+    out = sys.stdout
+    try:
+        yield
     except OSError as error:
-        if isinstance(sys.stdout, _Stream):
-            sys.stdout.fail(error)
-            sys.stdout.failure = None
+        if isinstance(out, _Stream):
+            out.fail(error)
+            out.failure = None
         raise OutputFailed(str(error)) from None
-    if isinstance(sys.stdout, _Stream) and sys.stdout.failure is not None:
-        failure, sys.stdout.failure = sys.stdout.failure, None
+    if isinstance(out, _Stream) and out.failure is not None:
+        failure, out.failure = out.failure, None
         raise OutputFailed(str(failure))

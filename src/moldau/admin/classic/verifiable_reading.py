@@ -13,9 +13,9 @@ from moldau.admin.classic.java_values import java_text
 from moldau.admin.classic.kafka_errors import kafka_error
 from moldau.admin.classic.options import Given
 from moldau.admin.classic.record_reader import Reader, consumer_session, demand_group, no_offset
-from moldau.admin.classic.run import ending_softly
 from moldau.admin.classic.session import Session, empty_servers
 from moldau.admin.classic.verifiable import event
+from moldau.admin.signals import Raised, Signals, caught_signals
 from moldau.client.client import Refused
 from moldau.client.consumer import Consumer, NoOffset
 from moldau.client.lines import UnsupportedApi
@@ -36,26 +36,26 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     demand_group(properties)
     tell_unused(properties, USED, TOOL)
     wish = Wish(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
-    with consumer_session(properties) as session:
+    with caught_signals() as signals, consumer_session(properties) as session:
         consumer = Consumer(session.cluster.client, options)
         consumer.on_assigned = lambda given: event("partitions_assigned", partitions=_listed(given))
         consumer.on_revoked = lambda gone: event("partitions_revoked", partitions=_listed(gone))
-        run = _Run(session, consumer, limit, verbose=verbose)
+        run = _Run(session, consumer, limit, signals, verbose=verbose)
         reader: Reader | None = None
-        event("startup_complete")
-        try:
-            with ending_softly():
+        with signals.raised(Raised.WHEN_REPEATED):
+            event("startup_complete")
+            try:
                 reader = Reader(session.cluster, consumer, wish)
                 run.read(reader)
-        except KeyboardInterrupt:
-            event("shutdown_requested")
+            except KeyboardInterrupt:
+                event("shutdown_requested")
+                _close(reader)
+                raise
+            except (JavaError, Refused, UnsupportedApi, BatchError, OSError) as refused:
+                error = no_offset(refused) if isinstance(refused, NoOffset) else refused
+                log("ERROR", f"Error during processing, terminating consumer process: {error}", TOOL)
             _close(reader)
-            raise
-        except (JavaError, Refused, UnsupportedApi, BatchError, OSError) as refused:
-            error = no_offset(refused) if isinstance(refused, NoOffset) else refused
-            log("ERROR", f"Error during processing, terminating consumer process: {error}", TOOL)
-        _close(reader)
-        event("shutdown_requested")
+            event("shutdown_requested")
     return 0
 
 
@@ -68,10 +68,11 @@ def _close(reader: Reader | None) -> None:
 class _Run:
     """Reads until the limit."""
 
-    def __init__(self, session: Session, consumer: Consumer, limit: int, *, verbose: bool) -> None:
+    def __init__(self, session: Session, consumer: Consumer, limit: int, signals: Signals, *, verbose: bool) -> None:
         self._session = session
         self._consumer = consumer
         self._limit = limit
+        self._signals = signals
         self._verbose = verbose
         self._count = 0
 
@@ -81,10 +82,11 @@ class _Run:
         return 0 <= self._limit <= self._count
 
     def read(self, reader: Reader) -> None:
-        """Read, tell and commit."""
+        """Read, tell and commit; a signal is raised where nothing is read that was not told of."""
         commits = self._consumer.options.auto_commit_interval_ms is None
         while not self.finished:
-            found = reader.some(ONCE_MS, ONCE_RECORDS)
+            with self._signals.raised(Raised.AT_ONCE):
+                found = reader.some(ONCE_MS, ONCE_RECORDS)
             if not found:
                 continue
             offsets = self._tell(reader, found)
