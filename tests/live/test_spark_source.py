@@ -259,7 +259,8 @@ def test_aborted_and_open_transactions_are_not_seen_by_a_reader_of_committed_rec
     """
     with KafkaPeer(nodes=1) as peer:
         topic = Topic(spark, peer.bootstrap_servers, fresh("spark"), replicas=1)
-        producer = Producer({"bootstrap.servers": peer.bootstrap_servers, "transactional.id": topic.name})
+        long = {"transactional.id": topic.name, "transaction.timeout.ms": 600_000}  # one is open while streams run
+        producer = Producer({"bootstrap.servers": peer.bootstrap_servers} | long)
         producer.init_transactions(120)
         for turn in range(4):
             producer.begin_transaction()
