@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import java_tool, wait_until
 from mixed import KAFKA, MOLDAU, MixedPeer, values_of
-from tests.packages.admin import test_examples as shown_lines
+from tests.packages.admin.test_examples import words_of
 
 from moldau.admin.adopt_checks import INSTEAD, STATE
 from moldau.admin.cli import cli
@@ -25,8 +25,7 @@ PEER = {f"transaction.state.log.{key}": 1 for key in ("num.partitions", "replica
 
 def shown(place: str, *command: str) -> list[str]:
     """The words of the last line that begins so which a page or a help text shows."""
-    found = [shown_lines.words(line) or [] for where, line in shown_lines.shown() if where == place]
-    return [words for words in found if tuple(words[: len(command)]) == command][-1]
+    return words_of(place, *command)[-1]
 
 
 def told(words: list[str], **instead: object) -> list[str]:

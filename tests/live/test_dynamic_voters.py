@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import ToolRun, ask_cluster, free_port, java_tool, spawn, wait_until
 from moldau_peer import COMMAND
 from proof import Proof
-from tests.packages.admin import test_examples as shown_lines
+from tests.packages.admin.test_examples import words_of
 
 from moldau.client.admin import describe_quorum
 from moldau.client.sync import Cluster
@@ -29,8 +29,7 @@ WAIT_S = 120
 
 def as_shown(*command: str) -> list[str]:
     """The words of the line of the page that has these."""
-    found = [shown_lines.words(line) or [] for place, line in shown_lines.shown() if place == "0013-dynamic-voters.md"]
-    (words,) = [words for words in found if set(command) <= set(words)]
+    (words,) = [words for words in words_of("0013-dynamic-voters.md") if set(command) <= set(words)]
     return words
 
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 from kafka_peer import wait_until
 from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments, values_of
-from tests.packages.admin import test_examples as shown_lines
+from tests.packages.admin.test_examples import words_of
 
 PARTITIONS = 3
 FASTER = {"broker.session.timeout.ms": 6000, "min.insync.replicas": 2, "default.replication.factor": 3}
@@ -70,9 +70,8 @@ echo "$2" > "$0.$1.tmp" && mv "$0.$1.tmp" "$0.$1"
 
 def roll_as_the_page_says(peer: MixedPeer, folder: Path) -> list[int]:
     """Run the command of docs/adopt.md that replaces Kafka on all hosts; the nodes in the order in which it did."""
-    (line,) = [line for place, line in shown_lines.shown() if place == "adopt.md" and "moldau broker roll" in line]
-    words = shown_lines.words(line.replace("kafka-1:9092", peer.bootstrap_servers))
-    assert words is not None
+    (words,) = words_of("adopt.md", "broker", "roll")
+    words = [peer.bootstrap_servers if word == "kafka-1:9092" else word for word in words]
     ssh = folder / "ssh"
     ssh.write_text(SSH)
     ssh.chmod(0o755)
