@@ -1,12 +1,19 @@
-"""What the doctor and the status say of a cluster on ZooKeeper whose brokers serve, though something is wrong there."""
+"""What the doctor and the status say of a cluster on ZooKeeper whose brokers serve, though something is wrong there. It
+is started as README.md shows it for a ZooKeeper of one's own."""
 
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from click.testing import CliRunner
 from kafka_peer import wait_until
+from tests.packages.admin.test_examples import words_of
 from znodes import in_zookeeper, znode
 
 from moldau import Cluster
@@ -25,11 +32,36 @@ def findings(cluster: Cluster) -> dict[str, tuple[str, str]]:
     return {one["about"]: (one["severity"], one["what"]) for one in found}
 
 
+@contextmanager
+def started(connect: str, folder: Path) -> Iterator[Cluster]:
+    """A cluster that the README's command runs on a ZooKeeper until it is told to stop, which the caller's end does."""
+    (words,) = words_of("README.md", "up", "--zookeeper")
+    words = [connect if word == "127.0.0.1:2181/kafka" else word for word in words]
+    said = folder / "said"
+    with said.open("wb") as out:
+        command = [sys.executable, "-u", "-m", "moldau", *words, "--port", "0"]
+        running = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        wait_until(lambda: "Ctrl-C stops" in said.read_text() or running.poll() is not None, "it serves", 240)
+        assert running.poll() is None, said.read_text()
+        with closing(Cluster(data=folder / "on-mine")) as cluster:
+            yield cluster
+        running.send_signal(signal.SIGINT)
+        running.wait(240)
+        assert "stopping ..." in said.read_text()
+    finally:
+        if running.poll() is None:
+            down = [sys.executable, "-m", "moldau", "down", "--data", "on-mine"]
+            subprocess.run(down, cwd=folder, capture_output=True, check=False)
+            running.kill()
+            running.wait()
+
+
 def test_a_partition_whose_znode_is_garbage_is_named_and_so_is_a_zookeeper_that_is_gone(tmp_path: Path) -> None:
     """Brokers serve what they had, and all was well by the doctor."""
     with (
         LocalEnsemble(tmp_path / "ensemble") as ensemble,
-        Cluster(2, plane="zookeeper", zookeeper=ensemble.connect, data=tmp_path / "cluster") as cluster,
+        started(place := f"{ensemble.connect}/kafka", tmp_path) as cluster,
     ):
         cluster.create_topic("t", partitions=2, replication_factor=2, config={"min.insync.replicas": "1"})
 
@@ -37,8 +69,8 @@ def test_a_partition_whose_znode_is_garbage_is_named_and_so_is_a_zookeeper_that_
             await zk.set(STATE, b"garbage")
             await zk.delete("/controller")
 
-        in_zookeeper(ensemble.connect, spoil)
-        wait_until(lambda: znode(ensemble.connect, "/controller") is not None, "another rules")
+        in_zookeeper(place, spoil)
+        wait_until(lambda: znode(place, "/controller") is not None, "another rules")
 
         def is_told(about: str, words: str) -> bool:
             severity, what = findings(cluster).get(about, ("", ""))
@@ -55,3 +87,5 @@ def test_a_partition_whose_znode_is_garbage_is_named_and_so_is_a_zookeeper_that_
             return run.exit_code == 1 and "no controller is active" in run.stderr
 
         wait_until(status_is_told, "the status says it too")
+        ensemble.restart(1)
+        wait_until(lambda: "controller" not in findings(cluster), "somebody decides again")

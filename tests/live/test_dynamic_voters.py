@@ -1,9 +1,11 @@
 """Controllers that come and go while brokers serve: Kafka's own kafka-metadata-quorum adds, shows and removes them
-(KIP-853). One cluster of three controllers and two brokers, real processes; the quorum begins with one controller.
+(KIP-853). One cluster of three controllers and two brokers, real processes; the quorum begins with one controller. What
+Moldau's own command does is asked for as docs/decisions/0013-dynamic-voters.md shows it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -16,12 +18,28 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import ToolRun, ask_cluster, free_port, java_tool, spawn, wait_until
 from moldau_peer import COMMAND
 from proof import Proof
+from tests.packages.admin.test_examples import words_of
 
 from moldau.client.admin import describe_quorum
 from moldau.client.sync import Cluster
 
 CONTROLLERS, BROKERS = (1, 2, 3), (11, 12)
 WAIT_S = 120
+
+
+def as_shown(*command: str) -> list[str]:
+    """The words of the line of the page that has these."""
+    (words,) = [words for words in words_of("0013-dynamic-voters.md") if set(command) <= set(words)]
+    return words
+
+
+def told(words: list[str], **instead: object) -> list[str]:
+    """The words with this cluster's ids and files for those that are shown."""
+    here = {
+        "server.properties": instead.get("file"), "CLUSTER_ID": instead.get("cluster"), "ID": instead.get("directory"),
+        "1": instead.get("controller"),
+    }  # fmt: skip
+    return [str(here.get(word) or word) for word in words]
 
 
 class Quorum:
@@ -61,17 +79,11 @@ class Quorum:
         }
 
     def format(self, id: int) -> None:
-        first = {1: "--standalone", 2: "--no-initial-controllers", 3: "--no-initial-controllers"}.get(id)
-        wish = [
-            "storage",
-            "format",
-            "-t",
-            self.cluster_id,
-            "-c",
-            str(self.config_file(id)),
-            *([first] if first else []),
-        ]
-        subprocess.run([str(COMMAND), *wish], check=True, capture_output=True, timeout=150)
+        first = "--standalone" if id == 1 else "--no-initial-controllers"
+        words = told(as_shown("storage", "format", first), cluster=self.cluster_id, file=self.config_file(id))
+        if id in BROKERS:
+            words.remove(first)
+        subprocess.run([str(COMMAND), *words], check=True, capture_output=True, timeout=150)
 
     def start(self, *ids: int) -> None:
         for id in ids:
@@ -98,11 +110,22 @@ class Quorum:
             where = ["--bootstrap-controller", ",".join(f"127.0.0.1:{self.ports[id]}" for id in CONTROLLERS)]
         return java_tool("kafka-metadata-quorum", *where, *words, check=check)
 
-    def moldau(self, *words: object) -> str:
-        command = [str(COMMAND), "quorum", *map(str, words), "--bootstrap-server", self.bootstrap_servers]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-        assert done.returncode == 0, done.stderr
+    def moldau(self, words: list[str], *, check: bool = True) -> str:
+        """What Moldau's command says, which finds this cluster by the environment."""
+        environment = {**os.environ, "MOLDAU_BOOTSTRAP": self.bootstrap_servers}
+        command = [str(COMMAND), *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150, check=False)
+        assert not check or done.returncode == 0, done.stderr
         return done.stdout.strip()
+
+    def adding(self, id: int) -> list[str]:
+        """The words that add a controller."""
+        return told(as_shown("quorum", "add-controller"), file=self.config_file(id))
+
+    def removing(self, id: int) -> list[str]:
+        """The words that remove one; nobody is there to be asked."""
+        words = told(as_shown("quorum", "remove-controller"), controller=id, directory=self.directory_id(id))
+        return [*words, "--yes"]
 
     def add(self, id: int, *, check: bool = True) -> ToolRun:
         return self.tool("--command-config", self.config_file(id), "add-controller", check=check)
@@ -132,19 +155,14 @@ class Quorum:
         self.start(*(id for id in self.ports if id not in self.running))
         wait_until(self.serves, "both brokers serve", WAIT_S)
 
-        def change(*words: object) -> None:
-            command = [str(COMMAND), "quorum", *map(str, words), "--bootstrap-server", self.bootstrap_servers]
-            subprocess.run(command, capture_output=True, timeout=150, check=False)  # asked again until it is so
-
         def vote() -> bool:
             leader, voters = self.voters()
             if leader >= 0 and voters == set(wanted):
                 return True
             for id in sorted(set(wanted) - voters if leader >= 0 else ()):
-                change("add-controller", "--config", self.config_file(id))
+                self.moldau(self.adding(id), check=False)  # asked again until it is so
             for id in sorted(voters - set(wanted) if voters >= set(wanted) else ()):
-                words = ("--controller-id", id, "--controller-directory-id", self.directory_id(id))
-                change("remove-controller", "--yes", *words)
+                self.moldau(self.removing(id), check=False)
             return False
 
         wait_until(vote, f"controllers {wanted} vote", WAIT_S)
@@ -205,8 +223,7 @@ def test_a_kill_during_a_change_leaves_one_decided_set(quorum: Quorum) -> None:
         assert before in (2, 3)
         other = 5 - before
         adding = subprocess.Popen(
-            [str(COMMAND), "quorum", "add-controller", "--config", str(quorum.config_file(1)),
-             "--bootstrap-server", quorum.bootstrap_servers],
+            [str(COMMAND), *quorum.adding(1), "--bootstrap-server", quorum.bootstrap_servers],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         quorum.kill(before)
@@ -215,11 +232,14 @@ def test_a_kill_during_a_change_leaves_one_decided_set(quorum: Quorum) -> None:
         proof.flows("the leader was killed during a change")
         wait_until(lambda: quorum.voters()[1] in ({2, 3}, {1, 2, 3}), f"a decided set; {said}", WAIT_S)
         if quorum.voters()[1] == {2, 3}:
-            assert quorum.moldau("add-controller", "--config", quorum.config_file(1)) == "Controller 1 votes."
+            assert quorum.moldau(quorum.adding(1)) == "Controller 1 votes."
         quorum.kill(other)
         proof.flows("two of three controllers are alive")
         quorum.start(other)
         wait_until(lambda: quorum.voters()[1] == {1, 2, 3}, "all three vote", WAIT_S)
+        other = 2 if quorum.voters()[0] != 2 else 3
+        assert quorum.moldau(quorum.removing(other)).endswith(f"Controller {other} votes no more.")
+        wait_until(lambda: quorum.voters()[1] == {1, 2, 3} - {other}, "two vote", WAIT_S)
 
 
 def test_three_controllers_shrink_to_one_that_was_added(quorum: Quorum) -> None:
@@ -237,7 +257,7 @@ def test_three_controllers_shrink_to_one_that_was_added(quorum: Quorum) -> None:
         wanted = [["2", "leader"], *([str(id), "observer"] for id in (1, 3, *BROKERS))]
 
         def shown() -> bool:
-            return [line.split()[:2] for line in quorum.moldau("status").splitlines()[1:]] == wanted
+            return [line.split()[:2] for line in quorum.moldau(as_shown("quorum", "status")).splitlines()[1:]] == wanted
 
         wait_until(shown, "one leads, the others look on", WAIT_S)
         for id in (1, 3):

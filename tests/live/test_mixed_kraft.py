@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from confluent_kafka.admin import (
 from foreign import wait_led
 from kafka_peer import wait_until
 from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments, values_of
+from tests.packages.admin.test_examples import words_of
 
 PARTITIONS = 3
 SAFE = {"min.insync.replicas": 2, "default.replication.factor": 3}
@@ -53,13 +57,77 @@ def topic_through(peer: MixedPeer, node_id: int, name: str) -> None:
     wait_led(peer.bootstrap_servers, name, PARTITIONS + 1)
 
 
-def test_topics_are_made_changed_and_written_through_nodes_of_either_kind(tmp_path: Path) -> None:
-    with MixedPeer({1: MOLDAU, 2: KAFKA, 3: KAFKA}, QUIET, tmp_path) as peer:
+class OnHosts(MixedPeer):
+    """Each node is told to clients by an address of its own, as on a host of its own."""
+
+    def __init__(self, programs: Mapping[int, str], properties: Mapping[str, object], folder: Path) -> None:
+        super().__init__(programs, properties, folder)
+        for node_id, (client, controller) in self.ports.items():
+            with self.config_file(node_id).open("a") as file:
+                file.write(f"listeners=PLAINTEXT://0.0.0.0:{client},CONTROLLER://127.0.0.1:{controller}\n")
+                file.write(f"advertised.listeners=PLAINTEXT://127.0.0.{node_id}:{client}\n")
+
+
+SSH = """#!/bin/sh
+# ssh HOST PROGRAM: leaves the program's name for the test, which does there what it says.
+echo "$2" > "$0.$1.tmp" && mv "$0.$1.tmp" "$0.$1"
+"""
+
+
+def roll_as_the_page_says(peer: MixedPeer, folder: Path) -> list[int]:
+    """Run the command of docs/adopt.md that replaces Kafka on all hosts; the nodes in the order in which it did."""
+    (words,) = words_of("adopt.md", "broker", "roll")
+    words = [peer.bootstrap_servers if word == "kafka-1:9092" else word for word in words]
+    ssh = folder / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    hosts = {node_id: folder / f"ssh.127.0.0.{node_id}" for node_id in peer.ports}
+    said = folder / "roll.txt"
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    order: list[int] = []
+
+    def begin() -> subprocess.Popen[bytes]:
+        with said.open("ab") as out:
+            command = [sys.executable, "-m", "moldau", *words]
+            return subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=out)
+
+    def asked() -> list[int]:
+        return [node_id for node_id, host in hosts.items() if host.exists()]
+
+    def something_happened() -> bool:
+        return bool(asked()) or rolling.poll() is not None
+
+    rolling = begin()
+    try:
+        while True:
+            wait_until(something_happened, "a host is asked, or the roll has ended", 240)
+            if asked():
+                (node_id,) = asked()
+                assert hosts[node_id].read_text() == "/opt/moldau/replace-kafka.sh\n"
+                hosts[node_id].unlink()
+                order.append(node_id)
+                peer.change(node_id, MOLDAU)
+            elif rolling.returncode == 3:  # not in time, on a busy machine: given again it goes on
+                rolling = begin()
+            else:
+                assert rolling.returncode == 0, said.read_text()
+                return order
+    finally:
+        rolling.kill()
+        rolling.wait()
+
+
+def test_topics_are_made_changed_and_written_through_nodes_of_either_kind_and_kafkas_are_replaced(
+    tmp_path: Path,
+) -> None:
+    with OnHosts({1: MOLDAU, 2: KAFKA, 3: KAFKA}, QUIET, tmp_path) as peer:
         for node_id in peer.ports:
             topic_through(peer, node_id, f"through-{node_id}")
         with Load(peer.bootstrap_servers, "through-2", PARTITIONS + 1) as load:
             load.wait_for(300)
         assert not load.failed
+        assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
+        assert set(roll_as_the_page_says(peer, tmp_path)) == {1, 2, 3}
         assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
 
 

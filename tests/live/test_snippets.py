@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cluster.cluster import Cluster
+from moldau.cluster.nodes import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/testing.md", "docs/package.md")
@@ -93,6 +94,16 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path) -> None:
     assert (tmp_path / "plan.json").stat().st_size > 0
 
 
+NODE = """\
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+{0} &
+until moldau broker list --bootstrap-server 127.0.0.1:{1} | grep serves; do kill -0 $!; done
+kill -TERM $!
+wait $!
+echo the node has stopped
+"""
+
+
 def test_the_commands_of_the_package_page_and_what_the_readme_shows_beside_them_do_what_they_say(
     tmp_path: Path,
 ) -> None:
@@ -104,14 +115,14 @@ def test_the_commands_of_the_package_page_and_what_the_readme_shows_beside_them_
     more = shown.replace(".venv/bin/", "").replace(" --watch ", " ")  # which goes on until Ctrl-C: test_watch.py
     more = more.replace("moldau group", "moldau consume orders --group reader\nmoldau group")
     more = more.replace("moldau doctor", "moldau doctor || test $? = 4")
-    lines = [
-        up.replace("moldau up", "moldau up --port 0"), *looks, more,
-        *(line.replace(".venv/bin/", "") for line in format_.splitlines() if "storage" in line), down,
-    ]  # fmt: skip
+    format_, node = (line.partition("  #")[0] for line in format_.replace(".venv/bin/", "").splitlines())
+    client, controller = free_ports(2)
+    lines = [up.replace("moldau up", "moldau up --port 0"), *looks, more, down, format_, NODE.format(node, client)]
     (tmp_path / "server.properties").write_text(
         f"process.roles=broker,controller\nnode.id=1\nlog.dirs={tmp_path}/data\n"
-        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
-        "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n"
     )
     path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
     try:
@@ -122,7 +133,8 @@ def test_the_commands_of_the_package_page_and_what_the_readme_shows_beside_them_
     assert "topic orders was made" in said
     assert "hello" in said
     assert "retention.ms" in said
-    assert said.rstrip().endswith("stopped.")
+    assert "\nstopped.\n" in said
+    assert said.rstrip().endswith("the node has stopped")
     assert (tmp_path / "data" / "meta.properties").is_file()
 
 
@@ -151,9 +163,20 @@ AS_IT_CAN_END = {
     r"--stage sound$": "--stage sound --yes",
     r"--from \S+ --to \S+ --topic orders$": "--from earliest --to latest --topic orders --yes",
 }
-ELSEWHERE = re.compile(r"--schedule|pipeline groups|pipeline init")
-"""A run without an end, what the page's first pipeline does not do (test_pipeline_groups.py), and the making of another
-file than the page shows (the tutorial begins with that)."""
+ELSEWHERE = re.compile(r"pipeline groups")
+"""What the page's first pipeline does not do (test_pipeline_groups.py)."""
+SCHEDULED = """\
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+{run} 2> scheduled &
+until grep -q "metrics at" scheduled; do kill -0 $!; sleep 0.1; done
+{python} - $(sed -n 's/.*metrics at //p' scheduled) <<'END'
+import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())
+END
+kill -TERM $!
+wait $!
+"""
+"""A run that waits for its next time, is looked at as Prometheus does, and ends when it is told to."""
 
 
 @pytest.mark.slow
@@ -166,6 +189,11 @@ def test_the_commands_of_the_page_about_pipelines_work_on_the_file_that_it_shows
     lines = []
     for line in commands.splitlines():
         line = re.sub(r"\s+#.*", "", line)
+        if "pipeline init" in line:  # which makes another file than the page shows
+            line = f"mkdir made && (cd made && {line})"
+        if "--schedule" in line:
+            line = SCHEDULED.format(run=line.replace("--metrics-port 9101", "--metrics-port 0"), python=sys.executable)
+        line = line.replace("localhost:9092", "$KAFKA")
         for is_so, can_end in AS_IT_CAN_END.items():
             line = re.sub(is_so, can_end, line)
         lines += [line] if ELSEWHERE.search(line) is None else []
@@ -184,6 +212,9 @@ def test_the_commands_of_the_page_about_pipelines_work_on_the_file_that_it_shows
     assert "3 read + 0 replayed = 1 ok + 0 left out + 2 dead letters" in said
     assert "1 dead letter in 1 group" in said
     assert "<html" in (tmp_path / "orders.html").read_text()
+    made = (tmp_path / "made" / "orders.yaml").read_text()
+    assert (servers in made, "amount" in made) == (True, True), made
+    assert "moldau_pipeline_records_total" in said
 
 
 def test_every_method_of_a_cluster_is_on_the_page() -> None:

@@ -21,5 +21,5 @@ ELSEWHERE = (
     "reassign", "leader", "replica", "log", "job", "quorum", "adopt", "status", "storage", "migrate", "spark",
     "pipeline",
 )  # fmt: skip
-"""Those whose examples need plans, several nodes or their files: tests/live/test_reassign_apply.py runs them, and
-tests/live/test_cluster_pipelines.py those of ``job``, tests/live/test_adopt.py that of ``adopt``."""
+"""Those whose examples need plans, several nodes or their files: tests/packages/admin/test_examples.py says which tests
+run them."""

@@ -1,6 +1,6 @@
 """Every command line that a help text or a page shows is one that the commands take: words, options, kinds of values.
 
-What they do is told by the tests that run them on clusters (native.py and tests/live/test_snippets.py name those).
+What they do is told by the tests that run them as they are shown, on clusters (RUN_BY).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import click
 import pytest
 
 from moldau.admin.cli import cli
+from tests.packages.admin.native import NATIVE
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -22,6 +23,34 @@ BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"(?:^|[|(]\s*|\$\s+|&&\s+)(?:\.venv/bin/)?moldau ((?:[a-z-]+)(?: .*)?)$")
 ENDS = {"|", ">", "<", "2>", "&", "&&", "||", ";"}
 """Where a shell ends the words of a command."""
+TESTS = ROOT / "tests"
+RUN_BY = {
+    **{f"moldau {noun}": ("live/test_command_line.py",) for noun in NATIVE},
+    **{
+        f"moldau {noun}": ("live/test_reassign_apply.py",)
+        for noun in ("reassign", "leader", "quorum", "replica", "log")
+    },
+    "moldau broker": ("live/test_command_line.py", "live/test_reassign_apply.py"),
+    "moldau doctor": ("live/test_command_line.py", "live/test_adopt.py"),
+    "moldau adopt": ("live/test_adopt.py",),
+    "moldau job": ("live/test_cluster_pipelines.py",),
+    "moldau spark": ("packages/spark/test_table_commands.py",),
+    "moldau pipeline": ("live/test_snippets.py",),  # as tutorial.md and pipelines.md show the same lines
+    "README.md": ("live/test_snippets.py", "live/test_doctor_zookeeper.py", "packages/simulator/test_runs.py"),
+    "CONTRIBUTING.md": ("packages/simulator/test_runs.py",),
+    "adopt.md": ("live/test_adopt.py", "live/test_mixed_kraft.py"),
+    "cli.md": ("live/test_command_line.py",),
+    "cluster-pipelines.md": ("live/test_cluster_pipelines.py",),
+    "0013-dynamic-voters.md": ("live/test_dynamic_voters.py",),
+    "migration.md": ("live/test_migration.py",),
+    "package.md": ("live/test_snippets.py",),
+    "pipelines.md": ("live/test_snippets.py", "live/test_pipeline_groups.py", "live/test_pipeline_export.py"),
+    "spark.md": ("packages/spark/test_table_commands.py",),
+    "testing-method.md": ("packages/simulator/test_runs.py",),
+    "tools.md": ("live/test_reassign_apply.py",),
+    "tutorial.md": ("live/test_snippets.py",),
+}
+"""The tests that run what a page, or the help texts below a noun, show."""
 
 
 def words(line: str) -> list[str] | None:
@@ -60,6 +89,12 @@ def shown() -> list[tuple[str, str]]:
     return lines
 
 
+def words_of(place: str, *begins: str) -> list[list[str]]:
+    """The words of each command line that a page or a help text shows and that begins so, for the test that runs it."""
+    found = [words(line) or [] for where, line in shown() if where == place]
+    return [given for given in found if tuple(given[: len(begins)]) == begins]
+
+
 def parsed(given: list[str]) -> str:
     """The name of the command that takes these words; UsageError where none does. Nothing is run, no file need be."""
     command: click.Command = cli
@@ -88,6 +123,15 @@ def test_the_examples_are_found() -> None:
     found = shown()
     assert len(found) > 100
     assert {"README.md", "tutorial.md", "pipelines.md", "moldau topic --help"} <= {place for place, _ in found}
+
+
+def test_whatever_shows_an_example_is_named_with_the_tests_that_run_it() -> None:
+    places = {place if place.endswith(".md") else " ".join(place.split()[:2]) for place, _ in shown()}
+    assert places <= RUN_BY.keys(), "say which test runs what is shown there"
+    for place, tests in RUN_BY.items():
+        for test in tests:
+            text = (TESTS / test).read_text()
+            assert place in text or not place.endswith(".md"), f"{test} names {place} nowhere"
 
 
 @pytest.mark.parametrize(("place", "line"), shown())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from moldau.simulator.plan import draw
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import SCENES, RunOutcome, simulate
 from moldau.simulator.scenes import QUORUM
+from tests.packages.admin import test_examples as shown_lines
 
 
 def told(outcome: RunOutcome) -> str:
@@ -27,31 +29,48 @@ def test_every_scene_has_its_fault() -> None:
         assert plan_of(3, scene, QUORUM).faults == (scene,)
 
 
-@pytest.mark.parametrize("scene", ["power", "stop", "disk-full"])
+@pytest.mark.parametrize("scene", ["stop", "disk-full"])  # power: EXAMPLES
 def test_one_kind_of_fault_breaks_no_law(scene: str) -> None:
     outcome = simulate(11, scene)
     assert outcome.verdict == "passed", told(outcome)
     assert set(outcome.faults) == {scene}
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_mixed_faults_break_no_law(seed: int) -> None:
-    outcome = simulate(seed)
-    assert outcome.verdict == "passed", told(outcome)
+EXAMPLES = [tuple(given) for _, line in shown_lines.shown() if (given := shown_lines.words(line) or [""])[0] == "sim"]
+"""The words of each line that runs a simulation in README.md, CONTRIBUTING.md and testing-method.md."""
 
 
-def test_the_same_seed_is_the_same_history_in_another_process() -> None:
-    said = {
-        subprocess.run(
-            [sys.executable, "-m", "moldau", "sim", "--seed", "9"],
+def test_the_pages_show_mixed_faults_a_fault_of_one_kind_and_both_planes() -> None:
+    assert ("sim", "--seed", "7") in EXAMPLES
+    assert any("--scene" in words for words in EXAMPLES)
+    assert any("--plane" in words for words in EXAMPLES)
+    assert any("--seeds" in words for words in EXAMPLES)
+
+
+@pytest.mark.parametrize("words", EXAMPLES, ids=" ".join)
+def test_a_simulation_that_a_page_shows_breaks_no_law_and_is_the_same_history_in_another_process(
+    words: tuple[str, ...],
+) -> None:
+    """Mixed faults where none is named. A line is run twice that a page gives to begin with: each takes seconds."""
+    said = set()
+    for number in ("1", "2") if words == ("sim", "--seed", "7") else ("1",):
+        run = subprocess.run(
+            [sys.executable, "-m", "moldau", *words],
             env={**os.environ, "PYTHONHASHSEED": number},
             capture_output=True,
+            text=True,
             check=False,
-        ).stdout
-        for number in ("1", "2")
-    }
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        said.add(run.stdout)
     assert len(said) == 1
-    assert b"trace" in said.pop()
+    told = said.pop().splitlines()
+    first = int(words[words.index("--seed") + 1])
+    count = int(words[words.index("--seeds") + 1]) if "--seeds" in words else 1
+    ends = [line for line in told if re.match(r"seed \d+: ", line)]
+    assert [line.split(", ")[0] for line in ends] == [f"seed {one}: passed" for one in range(first, first + count)]
+    assert all(", trace " in line for line in ends)
+    assert any("rules" in line for line in told) == (count == 1), "a table of who lived and led, of a single run"
 
 
 def test_another_seed_is_another_plan() -> None:

@@ -82,13 +82,35 @@ class Drill:
             self._migration.rollback()
         self._stage("back on ZooKeeper")
         self._go_there()
-        for broker in self._shuffled():
-            self._migration.cross(broker)
+        self.cross_all()
         self._stage("all brokers are on the quorum's plane")
-        self._migration.finalise()
+        self.finalise()
         self._stage("finished")
         self._load.stop()
         self._judge()
+
+    # ---- steps, which may be taken by other means
+
+    def begin(self) -> None:
+        """Controllers start, and every broker takes part."""
+        self._migration.start_controllers(self._count)
+        for broker in self._shuffled():
+            self._migration.take_part(broker)
+
+    def wait_until_both(self) -> None:
+        """The quorum leads, and ZooKeeper holds what it knows."""
+        self._migration.wait_until_both()
+
+    def cross_all(self) -> None:
+        """Every broker restarts on the quorum's plane."""
+        for broker in self._shuffled():
+            self._migration.cross(broker)
+
+    def finalise(self) -> None:
+        """The controllers let go of ZooKeeper."""
+        self._migration.finalise()
+
+    # ---- the ways
 
     def _shuffled(self) -> list[Any]:
         brokers = list(self._migration.brokers)
@@ -97,15 +119,13 @@ class Drill:
 
     def _go_there(self) -> None:
         """Controllers start, brokers take part; the controller that begins to copy is killed and comes back."""
-        self._migration.start_controllers(self._count)
-        for broker in self._shuffled():
-            self._migration.take_part(broker)
+        self.begin()
         victim = self._who_takes_over()
         time.sleep(self._rng.uniform(0, TAKING_S))
         self._cluster.kill(victim)
         self._say(f"  controller {victim} was killed while it took over")
         self._cluster.restart(victim, wait=False)
-        self._migration.wait_until_both()
+        self.wait_until_both()
         self._stage("the quorum leads brokers on ZooKeeper")
 
     def _lose_a_broker(self) -> None:
