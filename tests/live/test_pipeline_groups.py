@@ -12,7 +12,9 @@ from confluent_kafka import Consumer, Producer
 from foreign import create_topic
 from kafka_peer import wait_until
 from pyspark.sql import SparkSession
+from tests.packages.admin.test_examples import words_of
 
+from moldau.admin.cli import cli
 from moldau.admin.pipeline import pipeline as commands
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
@@ -83,6 +85,9 @@ def test_groups_stand_in_the_copy_where_they_stood_and_go_back_only_when_they_ar
     assert copy.committed(other) == []
     copy.write(copy.topic, 5)
     copy.commit(app, copy.topic, 9, 15)
+    (words,) = words_of("pipelines.md", "pipeline", "groups")
+    dry = CliRunner().invoke(cli, [str(copy.file) if word == "orders.yaml" else word for word in words])
+    assert (dry.exit_code, "would move" in dry.output) == (0, True), dry.output
     assert copy.groups("--dry-run") == [(app, 0, 12, "would move"), (app, 1, 15, "kept")], "never past what was copied"
     assert copy.committed(app) == [10, 15]
     assert copy.run() is Ended.DONE
