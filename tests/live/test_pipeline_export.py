@@ -11,13 +11,15 @@ from typing import Any
 
 import pyarrow.dataset
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 from deltalake import DeltaTable
 from foreign import create_topic
 from pyspark.sql import SparkSession
+from tests.packages.admin.test_examples import words_of
 
+from moldau.admin.cli import cli
 from moldau.pipeline.columns import OFFSET, PLACES
-from moldau.pipeline.export import export
 from moldau.pipeline.exported import failing
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
@@ -123,7 +125,10 @@ def test_the_exported_pipeline_writes_what_the_pipeline_writes_and_goes_on(
     pipeline = load(file, {})
 
     project = tmp_path / "declared"
-    export(pipeline, bootstrap_servers, project, modules=tmp_path, table_format="parquet")
+    here = {"orders.yaml": str(file), "declared": str(project)}
+    (words,) = words_of("pipelines.md", "pipeline", "export")
+    exported = CliRunner().invoke(cli, [here.get(word, word) for word in words])
+    assert exported.exit_code == 0, exported.output
     done = run(project)
     assert done.returncode == 0, told(done)
     assert sorted(records_of(bootstrap_servers, clean, 2), key=str) == [
