@@ -421,23 +421,32 @@ def test_whoever_interrupts_a_tail_of_a_group_loses_and_repeats_nothing(servers:
 
 
 def test_whoever_interrupts_a_producer_is_told_what_is_written(servers: str, done: Run) -> None:
-    done("topic", "create", "cut-off", "-p", 1, "-r", 1, "--wait")
-    pipe = subprocess.PIPE
-    words = [sys.executable, "-m", "moldau", "produce", "cut-off", "-b", servers]
-    writing = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-    assert writing.stdin is not None
-    writing.stdin.write("a\nb\nhalf")
-    writing.stdin.flush()
-    wait_until(lambda: done("consume", "cut-off").stdout == "a\nb\n", "whole lines are written as they come")
-    writing.send_signal(signal.SIGINT)
-    _, said = writing.communicate(timeout=120)
-    known = (
-        "2 records are written",
-        "1 record is written, 1 more may be",  # it is, as was seen, and the answer was on its way
-        "0 records are written, 2 more may be",
-    )
-    assert (writing.returncode, said.strip().removeprefix("moldau: interrupted: ") in known) == (130, True), said
-    assert done("consume", "cut-off").stdout == "a\nb\n", "half a line is no record"
+    def told(topic: str) -> str:
+        done("topic", "create", topic, "-p", 1, "-r", 1, "--wait")
+        pipe = subprocess.PIPE
+        words = [sys.executable, "-m", "moldau", "produce", topic, "-b", servers]
+        with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as writing:
+            assert writing.stdin is not None
+            writing.stdin.write("a\nb\nhalf")
+            writing.stdin.flush()
+            wait_until(lambda: done("consume", topic).stdout == "a\nb\n", "whole lines are written as they come")
+            writing.send_signal(signal.SIGINT)
+            _, said = writing.communicate(timeout=120)
+        assert writing.returncode == 130, said
+        assert done("consume", topic).stdout == "a\nb\n", "half a line is no record"
+        return said.strip()
+
+    known = "moldau: interrupted: 2 records are written"
+    for number in range(10):
+        said = told(f"cut-off-{number}")
+        if said == known:
+            return
+        # They are, as was seen, and the answer was on its way. It is not every time.
+        assert said in (
+            "moldau: interrupted: 1 record is written, 1 more may be",
+            "moldau: interrupted: 0 records are written, 2 more may be",
+        )
+    pytest.fail(f"ten producers, and none said {known!r}")
 
 
 def test_a_reader_that_goes_away_ends_a_command_without_a_word(servers: str, done: Run) -> None:
