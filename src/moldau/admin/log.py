@@ -23,7 +23,7 @@ from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, chan
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
-from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, told
+from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
 
 LOGS = click.option(
@@ -296,8 +296,8 @@ def _events(files: list[list[str]], topic: str | None, damaged: _Damaged) -> Ite
 
 
 def _all_events(files: list[list[str]], damaged: _Damaged) -> Iterator[Event]:
-    """The entries of all logs, also of those of which there are JSON lines alone."""
-    alone = [told(one, (), damaged) for one in files if all(map(is_twin, one))]
+    """The entries of all logs, also of those of which there are JSON lines alone; those without a time are left out."""
+    alone = [timed(told(one, (), damaged)) for one in files if all(map(is_twin, one))]
     return heapq.merge(_events(files, None, damaged), *alone, key=attrgetter("time"))
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.admin.log import log
+from moldau.clusterdata.jobs import splits
 from moldau.clusterdata.jobs import timeline as job
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes.twins import DELETED
@@ -256,12 +257,51 @@ def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: Logg
         "{}",
         '{"topic": "orders"}',
         '{"topic": "orders", "partition": 0, "isr": [null]}',
+        '{"topic": "orders", "partition": 0, "isr": [Infinity]}',
         '{"topic"',
     ]
     assert whys("-l", desk.write(tmp_path)) == whole
     desk.texts.clear()
     desk.texts[1] = []
     assert whys("-l", desk.write(tmp_path, texts=False)) == whole
+
+
+@pytest.mark.parametrize("strange", ["no controller", "no time", "a time of no year", "a time of five digits a year"])
+@pytest.mark.parametrize("texts", [True, False])
+def test_facts_that_json_lines_do_not_tell_cost_no_other(
+    elected_uncleanly: LoggedDesk, tmp_path: Path, strange: str, texts: bool
+) -> None:
+    """A deletion by nobody, and a decision at no time, ended ``moldau log`` with a traceback."""
+    desk = elected_uncleanly
+
+    def made_strange(line: str) -> str:
+        fact = json.loads(line)
+        if strange == "no controller":
+            del fact["controller"]
+        elif strange == "no time":
+            del fact["time_ms"]
+        else:
+            fact["time_ms"] = -50_000_000_000_000 if strange == "a time of no year" else 300_000_000_000_000
+        return json.dumps(fact)
+
+    whole = whys("-l", desk.write(tmp_path, texts=texts))
+    kept = list(desk.twins[1])
+    last = next(at for at in reversed(range(len(kept))) if '"to": "NonExistentPartition"' in kept[at])
+    first = next(at for at in range(len(kept)) if '"to": "OnlinePartition"' in kept[at])
+    for at in {first, last} if strange == "no controller" else {first}:
+        kept.insert(at + 1, made_strange(kept[at]))
+        if strange == "no controller":
+            desk.twins[1] = [*kept[:at], *kept[at + 1 :]]
+            assert whys("-l", desk.write(tmp_path, texts=texts)) == whole
+    desk.twins[1] = kept
+    folder = desk.write(tmp_path, texts=texts)
+    assert whys("-l", folder) == whole
+    for command in (["skew"], ["why", "orders-0"]):
+        said = CliRunner().invoke(log, [*command, "-l", str(folder)])
+        assert said.exit_code == 0, said.output
+    wish = Wish((str(folder),))
+    assert not [row for task in splits.plan(wish) for row in splits.rows(task, wish)]
+    assert [one[4] for one in told_by_job(folder)] == whole
 
 
 def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ through from their ends: the oldest of each may be rolled away. A twin whose lin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from glob import escape, glob
 from heapq import merge as merged
@@ -107,6 +107,11 @@ def told(
     return found if is_whole else [event._replace(time="") for event in found]
 
 
+def timed(events: Iterable[Event]) -> Iterator[Event]:
+    """Those that tell when they were."""
+    return (event for event in events if event.time)
+
+
 def read(line: bytes) -> Event | None:
     """What a JSON line says; without partitions if it is about something else, None if it is cut off."""
     try:
@@ -117,7 +122,7 @@ def read(line: bytes) -> Event | None:
         if not isinstance(fact.get("topic"), str) or fact.get("event", "partition") not in ("partition", "replica"):
             return Event(at, "INFO", "")
         return _of_partition(fact, at)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
