@@ -171,7 +171,8 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
 def _heads(partition: TopicPartition, found: list[Change]) -> list[str]:
     """The replicas; of each topic where several had the name."""
     firsts = {change.topic: change for change in reversed(found)}
-    ids = [",".join(map(str, _replicas(found, one))) or "unknown" for one in sorted(firsts)]
+    replicas = _replicas(found)
+    ids = [",".join(map(str, replicas[one])) or "unknown" for one in sorted(firsts)]
     if len(ids) == 1:
         return [f"{partition}: replicas {ids[0]}"]
     told = [(firsts[at], one) for at, one in enumerate(ids)]
@@ -185,7 +186,7 @@ def _are_several(found: list[Change]) -> bool:
 
 def _rows(some: Iterable[Change], found: list[Change]) -> list[dict[str, object]]:
     """A row for some of the changes that were found."""
-    several = _are_several(found)
+    several, replicas = _are_several(found), _replicas(found)
     rows = []
     for change in some:
         by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
@@ -193,7 +194,7 @@ def _rows(some: Iterable[Change], found: list[Change]) -> list[dict[str, object]
             "time": change.time,
             "epoch": change.leader_epoch,
             "leader": "none" if change.leader < 0 else change.leader,
-            "isr": _fitting(bar(change.isr, change.leader, _replicas(found, change.topic))),
+            "isr": _fitting(bar(change.isr, change.leader, replicas[change.topic])),
             "in_sync": None if change.isr is None else list(change.isr),
             "controller": by,
             "why": change.why,
@@ -311,9 +312,12 @@ def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damage
     return found
 
 
-def _replicas(found: list[Change], topic: int) -> tuple[int, ...]:
-    """The replicas of a topic's partition, those that are assigned first, then those that led or were in sync."""
-    of = [change for change in found if change.topic == topic]
-    named = next((change.replicas for change in reversed(of) if change.replicas), ())
-    ids = {id for change in of for id in (*(change.isr or ()), change.leader) if id >= 0}
-    return (*named, *sorted(ids - set(named)))
+def _replicas(found: list[Change]) -> dict[int, tuple[int, ...]]:
+    """Of each topic the replicas of its partition: those that are assigned first, then those that led or were in
+    sync."""
+    named: dict[int, tuple[int, ...]] = {}
+    ids: dict[int, set[int]] = {}
+    for change in found:
+        named[change.topic] = change.replicas or named.get(change.topic, ())
+        ids.setdefault(change.topic, set()).update(id for id in (*(change.isr or ()), change.leader) if id >= 0)
+    return {topic: (*some, *sorted(ids[topic] - set(some))) for topic, some in named.items()}

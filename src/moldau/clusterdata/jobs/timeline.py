@@ -92,7 +92,7 @@ def _lines(files: Sequence[Sequence[str]], heard: Heard | None) -> Iterator[Even
                 yield event
 
 
-def _twins(files: Sequence[str], topics: Sequence[str], heard: Heard | None) -> list[Event]:
+def _twins(files: Sequence[str], topics: Sequence[str], heard: Heard | None) -> Iterator[Event]:
     """What the JSON lines among the files of one log say of partitions."""
     if heard is None:
         return told(files, topics, _raised)
