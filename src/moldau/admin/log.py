@@ -23,7 +23,7 @@ from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, chan
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
-from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, told
+from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
 
 LOGS = click.option(
@@ -171,7 +171,8 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
 def _heads(partition: TopicPartition, found: list[Change]) -> list[str]:
     """The replicas; of each topic where several had the name."""
     firsts = {change.topic: change for change in reversed(found)}
-    ids = [",".join(map(str, _replicas(found, one))) or "unknown" for one in sorted(firsts)]
+    replicas = _replicas(found)
+    ids = [",".join(map(str, replicas[one])) or "unknown" for one in sorted(firsts)]
     if len(ids) == 1:
         return [f"{partition}: replicas {ids[0]}"]
     told = [(firsts[at], one) for at, one in enumerate(ids)]
@@ -185,7 +186,7 @@ def _are_several(found: list[Change]) -> bool:
 
 def _rows(some: Iterable[Change], found: list[Change]) -> list[dict[str, object]]:
     """A row for some of the changes that were found."""
-    several = _are_several(found)
+    several, replicas = _are_several(found), _replicas(found)
     rows = []
     for change in some:
         by = None if change.controller is None else f"{change.controller} (epoch {change.controller_epoch})"
@@ -193,7 +194,7 @@ def _rows(some: Iterable[Change], found: list[Change]) -> list[dict[str, object]
             "time": change.time,
             "epoch": change.leader_epoch,
             "leader": "none" if change.leader < 0 else change.leader,
-            "isr": _fitting(bar(change.isr, change.leader, _replicas(found, change.topic))),
+            "isr": _fitting(bar(change.isr, change.leader, replicas[change.topic])),
             "in_sync": None if change.isr is None else list(change.isr),
             "controller": by,
             "why": change.why,
@@ -296,8 +297,8 @@ def _events(files: list[list[str]], topic: str | None, damaged: _Damaged) -> Ite
 
 
 def _all_events(files: list[list[str]], damaged: _Damaged) -> Iterator[Event]:
-    """The entries of all logs, also of those of which there are JSON lines alone."""
-    alone = [told(one, (), damaged) for one in files if all(map(is_twin, one))]
+    """The entries of all logs, also of those of which there are JSON lines alone; those without a time are left out."""
+    alone = [timed(told(one, (), damaged)) for one in files if all(map(is_twin, one))]
     return heapq.merge(_events(files, None, damaged), *alone, key=attrgetter("time"))
 
 
@@ -311,9 +312,12 @@ def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damage
     return found
 
 
-def _replicas(found: list[Change], topic: int) -> tuple[int, ...]:
-    """The replicas of a topic's partition, those that are assigned first, then those that led or were in sync."""
-    of = [change for change in found if change.topic == topic]
-    named = next((change.replicas for change in reversed(of) if change.replicas), ())
-    ids = {id for change in of for id in (*(change.isr or ()), change.leader) if id >= 0}
-    return (*named, *sorted(ids - set(named)))
+def _replicas(found: list[Change]) -> dict[int, tuple[int, ...]]:
+    """Of each topic the replicas of its partition: those that are assigned first, then those that led or were in
+    sync."""
+    named: dict[int, tuple[int, ...]] = {}
+    ids: dict[int, set[int]] = {}
+    for change in found:
+        named[change.topic] = change.replicas or named.get(change.topic, ())
+        ids.setdefault(change.topic, set()).update(id for id in (*(change.isr or ()), change.leader) if id >= 0)
+    return {topic: (*some, *sorted(ids[topic] - set(some))) for topic, some in named.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,14 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moldau.admin import log as log_commands
 from moldau.admin.log import log
+from moldau.clusterdata.jobs import splits
 from moldau.clusterdata.jobs import timeline as job
 from moldau.clusterdata.jobs.wish import Wish
-from moldau.clusterdata.state_changes.twins import DELETED
+from moldau.clusterdata.state_changes import twins
+from moldau.clusterdata.state_changes.history import Change
+from moldau.clusterdata.state_changes.twins import DELETED, completed, told
 from moldau.controller.asks import (
     AlterPartitionReassignments,
     BrokerRefused,
@@ -26,7 +32,7 @@ from moldau.controller.asks import (
 )
 from moldau.controller.state_change import Author
 from tests.packages.clusterdata.logged import Decision, LoggedDesk
-from tests.packages.clusterdata.state_lines import by_follower
+from tests.packages.clusterdata.state_lines import by_follower, events
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
@@ -256,12 +262,186 @@ def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: Logg
         "{}",
         '{"topic": "orders"}',
         '{"topic": "orders", "partition": 0, "isr": [null]}',
+        '{"topic": "orders", "partition": 0, "isr": [Infinity]}',
         '{"topic"',
     ]
     assert whys("-l", desk.write(tmp_path)) == whole
     desk.texts.clear()
     desk.texts[1] = []
     assert whys("-l", desk.write(tmp_path, texts=False)) == whole
+
+
+@pytest.mark.parametrize("strange", ["no controller", "no time", "a time of no year", "a time of five digits a year"])
+@pytest.mark.parametrize("texts", [True, False])
+def test_facts_that_json_lines_do_not_tell_cost_no_other(
+    elected_uncleanly: LoggedDesk, tmp_path: Path, strange: str, texts: bool
+) -> None:
+    """A deletion by nobody, and a decision at no time, ended ``moldau log`` with a traceback."""
+    desk = elected_uncleanly
+
+    def made_strange(line: str) -> str:
+        fact = json.loads(line)
+        if strange == "no controller":
+            del fact["controller"]
+        elif strange == "no time":
+            del fact["time_ms"]
+        else:
+            fact["time_ms"] = -50_000_000_000_000 if strange == "a time of no year" else 300_000_000_000_000
+        return json.dumps(fact)
+
+    whole = whys("-l", desk.write(tmp_path, texts=texts))
+    kept = list(desk.twins[1])
+    last = next(at for at in reversed(range(len(kept))) if '"to": "NonExistentPartition"' in kept[at])
+    first = next(at for at in range(len(kept)) if '"to": "OnlinePartition"' in kept[at])
+    for at in {first, last} if strange == "no controller" else {first}:
+        kept.insert(at + 1, made_strange(kept[at]))
+        if strange == "no controller":
+            desk.twins[1] = [*kept[:at], *kept[at + 1 :]]
+            assert whys("-l", desk.write(tmp_path, texts=texts)) == whole
+    desk.twins[1] = kept
+    folder = desk.write(tmp_path, texts=texts)
+    assert whys("-l", folder) == whole
+    for command in (["skew"], ["why", "orders-0"]):
+        said = CliRunner().invoke(log, [*command, "-l", str(folder)])
+        assert said.exit_code == 0, said.output
+    wish = Wish((str(folder),))
+    assert not [row for task in splits.plan(wish) for row in splits.rows(task, wish)]
+    assert [one[4] for one in told_by_job(folder)] == whole
+
+
+# ---- many lines
+
+
+def twin(at_ms: int, partition_epoch: int, *, node: int = 1, number: int = 0) -> str:
+    """A broker's JSON line that it follows in leader epoch 5."""
+    fact = {
+        "time_ms": at_ms, "event": "replica", "node": node, "topic": "orders", "partition": number, "role": "follower",
+        "leader": 3, "leaderEpoch": 5, "partitionEpoch": partition_epoch, "isr": [3], "replicas": [1, 2, 3],
+    }  # fmt: skip
+    return json.dumps(fact)
+
+
+def test_json_lines_are_read_as_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a topic were held before the first was looked at."""
+    file = tmp_path / "state-change.jsonl"
+    file.write_text("".join(f"{twin(ms, ms)}\n" for ms in range(500)))
+    read: list[bytes] = []
+
+    def watched(line: bytes, of: Callable[[bytes], Any] = twins.read) -> Any:
+        read.append(line)
+        return of(line)
+
+    monkeypatch.setattr(twins, "read", watched)
+    for events_of in (
+        lambda: told([str(file)], ["orders"], lambda _: None),
+        lambda: job.events([[str(file)]]),
+        lambda: log_commands._all_events([[str(file)]], log_commands._Damaged()),
+    ):
+        read.clear()
+        assert next(iter(events_of())).partition_epoch == 0
+        assert len(read) <= 4
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_a_timeline_holds_no_json_lines_of_other_partitions(tmp_path: Path, texts: bool) -> None:
+    """About a kilobyte was held for each line of the topic."""
+    desk = LoggedDesk(4)
+    desk.create("orders", (1, 2))
+    folder = desk.write(tmp_path, texts=texts)
+    shown("-l", folder)  # modules are loaded, and held
+
+    def held(lines: int) -> int:
+        other = "".join(f"{twin(desk.at_ms, 1, number=1)}\n" for _ in range(lines))
+        own = "".join(f"{line}\n" for line in desk.twins[1])
+        (folder / "node-1" / "state-change.jsonl").write_text(own + other)
+        tracemalloc.start()
+        try:
+            assert whys("-l", folder) == ["created"]
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert held(2_200) - held(200) < 200_000, "less than 100 bytes a line"
+
+
+def test_files_of_json_lines_alone_are_read_the_oldest_first(tmp_path: Path) -> None:
+    for name, times in (("", (50, 60)), (".1", (30, 40)), (".2", (10, 20))):
+        lines = ["{}", '{"time_ms"', *(twin(ms, ms) for ms in times)]
+        (tmp_path / f"state-change.jsonl{name}").write_text("\n".join(lines) + "\n")
+    files = sorted(str(file) for file in tmp_path.iterdir())
+    assert [event.partition_epoch for event in told(files, (), lambda _: None)] == [10, 20, 30, 40, 50, 60]
+
+
+class Touched(list[Change]):
+    """Changes that count how often one of them was looked at in a loop."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Change]:
+        for change in super().__iter__():
+            self.times += 1
+            yield change
+
+    def __reversed__(self) -> Iterator[Change]:
+        for change in super().__reversed__():
+            self.times += 1
+            yield change
+
+
+@pytest.mark.parametrize("topics", [1, 100])
+def test_a_timeline_looks_at_each_change_some_times_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topics: int
+) -> None:
+    """For each row, and for the head of each topic of one name, it went through all."""
+    found = Touched(
+        Change(f"2026-11-27 10:00:{at:04d}", 1, at, (1, 2), 1, 1, "why", replicas=(2, 1), topic=at * topics // 200)
+        for at in range(200)
+    )
+    monkeypatch.setattr(log_commands, "changes", lambda *_: found)
+    desk = LoggedDesk(4)
+    desk.create("orders", (1, 2))
+    folder = desk.write(tmp_path)
+    for output in ("json", "text"):
+        found.times = 0
+        said = CliRunner().invoke(log, ["timeline", "orders-0", "-l", str(folder), "-o", output])
+        assert said.exit_code == 0, said.output
+        assert found.times <= 10 * len(found)
+
+
+def by_two_followers(changes: int) -> tuple[list[str], list[str]]:
+    """Lines of nodes 1 and 2 on one leader epoch, and the twins of node 2 alone."""
+    lines = [by_follower(at / 10, (5, at), node, 3) for at in range(changes) for node in (1, 2)]
+    return lines, [twin(ms, at, node=2) for at, ms in enumerate(range(0, changes * 100, 100))]
+
+
+def test_lines_without_twins_are_compared_with_no_twins_of_other_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node's twin may reach less far back than its log: each line before was compared with all of the other."""
+    compared: list[object] = []
+
+    def watched(event: Any, of: Callable[[Any], Any] = twins._told) -> Any:
+        compared.append(event)
+        return of(event)
+
+    monkeypatch.setattr(twins, "_told", watched)
+    lines, of_one = by_two_followers(200)
+    found = completed(events(*lines), [one._replace(time="") for line in of_one if (one := twins.read(line.encode()))])
+    assert [event.isr for event in found] == [None, (3,)] * 200, "each line of node 2 has what its twin says"
+    assert len(compared) <= 4 * len(lines)
+
+
+def test_the_zone_of_a_node_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+
+    def watched(line: Any, twin: Any, of: Callable[[Any, Any], timedelta] = twins._zone) -> timedelta:
+        found.append(line.node)
+        return of(line, twin)
+
+    monkeypatch.setattr(twins, "_zone", watched)
+    lines, of_one = by_two_followers(50)
+    read = [twins.read(line.encode()) for line in of_one]
+    moved = [one._replace(time=line.time) for one, line in zip(read, events(*lines)[1::2], strict=True) if one]
+    completed(events(*lines), moved)
+    assert found == [2]
 
 
 def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import changes
 from moldau.clusterdata.state_changes.merging import merge
 from moldau.clusterdata.state_changes.sources import Source
-from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, told
+from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
 
 COLUMNS = (
@@ -73,9 +73,9 @@ _TRACE = re.compile(rb"\s|$|Caused by: |[\w.$]+(?:Exception|Error|Throwable)\b")
 
 
 def events(files: Sequence[Sequence[str]], heard: Heard | None = None) -> Iterator[Event]:
-    """The entries of all logs by time, also of those of which there are JSON lines alone; ``heard`` is told of each,
-    and of packed files that are damaged: without it they are an OSError."""
-    alone = [_twins(one, (), heard) for one in files if all(map(is_twin, one))]
+    """The entries of all logs by time, also of those of which there are JSON lines alone; those without a time are left
+    out. ``heard`` is told of each, and of packed files that are damaged: without it they are an OSError."""
+    alone = [timed(_twins(one, (), heard)) for one in files if all(map(is_twin, one))]
     return heapq.merge(_lines(files, heard), *alone, key=attrgetter("time")) if alone else _lines(files, heard)
 
 
@@ -92,7 +92,7 @@ def _lines(files: Sequence[Sequence[str]], heard: Heard | None) -> Iterator[Even
                 yield event
 
 
-def _twins(files: Sequence[str], topics: Sequence[str], heard: Heard | None) -> list[Event]:
+def _twins(files: Sequence[str], topics: Sequence[str], heard: Heard | None) -> Iterator[Event]:
     """What the JSON lines among the files of one log say of partitions."""
     if heard is None:
         return told(files, topics, _raised)

@@ -258,9 +258,9 @@ def _told(life: _Life, at: int) -> Iterator[Change]:
 def _deletion(life: _Life, event: Event, last_epoch: int, at: int) -> Change:
     """The end of a life; ``last_epoch`` is the leader epoch of the change before it."""
     epoch = last_epoch if event.leader_epoch is None else event.leader_epoch
-    assert event.node is not None
+    seen = () if event.node is None else ((event.node, event.time),)
     return Change(
-        event.time, -1, epoch, (), event.controller, event.controller_epoch, DELETED, ((event.node, event.time),),
+        event.time, -1, epoch, (), event.controller, event.controller_epoch, DELETED, seen,
         life.replicas, is_deletion=True, topic=at, topic_id=life.topic_id,
     )  # fmt: skip
 

@@ -147,9 +147,12 @@ def time_of(fact: dict[str, object]) -> str | None:
     if type(ms) is not int:
         return None
     try:
-        return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(ms // 1000))},{ms % 1000:03d}"
+        at = time.localtime(ms // 1000)
     except (ValueError, OSError, OverflowError):  # no year has it
         return None
+    if not 1000 <= at.tm_year <= 9999:  # times of other years are longer or shorter, and are no lines' of a log
+        return None
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', at)},{ms % 1000:03d}"
 
 
 def _of_json(line: str) -> tuple[str | None, tuple[object, ...]]:

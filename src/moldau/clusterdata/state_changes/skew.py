@@ -106,7 +106,8 @@ class _Bounds:
     def decided(self, event: Event) -> None:
         """A controller made a state of a partition: no broker can have started with it before. That it took a replica
         out of the ISR is no such line: Kafka's controller writes it also when the replica had been out long before."""
-        assert event.node is not None
+        if event.node is None:
+            return
         now = milliseconds(event.time)
         for state in _states(event):
             who, first = self._decided.setdefault(state, (event.node, now))

@@ -12,7 +12,7 @@ import gzip
 import re
 import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from operator import itemgetter
@@ -126,7 +126,7 @@ def pieces(path: str, most: int, damaged: Damaged | None = None) -> Iterator[byt
         damaged(OSError(errno.EIO, f"{error.strerror}; it is read up to byte {at} of what was packed", path))
 
 
-def lines_of(path: str, damaged: Damaged) -> Iterator[bytes]:
+def lines_of(path: str, damaged: Damaged) -> Generator[bytes, None, None]:
     """The lines of a file, as far as it can be unpacked."""
     with opened(path) as file:
         try:

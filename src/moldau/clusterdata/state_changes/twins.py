@@ -8,7 +8,8 @@ through from their ends: the oldest of each may be rolled away. A twin whose lin
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from glob import escape, glob
 from heapq import merge as merged
@@ -84,16 +85,15 @@ def told(
     topics: Collection[str],
     damaged: Damaged,
     heard: Callable[[Event | None], object] | None = None,
-) -> list[Event]:
+) -> Iterator[Event]:
     """What the twins among the files of one log say of partitions of these topics (of all topics if there are none),
-    the oldest first. Where only some files of a log are given, and all of its twins, they have no times: they tell
-    more about lines, but are none themselves. ``heard`` is told of each line, or that it is none."""
+    the oldest first, read as it is asked for. Where only some files of a log are given, and all of its twins, they
+    have no times: they tell more about lines, but are none themselves. ``heard`` is told of each line, or that it is
+    none."""
     texts, twins = [one for one in files if not is_twin(one)], [one for one in files if is_twin(one)]
     is_whole = all(set(_texts_of(one)) <= set(texts) for one in twins)
     wanted = [topic.encode() for topic in topics]
-    parts: list[list[Event]] = []
-    for twin in twins:
-        parts.append([])
+    for twin in sorted(twins, key=_first_time):
         for line in lines_of(twin, damaged):
             if heard is None and wanted and not any(topic in line for topic in wanted):
                 continue
@@ -101,10 +101,18 @@ def told(
             if heard is not None:
                 heard(event)
             if event is not None and event.partitions and (not topics or event.partitions[0][0] in topics):
-                parts[-1].append(event)
-    parts.sort(key=lambda events: events[0].time if events else "")
-    found = [event for events in parts for event in events]
-    return found if is_whole else [event._replace(time="") for event in found]
+                yield event if is_whole else event._replace(time="")
+
+
+def timed(events: Iterable[Event]) -> Iterator[Event]:
+    """Those that tell when they were."""
+    return (event for event in events if event.time)
+
+
+def _first_time(twin: str) -> str:
+    """The first time that a file of JSON lines tells."""
+    with closing(lines_of(twin, lambda _: None)) as lines:
+        return next((event.time for event in map(read, lines) if event is not None and event.time), "")
 
 
 def read(line: bytes) -> Event | None:
@@ -117,7 +125,7 @@ def read(line: bytes) -> Event | None:
         if not isinstance(fact.get("topic"), str) or fact.get("event", "partition") not in ("partition", "replica"):
             return Event(at, "INFO", "")
         return _of_partition(fact, at)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
@@ -166,7 +174,7 @@ def completed(lines: Sequence[Event], twins: Sequence[Event]) -> list[Event]:
         return list(lines)
     left: dict[object, list[Event]] = {}
     for twin in dict.fromkeys(twins):
-        left.setdefault(_kind(twin), []).append(twin)
+        left.setdefault((_kind(twin), twin.role, twin.node), []).append(twin)
     zones: dict[int | None, timedelta] = {}
     of_line: dict[Event, Event | None] = {}
     done: list[Event] = []
@@ -174,8 +182,8 @@ def completed(lines: Sequence[Event], twins: Sequence[Event]) -> list[Event]:
         if line not in of_line:  # logs that are given twice have one twin
             of_line[line] = _taken(line, left)
         found = of_line[line]
-        if found is not None and found.time:
-            zones.setdefault(line.node, _zone(line, found))
+        if found is not None and found.time and line.node not in zones:
+            zones[line.node] = _zone(line, found)
         done.append(line if found is None else _with(line, found))
     done.reverse()
     alone = [_moved(twin, zones.get(twin.node)) for twins in left.values() for twin in twins if twin.time]
@@ -183,8 +191,8 @@ def completed(lines: Sequence[Event], twins: Sequence[Event]) -> list[Event]:
 
 
 def _kind(event: Event) -> object:
-    """What a line and its twin have in common for certain: the leader epoch, or the state where lines tell no epoch;
-    None for lines that have no twins."""
+    """What a line and its twin have in common for certain, besides who wrote them: the leader epoch, or the state where
+    lines tell no epoch; None for lines that have no twins."""
     if event.role == "Broker":
         return (event.event, event.leader_epoch) if event.event in ("leader", "follower") else None
     if event.event not in ("partition", "other"):
@@ -197,11 +205,12 @@ def _kind(event: Event) -> object:
 def _taken(line: Event, left: dict[object, list[Event]]) -> Event | None:
     """The last twin that may be the line's; it is nobody else's any more."""
     kind = None if line.role is None else _kind(line)
-    twins = [] if kind is None else left.get(kind, [])
-    for at in range(len(twins) - 1, -1, -1):
-        same = all(None in pair or pair[0] == pair[1] for pair in zip(_told(line), _told(twins[at]), strict=True))
-        if same and _is_near(line.time, twins[at].time):
-            return twins.pop(at)
+    for node in () if kind is None else (line.node, None):  # a twin may not tell whose it is
+        twins = left.get((kind, line.role, node), [])
+        for at in range(len(twins) - 1, -1, -1):
+            same = all(None in pair or pair[0] == pair[1] for pair in zip(_told(line), _told(twins[at]), strict=True))
+            if same and _is_near(line.time, twins[at].time):
+                return twins.pop(at)
     return None
 
 
