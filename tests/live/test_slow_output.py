@@ -19,6 +19,7 @@ import pytest
 from foreign import create_topic
 from kafka_peer import wait_until
 
+from moldau.client.groups import describe_groups
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.wire.batch import build
@@ -191,3 +192,25 @@ def test_what_was_printed_before_its_reader_went_is_committed(
     assert got.count(b"\n") <= printed <= (len(got) + PAGE) // len(written[0])
     if tool == "console":  # as Kafka's, it counts the one that it could not print
         assert (status, last) == (0, SAYS[tool](printed + 1))
+
+
+def test_the_first_interrupt_ends_a_member_that_waits_for_others_to_join(
+    bootstrap_servers: str, written: list[bytes], fresh: Callable[[str], str]
+) -> None:
+    """Pressed twice, it did nothing: it was heeded once all had joined, and one whose output is full joins late."""
+    group = fresh("joining")
+    words = [MOLDAU, *TOOLS["consume"], "slow", "--group", group, "--bootstrap-server", bootstrap_servers]
+    with held_up("consume", bootstrap_servers, "slow", group), Cluster(bootstrap_servers) as cluster:
+
+        def state() -> str:
+            return cluster.run(describe_groups(cluster.client, [group]))[group].group_state
+
+        assert state() == "Stable"
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
+            wait_until(lambda: state() == "PreparingRebalance", "it joins")
+            second.send_signal(signal.SIGINT)
+            second.send_signal(signal.SIGINT)
+            out, said = second.communicate(timeout=60)
+        members = cluster.run(describe_groups(cluster.client, [group]))[group].members
+    assert (second.returncode, out, said) == (0, b"", b"0 records.\n")
+    assert len(members) == 1, "it has left"

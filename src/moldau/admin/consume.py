@@ -122,21 +122,31 @@ def tail(topics: tuple[str, ...], bootstrap: str, place: Place, **wish: Unpack[R
 
 def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, wish: Read) -> None:
     keep = _filter(wish)
-    with caught_signals(Raised.WHEN_REPEATED) as signals, Talk(bootstrap) as talk:
-        reading = _Reading(talk, _consumer(talk, wish, latest=place.kind == "latest"), wish, keep, signals)
+    with caught_signals(Raised.WHEN_REPEATED) as signals:
         try:
-            if wish["group"] is not None:
-                reading.join(topics, place)
-            else:
-                reading.assign(topics, place)
-            reading.run(follow, _Stop(signals))
-        except BaseException:
-            reading.go_back_to_what_was_written()
-            raise
-        finally:
-            reading.close()
-        matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
-        note(f"{counted(reading.printed, 'record')}{matched}.")
+            with signals.raised(Raised.AT_ONCE):
+                talk = Talk(bootstrap)
+        except KeyboardInterrupt:
+            note("0 records.")
+            return
+        with talk:
+            reading = _Reading(talk, _consumer(talk, wish, latest=place.kind == "latest"), wish, keep, signals)
+            try:
+                with signals.raised(Raised.AT_ONCE):  # whatever is waited for; writing has a say of its own
+                    if wish["group"] is not None:
+                        reading.join(topics, place)
+                    else:
+                        reading.assign(topics, place)
+                    reading.run(follow, _Stop(signals))
+            except KeyboardInterrupt:
+                reading.go_back_to_what_was_written()
+            except BaseException:
+                reading.go_back_to_what_was_written()
+                raise
+            finally:
+                reading.close()
+            matched = f", {reading.seen} looked at" if reading.seen != reading.printed else ""
+            note(f"{counted(reading.printed, 'record')}{matched}.")
     if reading.unread:
         named = ", ".join(map(str, reading.unread[:3])) + (", ..." if len(reading.unread) > 3 else "")
         topic = reading.unread[0].topic
@@ -177,6 +187,7 @@ class _Reading:
         self._show = formatter(wish["output"], wish["columns"])
         self._signals = signals
         self._consumer = consumer
+        consumer.on_revoked = self._forget
         self._ends: dict[TopicPartition, int] = {}
         self._written: dict[TopicPartition, int] = {}
         """Where each partition goes on after all that has left this process."""
@@ -227,6 +238,11 @@ class _Reading:
 
         for one in self._consumer.assignment:
             self._consumer.seek(one, self._written.get(one, LATEST))
+
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Others read on in them: where they come back to us they may be further than what we have written."""
+        for one in partitions:
+            self._written.pop(one, None)
 
     def close(self) -> None:
         """Leave, committing what was printed where a group is to remember it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+import time
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Generic, TextIO, TypeVar
@@ -16,6 +17,8 @@ from moldau.admin.signals import Raised, Signals
 
 ENOUGH = 32 << 10
 """How large a portion is to be, in bytes: a record that makes it larger is the last in it."""
+MOST = 4 << 10
+"""How many records a portion is to have, if that comes first: they may be shown as nothing."""
 WAIT_MS = 1_000
 """How often a group hears of a command whose output takes nothing."""
 
@@ -31,6 +34,8 @@ class Portion(Generic[PlaceT]):
         self._ends: list[int] = []
         """Where in the data each record ends."""
         self._at = 0
+        self._told_at = 0.0
+        """When ``meanwhile`` was called."""
 
     def add(self, place: PlaceT, shown: bytes) -> bool:
         """Add a record, which may be shown as nothing; whether the portion is large enough to be written."""
@@ -38,7 +43,7 @@ class Portion(Generic[PlaceT]):
         size = len(self.data)
         self._places.append(place)
         self._ends.append(size)
-        return size >= ENOUGH
+        return size >= ENOUGH or len(self._places) >= MOST
 
     @property
     def written(self) -> list[PlaceT]:
@@ -61,11 +66,11 @@ class Portion(Generic[PlaceT]):
         room = select.poll()
         room.register(out, select.POLLOUT)
         with signals.raised(Raised.AT_ONCE):
-            meanwhile()
+            self._tell(meanwhile)
         with signals.raised(Raised.NOT), memoryview(self.data) as data:
             step = select.PIPE_BUF if _may_block(out) else max(len(data), 1)
             while self._at < len(data):
-                if signals.asked or not room.poll(0):
+                if signals.asked or self._is_to_tell() or not room.poll(0):
                     self._wait(room, signals, meanwhile)
                 until = self._ends[bisect_right(self._ends, self._at)] if signals.asked else len(data)
                 # Where there is room, so few bytes are taken without waiting: waiting is in _wait alone, where a signal
@@ -80,8 +85,18 @@ class Portion(Generic[PlaceT]):
         done = bisect_right(self._ends, self._at)
         is_between_records = self._at == (self._ends[done - 1] if done else 0)
         with signals.raised(Raised.AT_ONCE if is_between_records else Raised.WHEN_REPEATED):
-            while not room.poll(WAIT_MS):
-                meanwhile()
+            while True:
+                if self._is_to_tell():  # also where there is room again and again: a slow reader takes a page at a time
+                    self._tell(meanwhile)
+                if room.poll(WAIT_MS):
+                    return
+
+    def _is_to_tell(self) -> bool:
+        return time.monotonic() - self._told_at >= WAIT_MS / 1000
+
+    def _tell(self, meanwhile: Callable[[], object]) -> None:
+        self._told_at = time.monotonic()
+        meanwhile()
 
 
 def _may_block(out: int) -> bool:

@@ -9,7 +9,6 @@ Sources: KIP-74, KIP-98, KIP-392, KIP-429. Read next: membership.py, reading.py.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 
 from moldau.client import groups
 from moldau.client.client import Client, Refused
@@ -32,6 +31,8 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 PLACES_AGAIN_MS = 250
 """Before it is asked again where partitions begin or end whose leader did not answer."""
+STAY_MS = 1_000
+"""How long ``stay`` waits for an answer."""
 NO_RESET = 0
 """For ``reset``: a position that is gone is the caller's business (Chunk with OFFSET_OUT_OF_RANGE, or NoOffset)."""
 SINCE = -1_001
@@ -103,7 +104,7 @@ class Consumer:
         self._wishes: dict[TopicPartition, int] = {}  # partitions whose next batch needs more than partition_max_bytes
         self._replicas: dict[TopicPartition, int] = {}
         self._held_until_ms = self._places_held_until_ms = 0
-        self._commit_at_ms = 0
+        self._commit_at_ms = self._silent_until_ms = 0
 
     # -- what is read
 
@@ -161,10 +162,14 @@ class Consumer:
 
     async def stay(self) -> None:
         """Tell the group, when it is time, that we are there, where it takes long to use what was polled. What it
-        answers is heeded by ``poll``."""
-        if self.member is not None:
-            with suppress(OSError, Refused):
-                await self.member.tend()
+        answers is heeded by ``poll``; where it does not, it is left alone for a third of a session."""
+        member, lines = self.member, self.client.lines
+        if member is None or lines.now_ms() < self._silent_until_ms:
+            return
+        try:
+            await member.stay(STAY_MS)
+        except (OSError, Refused):
+            self._silent_until_ms = lines.now_ms() + member.options.session_timeout_ms // 3
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, Code]:
         """Commit positions: the given ones, or where reading stands now.

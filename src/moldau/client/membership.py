@@ -72,8 +72,18 @@ class Member:
         Refused when the group does not want us (fenced, not authorised); ConnectionError when the coordinator is not to
         be found for a whole session.
         """
+        if not self.must_join:
+            await self._beat(self.options.session_timeout_ms)
+
+    async def stay(self, limit_ms: int) -> None:
+        """The same for an owner that cannot join again now, and does not wait longer: while the group waits for the
+        members to join, their sessions go on. ConnectionError when the coordinator does not answer."""
+        if self.identity.generation >= 0:
+            await self._beat(limit_ms)
+
+    async def _beat(self, wait_ms: int) -> None:
         now_ms = self.client.lines.now_ms()
-        if self.must_join or now_ms < self._heartbeat_at_ms:
+        if now_ms < self._heartbeat_at_ms:
             return
         self._heartbeat_at_ms = now_ms + self.options.heartbeat_interval_ms
         request = HeartbeatRequest(
@@ -82,7 +92,6 @@ class Member:
             member_id=self.identity.member_id,
             group_instance_id=self.options.instance_id,
         )
-        wait_ms = self.options.session_timeout_ms
         response = await self.client.ask(
             request, coordinator(self.options.group_id), timeout_ms=wait_ms, request_timeout_ms=wait_ms
         )

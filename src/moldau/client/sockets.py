@@ -152,6 +152,9 @@ class SocketLine:
                 self._receive(deadline)
         except (OSError, Malformed) as error:
             self._end(self._named(error))
+        except BaseException:  # interrupted: half a frame may have come, and what is asked next would wait behind it
+            self.close()
+            raise
 
     def close(self) -> None:
         self._end(ConnectionError(f"the connection to {self.peer} was closed here"))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 import pytest
 
+from moldau.admin.classic.streams import OutputFailed, that_never_fail, write_records
 from moldau.admin.signals import Raised, Signals, Terminated, caught_signals
-from moldau.admin.whole_records import ENOUGH, Portion
+from moldau.admin.whole_records import ENOUGH, MOST, Portion
 
 PAGE = 4096
 F_SETPIPE_SZ = 1031
@@ -62,6 +65,13 @@ def test_a_portion_is_large_enough_by_its_bytes() -> None:
     assert not made.add(0, bytes(ENOUGH - 1))
     assert not made.add(1, b"")
     assert made.add(2, b"x")
+
+
+def test_a_portion_is_large_enough_by_its_records_where_they_are_shown_as_nothing() -> None:
+    """A whole fetch of records that --grep leaves out was one, and a group heard nothing until its end."""
+    made: Portion[int] = Portion()
+    assert not any(made.add(number, b"") for number in range(MOST - 1))
+    assert made.add(MOST - 1, b"")
 
 
 def test_all_is_written_although_the_pipe_is_small_and_records_that_are_shown_as_nothing_count() -> None:
@@ -158,6 +168,46 @@ def test_a_group_hears_of_who_waits_for_its_output(monkeypatch: pytest.MonkeyPat
             made.write(stream, Signals(), meanwhile)
         os.close(reading)
     assert made.written == [0, 1]
+
+
+def test_a_group_hears_of_who_is_read_slowly_and_steadily(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There was always room again before the wait for it was over, so a member with a large record was put out."""
+    made, got, calls = portion_of(bytes(4 * ENOUGH)), [0], [0]
+    with pipe() as (reading, stream):
+        monkeypatch.setattr("moldau.admin.whole_records.WAIT_MS", 60_000)  # no wait for room is over
+
+        def read() -> None:
+            while got[0] < 4 * ENOUGH:
+                got[0] += len(os.read(reading, PAGE))
+
+        def meanwhile() -> None:
+            calls[0] += 1
+
+        now_s = itertools.count()
+        monkeypatch.setattr(time, "monotonic", lambda: 30.0 * next(now_s))
+        with beside(read):
+            made.write(stream, Signals(), meanwhile)
+        os.close(reading)
+    assert calls[0] > 3
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["nobody reads", "the disk is full"])
+def test_nothing_is_written_behind_text_that_could_not_be(is_there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kafka-console-consumer.sh --group g --property print.key=true > full-disk` committed what nobody got: the note
+    about --property was lost, and then the records went nowhere, as written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    if is_there:
+        os.close(writing)
+        writing = os.open("/dev/full", os.O_WRONLY)
+    made = portion_of(b"x\n", b"y\n")
+    with open(writing, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        with that_never_fail():
+            print("a note that waits in the buffer")
+            with pytest.raises(OutputFailed):
+                write_records(made, Signals(), lambda: None)
+    assert made.written == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -440,6 +440,62 @@ def test_a_member_that_was_put_out_commits_nothing_as_an_outsider(code):
     scene_with(1, {"t": 1}, play, **grouped())
 
 
+def test_a_member_that_cannot_poll_heartbeats_on_while_the_group_waits_for_it():
+    """Its session ended while its output was full, long before the time that members have for joining again."""
+
+    async def play(cluster, consumer):
+        group = Group(cluster)
+        fill(cluster, T0, 1)
+        await consumer.subscribe(["t"])
+        await read(consumer, 1)
+        before = group.names.count("Heartbeat")
+        group.says["Heartbeat"] = [Code.REBALANCE_IN_PROGRESS, Code.REBALANCE_IN_PROGRESS, Code.UNKNOWN_MEMBER_ID]
+        for _ in range(5):
+            await consumer.stay()
+        assert group.names.count("Heartbeat") == before + 3, "and none once the group has gone on without it"
+        assert (consumer.member.must_join, consumer.member.lost) == (True, True)
+
+    scene_with(1, {"t": 1}, play, **grouped(heartbeat_interval_ms=0))
+
+
+def test_a_member_that_cannot_poll_is_not_held_up_by_a_coordinator_that_is_away(monkeypatch):
+    """Each 32 KB of its output waited for a whole session timeout."""
+    monkeypatch.setattr("moldau.client.consumer.STAY_MS", 30)
+
+    async def play(cluster, consumer):
+        group = Group(cluster)
+        fill(cluster, T0, 1)
+        await consumer.subscribe(["t"])
+        await read(consumer, 1)
+        cluster.mischief = lambda n, m, s: HANG_UP if isinstance(m, HeartbeatRequest) else group.serve(n, m, s)
+        await consumer.stay()
+        asked = cluster.asked.count((0, "Heartbeat"))
+        for _ in range(5):
+            await consumer.stay()
+        assert cluster.asked.count((0, "Heartbeat")) == asked
+
+    scene_with(1, {"t": 1}, play, **grouped(heartbeat_interval_ms=0, session_timeout_ms=9_000))
+
+
+def test_a_member_that_cannot_poll_is_heard_again_once_its_coordinator_is_back(monkeypatch):
+    monkeypatch.setattr("moldau.client.consumer.STAY_MS", 30)
+
+    async def play(cluster, consumer):
+        group = Group(cluster)
+        fill(cluster, T0, 1)
+        await consumer.subscribe(["t"])
+        await read(consumer, 1)
+        cluster.mischief = lambda n, m, s: HANG_UP if isinstance(m, HeartbeatRequest) else group.serve(n, m, s)
+        await consumer.stay()
+        cluster.mischief = group.serve
+        before = group.names.count("Heartbeat")
+        while group.names.count("Heartbeat") == before:
+            await consumer.stay()
+            await asyncio.sleep(0)
+
+    scene_with(1, {"t": 1}, play, **grouped(heartbeat_interval_ms=0, session_timeout_ms=30))
+
+
 def test_a_sync_that_came_too_late_leads_to_another_join():
     async def play(cluster, consumer):
         group = Group(cluster)

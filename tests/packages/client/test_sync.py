@@ -232,3 +232,18 @@ def test_a_line_on_which_the_other_end_has_hung_up_is_closed_before_anything_is_
             while not line.closed:
                 pass
             assert line.fileno() == -1
+
+
+def test_a_wait_that_is_interrupted_ends_its_connection_so_that_nothing_waits_behind_what_was_asked(monkeypatch):
+    """A member that was interrupted while it joined could not say that it left: the answer to its join was due first,
+    or the rest of a frame."""
+
+    def interrupted(size, deadline):
+        raise KeyboardInterrupt
+
+    with heartbeat_cluster(lambda m: SILENCE) as mini:
+        line = line_to(mini)
+        monkeypatch.setattr(line, "_read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            line.ask(HeartbeatRequest()).take()
+        assert line.closed

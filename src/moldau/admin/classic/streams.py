@@ -92,7 +92,9 @@ def write_bytes(data: bytes) -> None:
 
 
 def write_records(portion: Portion[PlaceT], signals: Signals, meanwhile: Callable[[], object]) -> None:
-    """Write records in the same way."""
+    """Write records in the same way; none where what was printed before is lost, as they would be."""
+    with _failing_alone():
+        sys.stdout.flush()
     with _failing_alone():
         portion.write(sys.stdout, signals, meanwhile)
 
