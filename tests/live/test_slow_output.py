@@ -110,7 +110,7 @@ SAYS: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_tool_that_is_told_to_end_has_printed_whole_records_and_commits_these(
     bootstrap_servers: str,

@@ -1,4 +1,5 @@
-"""What SIGINT and SIGTERM do to a command that has something to finish: they end it where it waits, not in between.
+"""What SIGINT, SIGTERM and SIGHUP do to a command that has something to finish: they end it where it waits, not in
+between.
 
 A signal that comes right after another (``timeout`` sends each twice, Ctrl-C is pressed twice) adds nothing to it; one
 that comes later is of somebody who has waited for the end, and ends what is being finished, too.
@@ -21,8 +22,20 @@ class Terminated(KeyboardInterrupt):
     """The process was told to end (SIGTERM): a command that goes on until then ends as after Ctrl-C."""
 
 
+class HungUp(Terminated):
+    """The terminal or the session of the process was closed (SIGHUP)."""
+
+
+RAISED_FOR: dict[int, type[KeyboardInterrupt]] = {
+    signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+}
+"""What each signal is raised as."""
+
+
 class Raised(Enum):
-    """When a signal raises KeyboardInterrupt (for SIGTERM Terminated)."""
+    """When a signal is raised."""
 
     AT_ONCE = auto()
     WHEN_REPEATED = auto()
@@ -54,7 +67,7 @@ class Signals:
         """A signal has come."""
         if self.asked is None:
             self._came_at = time.monotonic()
-            self.asked = Terminated if number == signal.SIGTERM else KeyboardInterrupt
+            self.asked = RAISED_FOR[number]
         elif time.monotonic() - self._came_at < AGAIN_S:
             return
         else:
@@ -72,12 +85,10 @@ class Signals:
 
 @contextmanager
 def caught_signals(raised: Raised = Raised.AT_ONCE) -> Iterator[Signals]:
-    """Within, SIGINT and SIGTERM do what the Signals say, which raise them then. Only the main thread of a process can
-    have it so. A SIGINT that the process ignores since it was started (it runs in the background) stays ignored."""
+    """Within, signals do what the Signals say, which raise them then. Only the main thread of a process can have it so.
+    One that the process ignores since it was started (SIGINT in the background, SIGHUP under nohup) stays ignored."""
     signals = Signals(raised)
-    numbers = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        numbers.append(signal.SIGINT)
+    numbers = [number for number in RAISED_FOR if signal.getsignal(number) is not signal.SIG_IGN]
     before = {}
     try:
         for number in numbers:

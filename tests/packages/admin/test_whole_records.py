@@ -210,7 +210,7 @@ def test_nothing_is_written_behind_text_that_could_not_be(is_there: bool, monkey
     assert made.written == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_the_same_signal_right_after_another_does_not_end_what_is_being_finished(number: signal.Signals) -> None:
     """`timeout` sends its signal to its child and to the group of it."""
     done: list[str] = []
@@ -248,11 +248,13 @@ def test_a_signal_that_came_where_none_is_raised_is_raised_where_one_is() -> Non
             raise AssertionError("it is not begun")
 
 
-def test_the_handlers_are_those_from_before_at_the_end_and_an_ignored_interrupt_stays_so() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN), signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_handlers_are_those_from_before_at_the_end_and_an_ignored_signal_stays_so(number: signal.Signals) -> None:
+    """SIGINT is ignored in the background, SIGHUP under nohup."""
+    before = signal.signal(number, signal.SIG_IGN), signal.getsignal(signal.SIGTERM)
     try:
         with caught_signals():
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         assert signal.getsignal(signal.SIGTERM) is before[1]
     finally:
-        signal.signal(signal.SIGINT, before[0])
+        signal.signal(number, before[0])

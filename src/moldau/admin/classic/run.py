@@ -15,9 +15,9 @@ from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.options import Given, Option, UsageError, asks_zookeeper
 from moldau.admin.classic.registry import CLASSES, KAFKA_VERSION, OF_ZOOKEEPER, RUN_CLASS, SCRIPTS
 from moldau.admin.classic.streams import that_never_fail
-from moldau.admin.signals import Terminated
+from moldau.admin.signals import HungUp, Terminated
 
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+INTERRUPTED, TERMINATED, HUNG_UP = 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGHUP
 
 
 def is_classic(name: str) -> bool:
@@ -30,6 +30,8 @@ def run(name: str, arguments: Sequence[str]) -> int:
     try:
         with that_never_fail():
             return _main(name, list(arguments))
+    except HungUp:
+        return HUNG_UP
     except Terminated:
         return TERMINATED
     except KeyboardInterrupt:
