@@ -458,17 +458,23 @@ def test_a_member_that_cannot_poll_heartbeats_on_while_the_group_waits_for_it():
     scene_with(1, {"t": 1}, play, **grouped(heartbeat_interval_ms=0))
 
 
+async def without_coordinator(cluster, consumer):
+    """A member has read a record, and its first heartbeat since was cut off; its group is returned."""
+    group = Group(cluster)
+    fill(cluster, T0, 1)
+    await consumer.subscribe(["t"])
+    await read(consumer, 1)
+    cluster.mischief = lambda n, m, s: HANG_UP if isinstance(m, HeartbeatRequest) else group.serve(n, m, s)
+    await consumer.stay()
+    return group
+
+
 def test_a_member_that_cannot_poll_is_not_held_up_by_a_coordinator_that_is_away(monkeypatch):
     """Each 32 KB of its output waited for a whole session timeout."""
     monkeypatch.setattr("moldau.client.consumer.STAY_MS", 30)
 
     async def play(cluster, consumer):
-        group = Group(cluster)
-        fill(cluster, T0, 1)
-        await consumer.subscribe(["t"])
-        await read(consumer, 1)
-        cluster.mischief = lambda n, m, s: HANG_UP if isinstance(m, HeartbeatRequest) else group.serve(n, m, s)
-        await consumer.stay()
+        await without_coordinator(cluster, consumer)
         asked = cluster.asked.count((0, "Heartbeat"))
         for _ in range(5):
             await consumer.stay()
@@ -481,12 +487,7 @@ def test_a_member_that_cannot_poll_is_heard_again_once_its_coordinator_is_back(m
     monkeypatch.setattr("moldau.client.consumer.STAY_MS", 30)
 
     async def play(cluster, consumer):
-        group = Group(cluster)
-        fill(cluster, T0, 1)
-        await consumer.subscribe(["t"])
-        await read(consumer, 1)
-        cluster.mischief = lambda n, m, s: HANG_UP if isinstance(m, HeartbeatRequest) else group.serve(n, m, s)
-        await consumer.stay()
+        group = await without_coordinator(cluster, consumer)
         cluster.mischief = group.serve
         before = group.names.count("Heartbeat")
         while group.names.count("Heartbeat") == before:
