@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable
 
 from moldau.client import admin
@@ -19,3 +21,10 @@ def throttles(client: Cluster, topic: str, brokers: Iterable[int]) -> dict[str, 
         for entry in entries.values()
         if "throttled" in entry.name and entry.source in (Source.TOPIC, Source.BROKER)
     }
+
+
+def later(told: str) -> list[str]:
+    """The words of the command that a plan's end names for the throttle of a broker which was away just then, without
+    ``moldau``; none when every broker could be asked."""
+    named = re.search(r"cannot be asked: .* `moldau (.*)` takes it away", told)
+    return shlex.split(named[1]) if named else []
