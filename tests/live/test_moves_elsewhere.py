@@ -120,7 +120,7 @@ def test_a_plan_outlives_its_process_and_the_controller_and_is_rolled_back(clust
     first.communicate()
     assert moldau.status(plan)["state"] == "running"
     again = moldau.start(*words, "2MB")
-    # A broker that is dead when rates are set keeps its old one, under which its moves would take minutes.
+    # The controller is to die while this one moves.
     wait_until(lambda: rates(cluster, "moved") == {"2000000"}, "the new rate is set")
     dead = controller(moldau)
     cluster.kill(dead)

@@ -148,7 +148,7 @@ def test_a_plan_outlives_kill_9_of_its_process_and_of_the_controller(cluster: Cl
     assert (twice.returncode, "being moved already, not by this plan" in twice.stderr) == (1, True)
 
     again = moldau.start(*words[:-1], "4MB")
-    # A broker that is dead when rates are set keeps its old one, under which its moves would take minutes.
+    # The controller is to die while this one moves.
     cluster.wait_until(
         lambda: {settings(cluster, "moved").get(f"{id} {RATE}") for id in (1, 3, 4)} == {"4000000"},
         "the new rate is set",
@@ -291,6 +291,35 @@ def test_the_throttle_of_a_dead_broker_is_taken_away_later_by_the_command_that_i
     assert again.returncode == 4, "it is not as planned, and nothing moves"
     wait_until_set(cluster, "left", {})
     assert not moldau.status()["throttled"]
+
+
+def test_a_broker_that_was_away_when_rates_were_set_gets_its_rate_when_it_is_back_also_of_moves_under_way(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """It kept what it had: no rate, or one of an earlier process, under which its moves took minutes."""
+    make(cluster, "away", [1, 2], batches=8)
+    moldau = Moldau(cluster, write_plan(tmp_path / "plan.json", "away", [3, 2]))
+    cluster.kill(1)
+    cluster.wait_until(lambda: 1 not in cluster.client().brokers(), "it is known to be dead")
+    first = moldau.start("apply", "--throttle", "10kB")
+    cluster.wait_until(lambda: moldau.status()["counts"]["moving"] > 0, "the move is under way", PATIENCE_S)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    again = moldau.start("apply", "--throttle", "11kB")
+    cluster.wait_until(
+        lambda: {settings(cluster, "away").get(f"{id} {RATE}") for id in (2, 3)} == {"11000"}, "the rate is set"
+    )
+    cluster.restart(1)
+    cluster.wait_until(lambda: settings(cluster, "away").get(f"1 {RATE}") == "11000", "and where one was away")
+    off = moldau.run("cancel")
+    _, told = again.communicate(timeout=PATIENCE_S)
+    assert off.returncode == 0, off.stderr
+    assert "broker 1 is not alive: the rate is set there when it is back." in told
+    wait_until_set(cluster, "away", {})
+    cluster.wait_until_in_sync()
+    client = cluster.client()
+    code, _ = client.run(admin.elect_leaders(client.client, None))
+    assert code is Code.NONE, "broker 1 leads again what it led"
 
 
 def test_a_plan_that_has_ended_begins_anew_from_where_others_have_moved_things(

@@ -157,7 +157,10 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
             _write_rollback(wish["rollback"], text + "\n")
         if wish["throttle"] is not None:
             record = partial(save_throttles, path)
-            throttle(talk, plan, before, rate=wish["throttle"], recorded=throttles_of(path), save=record)
+            now = origins(before, moving)
+            away = throttle(talk, plan, now, rate=wish["throttle"], recorded=throttles_of(path), save=record)
+            if away:
+                note(f"{not_alive(away)}: no rate is set there.")
         whole, outcomes = _ask(talk, plan, before)
         refused = tell_refusals(whole, outcomes)
         begun = len(plan) - refused

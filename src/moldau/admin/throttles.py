@@ -74,13 +74,16 @@ def throttle(
     rate: int,
     recorded: Throttles,
     save: Callable[[Throttles], None],
-) -> Throttles:
+) -> list[int]:
     """Hold leaders back in what they send of moving partitions, and newcomers in what they fetch.
 
     Args:
-        plan, now: where replicas are to be, and where they are.
+        plan, now: where replicas are to be, and where they are, those not counted that are being added.
         recorded: what was set before for the same plan; it stays ours, and gets this rate.
         save: called with what is going to be set, before it is.
+
+    Returns:
+        The brokers of the moves that are not alive: they keep the rate that they have, or none.
 
     Raises:
         Unreachable: a broker that counts as alive does not answer; nothing was set. It would be held back by nothing.
@@ -90,21 +93,21 @@ def throttle(
         raise Unreachable(f"broker {silent} does not answer, and no throttle can be set there: {why}")
     rates = _rates(talk, brokers)
     made = merged(wanted, _listed(talk, wanted), rates, rate=rate, recorded=recorded)
-    for id in sorted(brokers - made.rates.keys(), key=int):
-        told = ", ".join(dict.fromkeys(rates.get(id, {}).values()))
+    for id in sorted(rates.keys() - made.rates.keys(), key=int):
+        told = ", ".join(dict.fromkeys(rates[id].values()))
         note(f"broker {id} has a rate of somebody else's, which stays: {told}" if told else f"broker {id} has no rate")
     save(made)
     changes: Changes = {
         Resource(ResourceType.BROKER, id): [(key, AlterOp.SET, values[-1]) for key, values in keys.items()]
         for id, keys in made.rates.items()
-        if id in brokers
+        if id in rates
     }
     for topic in wanted:
         ours = [(key, AlterOp.APPEND, ",".join(one)) for key, one in made.entries.get(topic, {}).items() if one]
         if ours:
             changes[Resource(ResourceType.TOPIC, topic)] = [*ours]
     _change(talk, changes)
-    return made
+    return sorted(int(id) for id in brokers - rates.keys())
 
 
 def merged(

@@ -7,7 +7,8 @@ that began them; what only a process knows is in the journal (``journal.py``). W
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ from moldau.admin.plans import Directories
 from moldau.admin.progress import Progress
 from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
+from moldau.admin.reassignment.cluster import origins
 from moldau.admin.reassignment.journal import Journal
 from moldau.admin.reassignment.waits import Teller, not_alive
 from moldau.admin.reassignment.waves import Limits, Shown
@@ -82,6 +84,8 @@ class Carrier:
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
         self._teller = Teller(talk)
+        self._without_rate: set[int] = set()
+        """Brokers of the moves that were not alive when the rate was set."""
 
     # ---- what can be wished
 
@@ -246,12 +250,22 @@ class Carrier:
         return {(p, one["broker"]): one for p, replicas in found.items() for one in replicas}
 
     def _throttle(self) -> None:
+        """Set the rate at every broker of the moves that is alive, also of those under way."""
         assert self._journal.rate is not None
-        shown, _ = self._look()
-        now = {p: shown[p].replicas for p in self._journal.goal if p in shown}
+        shown, moving = self._look()
+        now = origins({p: list(shown[p].replicas) for p in self._journal.goal if p in shown}, moving)
         goal = {p: replicas for p, replicas in self._journal.goal.items() if p in now}
         rate, recorded = self._journal.rate, self._journal.throttles
-        throttle(self._talk, goal, now, rate=rate, recorded=recorded, save=self._save)
+        dead = throttle(self._talk, goal, now, rate=rate, recorded=recorded, save=self._save)
+        if new := set(dead) - self._without_rate:
+            note(f"{not_alive(sorted(new))}: the rate is set there when it is back.")
+        self._without_rate = set(dead)
+
+    def _throttle_the_returned(self, alive: Collection[int]) -> None:
+        """Set the rate where it could not be set so far; who does not answer yet is asked again at the next look."""
+        if self._without_rate.intersection(alive):
+            with suppress(Refused, OSError):
+                self._throttle()
 
     def _save(self, made: Throttles) -> None:
         def change(journal: Journal) -> None:
@@ -323,6 +337,7 @@ class Carrier:
         """How far it is, whenever that changes; whom moves wait for, if they do."""
         counts = Counter(states.values())
         alive = self._patiently(self._talk.cluster.brokers).keys()
+        self._throttle_the_returned(alive)
         dead = self._patiently(lambda: self._teller.tell(shown, moving, alive))
         missing = f", as {not_alive(dead)}" if dead else ""
         text = (
