@@ -16,7 +16,8 @@ def run(*words: object) -> Result:
 
 
 def test_a_paused_node_is_not_answering_and_a_roll_ends_before_it_tells_it_to_stop(tmp_path: Path) -> None:
-    with Cluster(2, controllers=1, data=tmp_path) as cluster:
+    counts_as_alive = {"broker.session.timeout.ms": "600000"}  # however long all that is asked takes
+    with Cluster(2, controllers=1, data=tmp_path, config=counts_as_alive) as cluster:
         cluster.create_topic("t", partitions=2, replication_factor=2)
         cluster.wait_until(lambda: run("status", "--data", tmp_path).exit_code == 0, "all is well")
         cluster.pause(2)
