@@ -71,14 +71,20 @@ def _state(node: NodeSpec) -> tuple[State, str]:
     if not is_alive(node.pid):
         return State.STOPPED, ""
     if is_paused(node.pid):
-        return State.NOT_ANSWERING, f"node {node.id} is stopped by a signal: `kill -CONT {node.pid}` lets it go on"
+        return State.NOT_ANSWERING, _paused(node)
     try:
         other = why_not_kafka(HOST, node.port or node.controller_port, ANSWER_MS / 1000)
     except ConnectionRefusedError:
         return State.STARTING, ""
     except OSError as error:
         other = f"{HOST}:{node.port or node.controller_port} cannot be reached: {error}"
-    return (State.SERVING, "") if other is None else (State.NOT_ANSWERING, f"node {node.id}: {other}")
+    if other is None:
+        return State.SERVING, ""
+    return State.NOT_ANSWERING, _paused(node) if is_paused(node.pid) else f"node {node.id}: {other}"
+
+
+def _paused(node: NodeSpec) -> str:
+    return f"node {node.id} is stopped by a signal: `kill -CONT {node.pid}` lets it go on"
 
 
 def _shown_by(cluster: Cluster, node: NodeSpec) -> set[int] | None:

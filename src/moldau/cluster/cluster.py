@@ -32,6 +32,7 @@ from moldau.cluster.nodes import (
     is_paused,
     last_words,
     launch,
+    pause,
     send,
     wait_gone,
 )  # fmt: skip
@@ -274,8 +275,8 @@ class Cluster:
             self.wait_for_brokers([id], timeout_s)
 
     def pause(self, id: int) -> None:
-        """SIGSTOP: alive and silent."""
-        send(self._running(id), signal.SIGSTOP)
+        """SIGSTOP: alive and silent when this returns."""
+        pause(self._running(id))
 
     def resume(self, id: int) -> None:
         """SIGCONT."""

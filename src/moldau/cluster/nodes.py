@@ -24,6 +24,8 @@ from moldau.storage.names import META
 
 HOST = "127.0.0.1"
 PORTS = range(20_000, 32_000)
+PAUSES_S = 10.0
+"""A process that was sent SIGSTOP and does not stop for so long waits for its disk."""
 
 
 @dataclass
@@ -170,6 +172,14 @@ def is_paused(pid: int | None) -> bool:
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in ("T", "t")
     return False
+
+
+def pause(spec: NodeSpec) -> None:
+    """SIGSTOP, and wait until it holds the process, where the system tells: on a busy machine a moment passes."""
+    send(spec, signal.SIGSTOP)
+    deadline = time.monotonic() + PAUSES_S
+    while Path(f"/proc/{spec.pid}/stat").exists() and not is_paused(spec.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def setting(spec: NodeSpec, key: str) -> str:
