@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -62,13 +62,21 @@ $(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
 # The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
 # Of the last, one process takes what is live, another what is live with Spark, a third the packages; who ends first helps
 # with the packages that are left (tests/conftest.py).
-test: check $(VENV)/spark-classes.jsa  ## everything that CI runs; what needs a program that is missing is left out, and says so
+# What takes long (tests/long.txt) is left out, and half of the campaign: see test-all.
+SHORT := --short
+SEEDS := --machines 1000 --nodes 100
+
+test: check $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
-	$(PY) -m moldau.simulator.campaign
-	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
-		'$(PYTEST) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
+	$(PY) -m moldau.simulator.campaign $(SEEDS)
+	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
+		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
+
+test-all: SHORT :=
+test-all: SEEDS :=
+test-all: test  ## everything, for before a release: the long tests, too, and the whole campaign (40 minutes)
 
 # What needs no process, socket or file: the packages that decide. Every version of every message, and simulated quorums,
 # take longer than all others together.

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from moldau.cluster import nodes
 from moldau.runtime.open_files import allow_many_files
+from tests.long import is_long
 from tests.tools import missing, needs
 
 settings.register_profile(
@@ -27,6 +28,7 @@ settings.load_profile("moldau")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="Write down what scenes lead to now, and compare nothing.")
+    parser.addoption("--short", action="store_true", help="Leave out what takes long, as `make test` does.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,9 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
         nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever needs a program that is not installed is left out, and says so."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whoever needs a program that is not installed is left out, and says so; with --short what takes long, too."""
+    short = config.getoption("--short")
     for item in items:
+        if short and is_long(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason="long: make test-all"))
         for why in filter(None, map(missing, needs(item.nodeid))):
             item.add_marker(pytest.mark.skip(reason=why))
 

@@ -62,14 +62,15 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """Test file -> what it cannot do without. ``file::*word`` are the tests of it whose names have the word."""
 
 
+def matches(pattern: str, nodeid: str) -> bool:
+    """Whether a test is of ``file``, or one of those of ``file::*word`` whose names have the word."""
+    file, _, word = pattern.partition("::*")
+    return nodeid.startswith(f"{file}::") and word in nodeid.removeprefix(f"{file}::")
+
+
 def needs(nodeid: str) -> tuple[str, ...]:
     """What a test cannot do without."""
-    found: tuple[str, ...] = ()
-    for pattern, tools in NEEDS.items():
-        file, _, word = pattern.partition("::*")
-        if nodeid.startswith(f"{file}::") and word in nodeid.removeprefix(f"{file}::"):
-            found += tools
-    return found
+    return tuple(tool for pattern, tools in NEEDS.items() if matches(pattern, nodeid) for tool in tools)
 
 
 @cache

@@ -68,7 +68,8 @@ def chaos(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             running.discard(process)
         return Done(process.returncode, said, place)
 
-    mine = {item.nodeid.partition("[")[2] for item in request.session.items if item.path == request.path}
+    items = [item for item in request.session.items if item.get_closest_marker("skip") is None]
+    mine = {item.nodeid.partition("[")[2] for item in items if item.path == request.path}
     asked = [which for which in RUNS if f"{named(which)}]" in mine]
     pool = ThreadPoolExecutor(AT_ONCE)
     futures: dict[tuple[str, int], Future[Done]] = {which: pool.submit(run, *which) for which in asked}

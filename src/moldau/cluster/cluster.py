@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moldau.cluster import layout
+from moldau.cluster import layout, nodes
 from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
 from moldau.cluster.layout import ALL_BROKERS, COMBINED
 from moldau.cluster.nodes import (
@@ -32,7 +32,6 @@ from moldau.cluster.nodes import (
     is_paused,
     last_words,
     launch,
-    pause,
     send,
     wait_gone,
 )  # fmt: skip
@@ -276,7 +275,7 @@ class Cluster:
 
     def pause(self, id: int) -> None:
         """SIGSTOP: alive and silent when this returns."""
-        pause(self._running(id))
+        nodes.pause(self._running(id))
 
     def resume(self, id: int) -> None:
         """SIGCONT."""

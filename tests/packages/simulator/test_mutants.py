@@ -16,6 +16,7 @@ FAR_ENOUGH = 150
 """Seeds from ``first`` on; after a change of a world the search goes on from there."""
 
 
+@pytest.mark.timeout(900)  # as many seeds as it takes, on a machine that others may use
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_known_mistake_is_caught_by_its_law(mutant: Mutant) -> None:
     catch = hunt(mutant, mutant.first, FAR_ENOUGH)
