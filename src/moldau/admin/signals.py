@@ -86,7 +86,10 @@ class Signals:
 @contextmanager
 def caught_signals(raised: Raised = Raised.AT_ONCE) -> Iterator[Signals]:
     """Within, signals do what the Signals say, which raise them then. Only the main thread of a process can have it so.
-    One that the process ignores since it was started (SIGINT in the background, SIGHUP under nohup) stays ignored."""
+    One that the process ignores since it was started (SIGINT in the background, SIGHUP under nohup) stays ignored.
+
+    Where one has come it stays so after that: the command is at its end, and the same signal sent twice, the second
+    time a moment late, would end the process by a signal although all was done and said."""
     signals = Signals(raised)
     numbers = [number for number in RAISED_FOR if signal.getsignal(number) is not signal.SIG_IGN]
     before = {}
@@ -95,5 +98,6 @@ def caught_signals(raised: Raised = Raised.AT_ONCE) -> Iterator[Signals]:
             before[number] = signal.signal(number, signals.came)
         yield signals
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if signals.asked is None:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -248,6 +248,13 @@ def test_a_signal_that_came_where_none_is_raised_is_raised_where_one_is() -> Non
             raise AssertionError("it is not begun")
 
 
+def test_the_same_signal_a_moment_later_does_not_end_a_command_that_has_finished_by_the_signal() -> None:
+    """It was sent twice on a busy machine: all was done and said, and the exit status was that of a killed process."""
+    with caught_signals(Raised.WHEN_REPEATED):
+        signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_the_handlers_are_those_from_before_at_the_end_and_an_ignored_signal_stays_so(number: signal.Signals) -> None:
     """SIGINT is ignored in the background, SIGHUP under nohup."""
