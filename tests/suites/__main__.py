@@ -16,13 +16,13 @@ from pathlib import Path
 from tests.suites.kfake import Kfake
 from tests.suites.known import reason
 from tests.suites.librdkafka import Librdkafka
-from tests.suites.plain_go import FRANZ_GO, SEGMENTIO
+from tests.suites.plain_go import COMPRESS, FRANZ_GO, SEGMENTIO, TOPICS
 from tests.suites.sarama import Sarama
 from tests.suites.suite import CannotBuild, Outcome, Suite
 from tests.suites.systems import SYSTEMS
 
 SHOWN_LINES = 12
-SUITES: tuple[Suite, ...] = (FRANZ_GO, Kfake(), SEGMENTIO, Sarama(), Librdkafka())
+SUITES: tuple[Suite, ...] = (FRANZ_GO, Kfake(), SEGMENTIO, COMPRESS, TOPICS, Sarama(), Librdkafka())
 
 
 class Tally:
@@ -43,7 +43,7 @@ class Tally:
         elif verdict == "passed" and self._reason(suite, outcome.test):
             why = "passes, though it is named as known"
         self.counts[verdict] += 1
-        print(f"{suite.name:10} {outcome.test:55} {verdict:10} {outcome.seconds:6.1f} s  {why}", flush=True)
+        print(f"{suite.name:17} {outcome.test:55} {verdict:10} {outcome.seconds:6.1f} s  {why}", flush=True)
         if verdict == "unexpected":
             for line in outcome.output.splitlines()[-SHOWN_LINES:]:
                 print(f"    | {line[:200]}")
@@ -70,14 +70,14 @@ def main() -> int:
             continue
         why = suite.absent(Path(asked.sources))
         if why is not None:
-            print(f"{suite.name:10} skipped: {why}", flush=True)
+            print(f"{suite.name:17} skipped: {why}", flush=True)
             continue
         try:
             for outcome in suite.run(Path(asked.sources), asked.test, system):
                 tally.add(suite, outcome)
         except CannotBuild as error:
             broken += 1
-            print(f"{suite.name:10} cannot be built: {error}", flush=True)
+            print(f"{suite.name:17} cannot be built: {error}", flush=True)
     counted = ", ".join(f"{count} {what}" for what, count in tally.counts.items())
     print(f"suites against {system.name}: {counted}", flush=True)
     return 1 if tally.counts["unexpected"] or broken else 0

@@ -16,7 +16,12 @@ from tests.suites.suite import Outcome
 from tests.suites.systems import System
 
 SHIM = Path(__file__).parent / "kfake.go.txt"
-CONFIG = {"group.min.session.timeout.ms": "100", "default.replication.factor": "3"}
+CONFIG = {
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "default.replication.factor": "3",
+}
 OWN: Mapping[str, Mapping[str, str]] = {"TestGroupMaxSizeClassic": {"group.max.size": "1"}}
 """What a test asks of its brokers that others could not bear."""
 

@@ -63,3 +63,5 @@ SEGMENTIO = GoSuite(
         "super.users": "User:ANONYMOUS",
     },
 )  # fmt: skip
+COMPRESS, TOPICS = (SEGMENTIO._replace(name=f"kafka-go-{part}", package=part) for part in ("compress", "topics"))
+"""Those of its packages besides that ask a broker."""
