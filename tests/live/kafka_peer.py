@@ -193,13 +193,21 @@ class KafkaPeer:
 
     properties: server.properties entries that overrule the ones written here, the same for every node.
     folder: where configuration, logs and data go; a temporary folder, removed by stop(), when None.
+    port: the first node's client port, from which the others count up; 0 for any free ones.
     """
 
-    def __init__(self, nodes: int = 1, properties: Mapping[str, object] | None = None, folder: Path | None = None):
+    def __init__(
+        self,
+        nodes: int = 1,
+        properties: Mapping[str, object] | None = None,
+        folder: Path | None = None,
+        port: int = 0,
+    ):
         self._own_folder = folder is None
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-peer-")) if folder is None else folder
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.ports = {node_id: (free_port(), free_port()) for node_id in range(1, nodes + 1)}
+        given = range(port, port + nodes) if port else (free_port() for _ in range(nodes))
+        self.ports = {node_id: (client, free_port()) for node_id, client in enumerate(given, 1)}
         self.cluster_id = uuid_text(RealRandom().uuid())  # none reads as an option
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         for node_id in self.ports:

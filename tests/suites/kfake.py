@@ -10,13 +10,18 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from moldau.cluster import Cluster
 from tests.suites import go
 from tests.suites.known import KFAKE, limit_s
 from tests.suites.suite import Outcome
+from tests.suites.systems import System
 
 SHIM = Path(__file__).parent / "kfake.go.txt"
-CONFIG = {"group.min.session.timeout.ms": "100", "default.replication.factor": "3"}
+CONFIG = {
+    "group.min.session.timeout.ms": "100",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "100",
+    "default.replication.factor": "3",
+}
 OWN: Mapping[str, Mapping[str, str]] = {"TestGroupMaxSizeClassic": {"group.max.size": "1"}}
 """What a test asks of its brokers that others could not bear."""
 
@@ -32,7 +37,7 @@ class Kfake:
         folder = sources / "franz-go" / "pkg" / "kfake" / "kafka_tests"
         return None if folder.is_dir() else f"there is no {folder}"
 
-    def run(self, sources: Path, only: str) -> Iterator[Outcome]:
+    def run(self, sources: Path, only: str, system: System) -> Iterator[Outcome]:
         """Run its tests; those that ask for other settings against a cluster of their own."""
         package = (sources / "franz-go" / "pkg" / "kfake").resolve()
         with tempfile.TemporaryDirectory(prefix="moldau-suite-") as folder:
@@ -43,7 +48,7 @@ class Kfake:
             names = go.list_tests(program, tests, only)
             for config in ({}, *OWN.values()):
                 those = [name for name in names if OWN.get(name, {}) == config]
-                with Cluster(brokers=3, config={**CONFIG, **config}) as cluster:
+                with system.open(3, {**CONFIG, **config}) as cluster:
                     for test in those:
                         environment = {"KGO_SEEDS": cluster.bootstrap_servers}
-                        yield go.run(program, tests, test, environment, limit_s(self.known, test))
+                        yield go.run(program, tests, test, environment, limit_s(self.known, test, system.name))

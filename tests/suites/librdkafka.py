@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from moldau.cluster import Cluster
 from tests.suites.known import KNOWN_LIMIT_S, LIBRDKAFKA, reason
 from tests.suites.suite import Outcome
+from tests.suites.systems import Brokers, System
 
 _TEST = re.compile(r"^    _TEST\((\w+),\s*([^)]*)", re.M)
 _COLOURS = re.compile(r"\x1b\S*?m|\x1b\(B")
@@ -42,14 +42,15 @@ class Librdkafka:
             return f"there is no {runner}: ./configure && make libs && make -C tests build"
         return None
 
-    def run(self, sources: Path, only: str) -> Iterator[Outcome]:
+    def run(self, sources: Path, only: str, system: System) -> Iterator[Outcome]:
         """Run its tests against a cluster for each of its scenarios."""
         folder = (sources / "librdkafka" / "tests").resolve()
         for scenario, config in SCENARIOS.items():
             wanted = [number for number, names in _numbers(folder).items() if re.search(only, " ".join(names))]
-            with _kafka_path() as path, Cluster(brokers=3, config={**CONFIG, **config}) as cluster:
+            with _kafka_path() as path, system.open(3, {**CONFIG, **config}) as cluster:
                 for number in wanted:
-                    yield from _run(folder, cluster, {"KAFKA_PATH": path, "SCENARIO": scenario}, number)
+                    limit = KNOWN_LIMIT_S if reason(self.known, number, system.name) else LIMIT_S
+                    yield from _run(folder, cluster, {"KAFKA_PATH": path, "SCENARIO": scenario}, number, limit)
 
 
 def _numbers(folder: Path) -> dict[str, list[str]]:
@@ -70,7 +71,9 @@ def _kafka_path() -> Iterator[str]:
         yield folder
 
 
-def _run(folder: Path, cluster: Cluster, environment: Mapping[str, str], number: str) -> Iterator[Outcome]:
+def _run(
+    folder: Path, cluster: Brokers, environment: Mapping[str, str], number: str, limit: float
+) -> Iterator[Outcome]:
     """What became of the tests of a number in a scenario; those of another scenario are not told of."""
     with tempfile.TemporaryDirectory(prefix="moldau-suite-") as name:
         conf, report = Path(name) / "test.conf", Path(name) / "report.json"
@@ -85,7 +88,7 @@ def _run(folder: Path, cluster: Cluster, environment: Mapping[str, str], number:
             "TEST_REPORT": str(report),
             "LD_LIBRARY_PATH": f"{folder.parent / 'src'}:{folder.parent / 'src-cpp'}",
         }
-        began, limit = time.monotonic(), KNOWN_LIMIT_S if reason(LIBRDKAFKA, number) else LIMIT_S
+        began = time.monotonic()
         try:
             done = subprocess.run(
                 [str(folder / "test-runner"), "-p1", "-L", "-K", "-s", environment["SCENARIO"]],

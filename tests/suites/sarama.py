@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from moldau.cluster import Cluster
-from moldau.cluster.nodes import free_ports, last_words
+from moldau.cluster.nodes import free_ports
 from tests.suites import go
 from tests.suites.known import SARAMA, limit_s
 from tests.suites.suite import Outcome, taken
+from tests.suites.systems import Brokers, System, behind
 
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 BROKERS = 5
@@ -38,9 +38,7 @@ CONFIG = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 """As its own cluster is set up, in its docker-compose.yml."""
-MAP = "INTERNAL:PLAINTEXT,LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
 START_S = 30.0
-LOG_LINES = 10_000
 DOCKER = f"""#!{sys.executable}
 import sys, urllib.request
 if sys.argv[1:2] != ["compose"] or sys.argv[2] not in ("stop", "start", "logs"):
@@ -64,62 +62,35 @@ class Sarama:
             return f"its tests name port {port}, and somebody listens there"
         return None
 
-    def run(self, sources: Path, only: str) -> Iterator[Outcome]:
+    def run(self, sources: Path, only: str, system: System) -> Iterator[Outcome]:
         """Run its functional tests, all against one cluster."""
         package = (sources / "sarama").resolve()
         with tempfile.TemporaryDirectory(prefix="moldau-suite-") as name, ExitStack() as stack:
             folder = Path(name)
             program = go.build(package, folder, tags="functional")
             server = go.install(TOXIPROXY, folder)
-            cluster = stack.enter_context(_cluster())
-            proxy = stack.enter_context(_toxiproxy(server, cluster))
+            cluster = stack.enter_context(system.open(BROKERS, CONFIG, outside=CLIENT_PORTS))
+            proxy = stack.enter_context(_toxiproxy(server))
             _write_docker(folder, stack.enter_context(_commands(cluster)))
             path = f"{folder}:{os.environ['PATH']}"
             environment = {"TOXIPROXY_ADDR": proxy, "KAFKA_VERSION": "4.3.1", "PATH": path}
             for test in go.list_tests(program, package, only, files="functional*_test.go", environment=environment):
-                yield go.run(program, package, test, environment, limit_s(self.known, test))
+                yield go.run(program, package, test, environment, limit_s(self.known, test, system.name))
 
 
 @contextmanager
-def _cluster() -> Iterator[Cluster]:
-    cluster = Cluster(brokers=BROKERS, config=CONFIG)
-    try:
-        for node, outside in zip(cluster.spec.nodes, CLIENT_PORTS, strict=True):
-            listeners = f"INTERNAL://127.0.0.1:{node.port},LOCAL://127.0.0.1:{_behind(outside)}"
-            controller = f",CONTROLLER://127.0.0.1:{node.controller_port}" if node.controller_port else ""
-            lines = (
-                f"listeners={listeners}{controller}",
-                f"advertised.listeners=INTERNAL://127.0.0.1:{node.port},LOCAL://127.0.0.1:{outside}",
-                f"listener.security.protocol.map={MAP}",
-                "inter.broker.listener.name=INTERNAL",
-                f"broker.rack={node.id}",
-            )
-            with node.properties.open("a", encoding="utf-8") as file:
-                file.write("".join(f"{line}\n" for line in lines))
-        with cluster:
-            yield cluster
-    finally:
-        cluster.close()
-
-
-def _behind(outside: int) -> int:
-    """The port on which a broker itself listens for clients."""
-    return outside + 100
-
-
-@contextmanager
-def _toxiproxy(server: Path, cluster: Cluster) -> Iterator[str]:
+def _toxiproxy(server: Path) -> Iterator[str]:
     """The address of a toxiproxy before the cluster's brokers."""
     port = free_ports(1)[0]
     url = f"http://127.0.0.1:{port}"
     command = [str(server), "-host", "127.0.0.1", "-port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            for node, outside in zip(cluster.spec.nodes, CLIENT_PORTS, strict=True):
+            for id, outside in enumerate(CLIENT_PORTS, 1):
                 proxy = {
-                    "name": f"kafka{node.id}",
+                    "name": f"kafka{id}",
                     "listen": f"127.0.0.1:{outside}",
-                    "upstream": f"127.0.0.1:{_behind(outside)}",
+                    "upstream": f"127.0.0.1:{behind(outside)}",
                     "enabled": True,
                 }
                 _post(f"{url}/proxies", json.dumps(proxy).encode())
@@ -144,7 +115,7 @@ def _post(url: str, data: bytes) -> None:
 
 
 @contextmanager
-def _commands(cluster: Cluster) -> Iterator[str]:
+def _commands(cluster: Brokers) -> Iterator[str]:
     """The address at which a POST of ``/stop/1`` or ``/start/1`` does that to a broker; ``/logs/1`` is its log."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -152,7 +123,7 @@ def _commands(cluster: Cluster) -> Iterator[str]:
             verb, id = self.path.strip("/").split("/")
             if verb != "logs":
                 (cluster.terminate if verb == "stop" else cluster.restart)(int(id))
-            said = last_words(cluster.node(int(id)), LOG_LINES).encode() if verb == "logs" else b""
+            said = cluster.log(int(id)).encode() if verb == "logs" else b""
             self.send_response(200)
             self.end_headers()
             self.wfile.write(said)
@@ -160,7 +131,8 @@ def _commands(cluster: Cluster) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             del format, args
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    # One thread for all, as nodes of Apache Kafka end with the thread that started them.
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

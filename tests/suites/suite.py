@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from tests.suites.known import Known
+from tests.suites.systems import System
 
 
 class CannotBuild(Exception):
@@ -38,8 +39,8 @@ class Suite(Protocol):
     def absent(self, sources: Path) -> str | None:
         """Why it cannot be run here, if it cannot."""
 
-    def run(self, sources: Path, only: str) -> Iterator[Outcome]:
-        """Build it, run those of its tests whose names match ``only`` against clusters of ours, tell of each."""
+    def run(self, sources: Path, only: str, system: System) -> Iterator[Outcome]:
+        """Build it, run those of its tests whose names match ``only`` against clusters of a system, tell of each."""
 
 
 def taken(ports: Iterable[int]) -> int | None:

@@ -32,7 +32,7 @@ from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.loop import run_in_slices
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.encoded_topics import EncodedTopics
-from moldau.broker.metadata.recently_fenced import RecentlyFencedBrokers
+from moldau.broker.metadata.recently_gone import RecentlyGone
 from moldau.broker.metadata.state_change_log import StateChangeLog
 from moldau.broker.network.connection_quotas import KEYS as LIMITS
 from moldau.broker.network.connection_quotas import ConnectionQuotas
@@ -83,7 +83,7 @@ class Node:
         self.metadata = MetadataCache(world.step)
         self.encoded_topics = EncodedTopics()
         self.metadata.watch(self.encoded_topics.changed)
-        self.recently_fenced = RecentlyFencedBrokers(world.clock, self.metadata)
+        self.recently_gone = RecentlyGone(world.clock, self.metadata)
         self.dynamic = DynamicConfig(config)
         self.quotas = ClientQuotas(world.clock, config.__getitem__)
         self.metadata.watch(self.quotas.changed)
@@ -270,7 +270,7 @@ class Node:
                 log_dirs=self._data.log_dirs,
                 coordinator=self.coordinator,
                 encoded_topics=self.encoded_topics,
-                recently_fenced=self.recently_fenced,
+                recently_gone=self.recently_gone,
                 quotas=self.quotas,
                 asking=self.asking,
                 creating=self.creating,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.channel import ControllerChannel
     from moldau.broker.groups.coordinator import Coordinator
     from moldau.broker.metadata.encoded_topics import EncodedTopics
-    from moldau.broker.metadata.recently_fenced import RecentlyFencedBrokers
+    from moldau.broker.metadata.recently_gone import RecentlyGone
     from moldau.broker.quotas.clients import ClientQuotas
     from moldau.broker.replicas.manager import ReplicaManager
     from moldau.broker.zookeeper.receiving import Receiving
@@ -159,7 +159,7 @@ class BrokerServices(NodeServices):
     log_dirs: LogDirs
     coordinator: Coordinator
     encoded_topics: EncodedTopics
-    recently_fenced: RecentlyFencedBrokers
+    recently_gone: RecentlyGone
     quotas: ClientQuotas
     asking: ControllerChannel
     creating: Counter[str]

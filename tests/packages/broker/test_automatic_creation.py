@@ -16,6 +16,7 @@ from moldau.model import Code
 from moldau.runtime.world import new_loop
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
+from moldau.wire.records.metadata import TopicRecord
 from tests.packages.broker.test_metadata import broker, node
 
 SOON_MS = 2_000
@@ -31,6 +32,7 @@ class Timers:
     """Time that goes by only when nothing else is left to do: then it is as late as the next timer."""
 
     def __init__(self) -> None:
+        self.spawned: list[asyncio.Task[None]] = []
         self.now_ms = 0.0
         self._set: list[tuple[float, int, Callable[[], object]]] = []
 
@@ -39,6 +41,10 @@ class Timers:
 
     def call_soon(self, act: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_soon(act)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        self.spawned.append(asyncio.get_running_loop().create_task(work, name=name))
+        return self.spawned[-1]
 
     def call_later(self, delay_ms: float, call: Callable[[], object]) -> Any:
         entry = (self.now_ms + delay_ms, len(self._set), call)
@@ -73,6 +79,25 @@ async def another(host: str, port: int, message: Any, *_: object, **__: object) 
     )
 
 
+def asked_of(says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]], leader: int | None, timers: Timers) -> Any:
+    """A broker that creates topics which clients name, and what the controller says to it."""
+    made = node(1, broker(1), broker(2))
+    made.config["auto.create.topics.enable"] = True
+    made.world = SimpleNamespace(clock=timers, tasks=timers, step=100, buggify=None)
+    made.plane = SimpleNamespace(leader=(leader, 1), voters=lambda: {2: ("there", 2)})
+    made.peers = SimpleNamespace(ask=says, pass_on=says)
+    made.creating = Counter()
+    made.asking = ControllerChannel(made)
+    return made
+
+
+CONTEXT: Any = SimpleNamespace(listener="PLAINTEXT", api_version=12, client_id="c", connection=Client())
+
+
+def naming(*names: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names])
+
+
 @pytest.mark.parametrize(
     ("leader", "says"),
     [(None, silent), (2, silent), (2, another)],
@@ -84,22 +109,49 @@ def test_who_names_a_new_topic_is_told_soon_that_it_has_no_leader(
     """The request kept room for its response for half a minute, and a few dozen of them held up all others."""
 
     async def scenario() -> None:
-        made, timers = node(1, broker(1), broker(2)), Timers()
-        made.config["auto.create.topics.enable"] = True
-        made.world = SimpleNamespace(clock=timers, tasks=timers, step=100, buggify=None)
-        made.plane = SimpleNamespace(leader=(leader, 1), voters=lambda: {2: ("there", 2)})
-        made.peers = SimpleNamespace(ask=says, pass_on=says)
-        made.creating = Counter()
-        made.asking = ControllerChannel(made)
-        context: Any = SimpleNamespace(listener="PLAINTEXT", api_version=12, client_id="c", connection=Client())
-        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="new")])
-        answer = await timers.passing(k03_metadata.handle(made, request, context))  # type: ignore[arg-type]
+        timers = Timers()
+        made = asked_of(says, leader, timers)
+        answer = await timers.passing(k03_metadata.handle(made, naming("new"), CONTEXT))  # type: ignore[arg-type]
         told = MetadataResponse.decode(answer.encode(12), 12).topics
         assert [(one.name, one.error_code) for one in told] == [("new", Code.LEADER_NOT_AVAILABLE)]
         assert timers.now_ms <= SOON_MS
         assert not made.creating
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
+
+    loop = new_loop()
+    loop.run_until_complete(scenario())
+    loop.close()
+
+
+def test_who_names_a_topic_just_after_its_deletion_is_told_that_it_is_gone_and_it_is_created_then() -> None:
+    """A client that had deleted a topic looked whether it was gone, and was shown the one that its look had created."""
+
+    async def scenario() -> None:
+        timers, asked, says_so = Timers(), [], asyncio.Event()
+
+        async def created(host: str, port: int, message: Any, *_: object, **__: object) -> CreateTopicsResponse:
+            asked.extend(one.name for one in message.topics)
+            await says_so.wait()
+            for name in asked:
+                made.metadata.image.apply(TopicRecord(name=name, topic_id=b"i" * 16))
+            result = CreateTopicsResponse.CreatableTopicResult
+            return CreateTopicsResponse(topics=[result(name=one.name) for one in message.topics])
+
+        made = asked_of(created, 2, timers)
+        made.recently_gone.deleted.add("old")
+        for _ in range(2):
+            answer = await timers.passing(k03_metadata.handle(made, naming("old"), CONTEXT))  # type: ignore[arg-type]
+            told = MetadataResponse.decode(answer.encode(12), 12).topics
+            assert [(one.name, one.error_code, one.partitions) for one in told] == [
+                ("old", Code.UNKNOWN_TOPIC_OR_PARTITION, [])
+            ]
+        assert len(timers.spawned) == 1
+        says_so.set()
+        await asyncio.gather(*timers.spawned)
+        assert asked == ["old"], "it is created once, however often it is named meanwhile"
+        answer = await timers.passing(k03_metadata._long(made, naming("old"), CONTEXT))
+        assert [one.error_code for one in MetadataResponse.decode(answer.encode(12), 12).topics] == [Code.NONE]
 
     loop = new_loop()
     loop.run_until_complete(scenario())

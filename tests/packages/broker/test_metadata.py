@@ -62,7 +62,7 @@ def node(me: int, *brokers: Broker) -> Any:
         encoded_topics=EncodedTopics(),
         cluster_id="c",
         suspects_a_death=lambda: False,
-        recently_fenced=SimpleNamespace(brokers=list),
+        recently_gone=SimpleNamespace(fenced=SimpleNamespace(brokers=list), deleted=set()),
         world=SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0), tasks=Turns(), step=100),
     )
     fake.controller_shown = lambda live: NodeServices.controller_shown(fake, live)

@@ -3,7 +3,8 @@
 All topics (null, or an empty list in version 0), by name, or by id (10+). An unknown name is created first when both
 the request and ``auto.create.topics.enable`` allow it; the answer then waits until it can name leaders, so that a
 client's first produce does not meet an error, though not for long where no controller answers (LEADER_NOT_AVAILABLE,
-on which clients ask again). Addresses are those of the listener that was asked. Offline replicas from 5 on.
+on which clients ask again). Of a topic that was deleted a moment ago it says so, as Kafka's brokers do, and it is
+created then. Addresses are those of the listener that was asked. Offline replicas from 5 on.
 An answer of thousands of partitions is put together over many turns of the loop, each partition as it is then: epochs
 tell a client which of two answers is the newer one. What has not changed since somebody asked is not encoded again.
 """
@@ -15,7 +16,7 @@ from collections.abc import Awaitable, Container, Generator, Iterator
 from moldau.broker.api.forwarding import passed_on
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.broker.controller.topic_creation import NAMED_MS, create_automatically
-from moldau.broker.loop import Pace, answer_in_slices, finished, yield_to_loop
+from moldau.broker.loop import Pace, answer_in_slices, each, finished, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.metadata.encoded_topics import EncodedTopics, Kind
 from moldau.broker.network.context import Context
@@ -106,12 +107,32 @@ async def _create_first(
 ) -> MetadataResponse:
     """Create topics, if there are any to be created, and answer."""
     refused = {}
-    if names:
-        client = passed_on(node, context.client_id, CreateTopicsRequest.versions[1])
-        refused = await create_automatically(node, names, client, timeout_ms=NAMED_MS, who=context.connection)
+    deleted = await _just_deleted(node, names)
+    if later := [name for name in deleted if not node.creating[name]]:
+        node.world.tasks.spawn(_create_later(node, later, context), "topics named after their deletion")
+    if missing := [name for name in names if name not in deleted]:
+        refused = await _create(node, missing, context)
     if _is_long(node, request, context.api_version):
         return await answer_in_slices(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)
+
+
+async def _just_deleted(node: BrokerServices, names: list[str]) -> dict[str, None]:
+    """Those of these names whose topics were deleted a moment ago."""
+    known = node.recently_gone.deleted
+    gone = await each(node, names, lambda name: name in known)
+    return {name: None for name, is_gone in zip(names, gone, strict=True) if is_gone}
+
+
+async def _create(node: BrokerServices, names: list[str], context: Context) -> dict[str, Code]:
+    """Create topics for a client; name -> code of those that could not be."""
+    client = passed_on(node, context.client_id, CreateTopicsRequest.versions[1])
+    return await create_automatically(node, names, client, timeout_ms=NAMED_MS, who=context.connection)
+
+
+async def _create_later(node: BrokerServices, names: list[str], context: Context) -> None:
+    """Create topics for a client that does not wait for it."""
+    await _create(node, names, context)
 
 
 def _wants_all(request: MetadataRequest, version: int) -> bool:
@@ -210,7 +231,7 @@ def _begin(
     image: Image = node.metadata.image
     hosts: dict[int, Endpoint] = {}
     answer = MetadataResponse(cluster_id=node.cluster_id)
-    for broker in (*image.live_brokers(), *node.recently_fenced.brokers()):
+    for broker in (*image.live_brokers(), *node.recently_gone.fenced.brokers()):
         endpoint = broker.endpoint(context.listener)
         if endpoint is not None:
             hosts[broker.id] = endpoint

@@ -3,8 +3,6 @@ validate-only honoured."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
@@ -18,38 +16,45 @@ KRAFT_VERSIONS = (0, 1)
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-def handle(node: BrokerServices, request: UpdateFeaturesRequest, context: Context) -> Awaitable[UpdateFeaturesResponse]:
-    """Pass on in the newest shape."""
+async def handle(node: BrokerServices, request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
+    """Pass on in the newest shape, whose answer does not tell of each feature."""
     if context.api_version == 0:
         for update in request.feature_updates:
             update.upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
-    return forward(node, request, context)
+    return _with_each(request, await forward(node, request, context))
 
 
 async def control(
     node: QuorumServices, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    """Decide: all of the updates, or none. kraft.version is the quorum's own and is no record of the metadata."""
+    """Decide: all of the updates, or none."""
+    return _with_each(request, await _control(node, request))
+
+
+def _with_each(request: UpdateFeaturesRequest, answer: UpdateFeaturesResponse) -> UpdateFeaturesResponse:
+    """The answer with what versions 0 and 1 tell besides: each feature, once all are set; of none that was refused, as
+    Kafka's brokers answer."""
+    all_set = answer.error_code == Code.NONE
+    answer.results = [_result(update.feature) for update in request.feature_updates] if all_set else []
+    return answer
+
+
+async def _control(node: QuorumServices, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    """Decide; kraft.version is the quorum's own and is no record of the metadata."""
     voters = next((u for u in request.feature_updates if u.feature == KRAFT_VERSION), None)
     if voters is not None and (wrong := _refusal(node, voters)) is not None:
-        return UpdateFeaturesResponse(
-            error_code=Code.INVALID_UPDATE_VERSION,
-            error_message=wrong,
-            results=[_result(u.feature, Code.INVALID_UPDATE_VERSION, wrong) for u in request.feature_updates],
-        )
+        return UpdateFeaturesResponse(error_code=Code.INVALID_UPDATE_VERSION, error_message=wrong)
     updates = tuple(
         asks.FeatureUpdate(feature=u.feature, level=u.max_version_level, upgrade_type=u.upgrade_type)
         for u in request.feature_updates
         if u is not voters
     )
     answer = await _decide(node, request, updates)
-    if voters is not None and answer.error_code == Code.NONE:
-        if not request.validate_only:
-            done = await node.plane.upgrade(request.timeout_ms)
-            elsewhere = done.code is Code.NOT_LEADER_OR_FOLLOWER
-            answer.error_code = Code.NOT_CONTROLLER if elsewhere else done.code
-            answer.error_message = done.message or None
-        answer.results.append(_result(KRAFT_VERSION, Code(answer.error_code), answer.error_message))
+    if voters is not None and answer.error_code == Code.NONE and not request.validate_only:
+        done = await node.plane.upgrade(request.timeout_ms)
+        elsewhere = done.code is Code.NOT_LEADER_OR_FOLLOWER
+        answer.error_code = Code.NOT_CONTROLLER if elsewhere else done.code
+        answer.error_message = done.message or None
     return answer
 
 
@@ -75,13 +80,10 @@ async def _decide(
         return UpdateFeaturesResponse(error_code=refused[0], error_message=refused[1])
     answer = UpdateFeaturesResponse(error_code=reply.code, error_message=reply.message)
     for feature, (code, message) in reply.features:
-        answer.results.append(_result(feature, code, message))
-        if (
-            code is not Code.NONE and answer.error_code == Code.NONE
-        ):  # version 2 has no items: one failure is the whole's
+        if code is not Code.NONE and answer.error_code == Code.NONE:  # one failure is the whole's
             answer.error_code, answer.error_message = code, f"{feature}: {message}"
     return answer
 
 
-def _result(feature: str, code: Code, message: str | None) -> UpdateFeaturesResponse.UpdatableFeatureResult:
-    return UpdateFeaturesResponse.UpdatableFeatureResult(feature=feature, error_code=code, error_message=message)
+def _result(feature: str) -> UpdateFeaturesResponse.UpdatableFeatureResult:
+    return UpdateFeaturesResponse.UpdatableFeatureResult(feature=feature)
