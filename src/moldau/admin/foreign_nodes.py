@@ -22,9 +22,11 @@ from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order
 from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType
+from moldau.client.client import addresses
 from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic
+from moldau.cluster.nodes import HOST, ClusterSpec, is_alive
 from moldau.image.leaving import Stand, hindrances
 from moldau.model import Code
 from moldau.model.counted import counted
@@ -71,6 +73,16 @@ def stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
     for name, topic in topics.items():
         for number, part in topic.partitions.items():
             yield name, number, part.replicas, part.isr
+
+
+def runs_in(data: Path, bootstrap: str) -> bool:
+    """Whether one of these addresses is that of a node of the folder's cluster which runs."""
+    try:
+        named = {port for host, port in addresses(bootstrap) if host in ("localhost", HOST)}
+        nodes = ClusterSpec.load(data.resolve()).nodes
+    except (OSError, ValueError):
+        return False
+    return any(node.port in named and is_alive(node.pid) for node in nodes)
 
 
 def stop_foreign(
