@@ -18,8 +18,10 @@ import click
 
 from moldau.admin.asking import OUTPUT, note, show
 from moldau.admin.main import fail
+from moldau.admin.options import instant_ms
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
+from moldau.clusterdata.state_changes.lines import time_of
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
@@ -39,7 +41,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.,]\d{1,3})?)?$")
 
 
 class Time(click.ParamType[bytes]):
-    """A time as logs have it; seconds, or their parts, may be left out."""
+    """A time as logs have it, seconds or their parts may be left out; or one that other commands take, -10m or one that
+    names a zone, which is meant on the clock of the place where this runs."""
 
     name = "TIME"
 
@@ -47,8 +50,14 @@ class Time(click.ParamType[bytes]):
         """The 23 bytes that logs have."""
         if isinstance(value, bytes):
             return value
+        try:
+            ms = instant_ms(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
         if TIME.match(value) is None:
-            self.fail(f"{value!r} is no time; 2024-01-31 12:00:00,123 is one", param, ctx)
+            if (at := time_of({"time_ms": ms})) is None:
+                self.fail(f"{value!r} is in no year that a log could name", param, ctx)
+            return at.encode()
         text = value.replace("T", " ").replace(".", ",")
         text += ":00" if text.count(":") == 1 else ""
         seconds, _, parts = text.partition(",")
@@ -84,7 +93,7 @@ def log() -> None:
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--topic", help="Only lines about this topic.")
 @click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Of it only this; repeat it.")
-@click.option("--start-time", "start", type=Time(), help="Nothing earlier.")
+@click.option("--start-time", "start", type=Time(), help="Nothing earlier; -10m is ten minutes ago.")
 @click.option("--end-time", "end", type=Time(), help="Nothing later.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def merge_command(
@@ -214,7 +223,7 @@ def _fitting(marks: str) -> str:
 
 @log.command()
 @click.argument("partition", type=Partition())
-@click.option("--at", "at", type=Time(), help="When; now if it is left out.")
+@click.option("--at", "at", type=Time(), help="When, as logs have it, or -10m; now if it is left out.")
 @LOGS
 @OUTPUT
 def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], output: str) -> None:
