@@ -27,6 +27,7 @@ from moldau.clusterdata.state_changes.skew import skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
 from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 LOGS = click.option(
     "-l",
@@ -264,6 +265,7 @@ def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, 
 def skew(paths: tuple[str, ...], output: str) -> None:
     """Tell how far the clocks of brokers are from those of controllers, as far as their logs tell."""
     damaged = _Damaged()
+    unread: list[Event] = []
     rows = [
         {
             "node": one.broker,
@@ -273,9 +275,13 @@ def skew(paths: tuple[str, ...], output: str) -> None:
             "pairs": one.pairs,
             "verdict": one.verdict,
         }
-        for one in skews(_all_events(_logs(paths, logs_and_twins), damaged))
+        for one in skews(_all_events(_logs(paths, logs_and_twins), damaged), unread.append)
     ]
     show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
+    if unread:
+        note(
+            f"{counted(len(unread), 'entry has', 'entries have')} a time that is no date, as {unread[0].time}: left out"
+        )
     if not rows:
         note(
             "nothing to compare: that takes a controller's line of a decision (Changed partition ... to OnlinePartition"
