@@ -69,3 +69,12 @@ def test_a_number_that_no_cluster_has_ends_no_command(tmp_path: Path, number: st
     told = {command: said(command, tmp_path) for command in COMMANDS}
     assert "2 lines are no entries" in told["job splits"]
     assert number not in told["log timeline orders-0 -l"]
+
+
+def test_a_row_of_a_timeline_has_the_replicas_of_its_time(tmp_path: Path) -> None:
+    """Each row had those that were assigned at the end."""
+    moved = [twin(1), twin(2, replicas=[1, 2, 3], isr=[1, 2]), twin(3, replicas=[2, 3], isr=[2, 3])]
+    (tmp_path / "state-change.jsonl").write_text("\n".join(moved) + "\n")
+    rows = json.loads(said("job timeline -o json", tmp_path))
+    assert [row["replicas"] for row in rows] == [[1, 2], [1, 2, 3], [2, 3]]
+    assert "replicas 2,3" in said("log timeline orders-0 -l", tmp_path)
