@@ -357,6 +357,7 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     from moldau.pipeline.feed.checkpoint import FeedCheckpoint
     from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
+    from moldau.pipeline.taken_back import taken_back
     from moldau.pipeline.unfinished import unfinished
 
     pipeline, folder = open_file(file)
@@ -373,11 +374,13 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
             for one in unfinished(pipeline, folder):
                 if one.kind == BATCH:
                     print(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
+        for name, rows in taken_back(pipeline, folder).rows.items():
+            print(f"{name} was taken back: the books count {counted(rows, 'row')} of it no more")
         if dry_run:
             return
         confirm("Do it?", yes)
         with folder.locked():
-            aside = carry_out(pipeline, folder, start)
+            aside = carry_out(pipeline, folder, start, taken_back(pipeline, folder))
             if pipeline.source.feed is not None and start == "latest":
                 FeedCheckpoint(folder).keep_latest(begins)
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
