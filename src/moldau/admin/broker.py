@@ -92,14 +92,14 @@ def stop(
     if id not in _ids(cluster):
         fail(f"no node {id}: this cluster has {', '.join(map(str, _ids(cluster)))}", 2)
     if id not in cluster.alive():
-        print(f"node {id} does not run.")
+        say(f"node {id} does not run.")
         return
     _demand_answers(cluster, [id])
     reasons = _reasons(cluster, id)
     for reason in reasons:
         note(reason)
     if check or (reasons and not force):
-        print(f"node {id} " + ("had better not be stopped." if reasons else "can be stopped."))
+        say(f"node {id} " + ("had better not be stopped." if reasons else "can be stopped."))
         raise SystemExit(1 if reasons else 0)
     _stop(cluster, id, timeout_s)
 
@@ -114,10 +114,10 @@ def start(id: int, data: Path, dry_run: bool) -> None:
     if id not in _ids(cluster):
         fail(f"no node {id}: this cluster has {', '.join(map(str, _ids(cluster)))}", 2)
     if id in cluster.alive():
-        print(f"node {id} runs.")
+        say(f"node {id} runs.")
         return
     if dry_run:
-        print(f"node {id} would be started.")
+        say(f"node {id} would be started.")
         return
     _start(cluster, id, START_TIMEOUT_S)
 
@@ -172,7 +172,7 @@ def roll(
                     _roll_one(cluster, id, timeout_s=timeout_s, force=force)
                 rolled.restarted(id)
     rolled.finished()
-    print("every node was restarted.")
+    say("every node was restarted.")
 
 
 def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> None:

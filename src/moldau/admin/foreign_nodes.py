@@ -96,10 +96,10 @@ def stop_foreign(
         for reason in reasons:
             note(reason)
         if check or (reasons and not force):
-            print(f"broker {id} " + ("had better not be stopped." if reasons else "can be stopped."))
+            say(f"broker {id} " + ("had better not be stopped." if reasons else "can be stopped."))
             raise SystemExit(1 if reasons else 0)
         if text is None:
-            print(
+            say(
                 f"on {broker.host}, where broker {id} runs: send it SIGTERM, as `systemctl stop` and"
                 " kafka-server-stop.sh do (never kill -9); others lead before it goes."
             )
@@ -131,7 +131,7 @@ def roll_foreign(
                         _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
                     rolled.restarted(id)
         rolled.finished()
-    print("every broker was restarted.")
+    say("every broker was restarted.")
 
 
 def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s: float) -> None:
@@ -215,14 +215,14 @@ def _wait_until_it_went(talk: Talk, id: int, timeout_s: float) -> None:
         nonlocal told
         led = sum(part.leader == id for topic in talk.cluster.topics().values() for part in topic.partitions.values())
         if led != told:
-            print(f"broker {id}: {counted(led, 'partition')} led", flush=True)
+            say(f"broker {id}: {counted(led, 'partition')} led")
             told = led
         return not led and id not in talk.cluster.brokers()
 
     if not _until(gone, timeout_s):
         note(f"broker {id} has not gone after {timeout_s:g} s: {counted(told, 'partition')} led; nothing is called off")
         raise SystemExit(IN_PROGRESS)
-    print(f"broker {id}: gone after {time.monotonic() - started:.1f} s", flush=True)
+    say(f"broker {id}: gone after {time.monotonic() - started:.1f} s")
 
 
 def _broker(talk: Talk, id: int) -> Broker:

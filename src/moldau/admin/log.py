@@ -19,6 +19,7 @@ import click
 from moldau.admin.asking import OUTPUT, note, show
 from moldau.admin.main import fail
 from moldau.admin.options import instant_ms
+from moldau.admin.output import printable, say
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
 from moldau.clusterdata.state_changes.lines import time_of
@@ -245,18 +246,18 @@ def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, 
         show(_rows((now, *following[:1]), found), output, ["time", "epoch", "leader", "why"])
         return
     if now.is_deletion:
-        print(f"{partition}: there was no such partition, its topic was deleted")
+        say(f"{partition}: there was no such partition, its topic was deleted")
     else:
         leads = "nobody led" if now.leader < 0 else f"broker {now.leader} led"
         isr = "" if now.isr is None else f", in sync {','.join(map(str, now.isr)) or 'nobody'}"
-        print(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
-    print(f"  since {now.time}: {now.why}")
+        say(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
+    say(f"  since {now.time}: {printable(now.why)}")
     if now.controller is not None:
-        print(f"  decided by controller {now.controller} of epoch {now.controller_epoch}")
+        say(f"  decided by controller {now.controller} of epoch {now.controller_epoch}")
     for node, time in now.seen:
-        print(f"  {time}  told by node {node}")
+        say(f"  {time}  told by node {node}")
     if following:
-        print(f"  until {following[0].time}: {following[0].why}")
+        say(f"  until {following[0].time}: {printable(following[0].why)}")
 
 
 @log.command()

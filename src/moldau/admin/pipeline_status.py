@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from moldau.admin.options import MISMATCH
-from moldau.admin.output import cell, lines_printable, show, show_one
+from moldau.admin.output import cell, say, show, show_one
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         "drift_more": drift_more,
     }
     if not show_one(whole, output):
-        print(lines_printable(f"{pipeline.name}: {whole['state']}" + (f" - {whole['message']}" if whole["message"] else "")))
+        say(f"{pipeline.name}: {whole['state']}" + (f" - {whole['message']}" if whole["message"] else ""))
         show(rows, output, ("topic", "ok", "left_out", "dead", "stages"))
         show(sinks, output, ("sink", "rows", *(("there",) if verify else ())))
         sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
         there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
         verb = "=" if balanced else "DIFFERS FROM"
-        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}")
+        say(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}")
         # A producer's names stand in these, and the end of a line in one would begin a line of its own.
         for text in [
             *_late(pipeline, totals),
@@ -75,9 +75,9 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
             *(f"wrong: {one}" for one in problems),
             *(f"lost: {one}" for one in lost),
         ]:
-            print(cell(text))
+            say(cell(text))
         if empty := audit.gaps(lines):
-            print(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
+            say(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
 
 
