@@ -190,9 +190,10 @@ def test(file: Path, tests: Path | None, output: str) -> None:
       dead: [{stage: decode, offset: 7}]
       left_out: 0
 
-    A mapping as value is encoded as JSON; value_base64 gives bytes; topic, partition and timestamp may be given too.
-    Only the columns that are named are compared, in any order of rows. `refused: {stage: decode}` expects that the
-    batch is refused, by a policy of pause or fail.
+    A mapping as value is encoded as JSON; value_base64 gives bytes; topic, partition and timestamp may be given too. A
+    record without timestamp is of 2000-01-01 (UTC), so that a case gives the same on every day: say one where the file
+    looks at it, as `late: {ahead: 1h}` does. Only the columns that are named are compared, in any order of rows.
+    `refused: {stage: decode}` expects that the batch is refused, by a policy of pause or fail.
     """
     from moldau.pipeline import trial
     from moldau.pipeline.decode.plan import plan_decode
