@@ -10,7 +10,7 @@ import click
 
 from moldau.admin.asking import Talk
 from moldau.admin.options import MISMATCH, OUTPUT, SERVERS
-from moldau.admin.output import TABLES, show
+from moldau.admin.output import TABLES, printable, say, show
 
 
 @click.group()
@@ -46,7 +46,7 @@ def check(bootstrap: str, output: str) -> None:
         show([one._asdict() for one in found], output, ("severity", "about", "what", "mend"))
     else:
         for one in found:
-            print(f"{one.severity:8} {one.about}: {one.what}")
-            print(f"{'':8} -> {one.mend}")
-        print(f"{len(wrong)} in the way, {len(found) - len(wrong)} to know." if wrong else "nothing is in the way.")
+            say(printable(f"{one.severity:8} {one.about}: {one.what}"))
+            say(printable(f"{'':8} -> {one.mend}"))
+        say(f"{len(wrong)} in the way, {len(found) - len(wrong)} to know." if wrong else "nothing is in the way.")
     raise SystemExit(MISMATCH if wrong else 0)

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from moldau.admin.asking import IN_PROGRESS, note
 from moldau.admin.completing import brokers as complete_brokers
-from moldau.admin.foreign_nodes import reasons_against, roll_foreign, stop_foreign
+from moldau.admin.foreign_nodes import reasons_against, roll_foreign, runs_in, stop_foreign
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS
 from moldau.admin.output import say
@@ -35,7 +36,12 @@ PATIENCE = click.option(
     "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True, help="Seconds to wait for each."
 )
 FOREIGN = click.option(
-    "-b", "--bootstrap-server", "bootstrap", help="Brokers of a cluster that `moldau up` did not start, instead."
+    "-b",
+    "--bootstrap-server",
+    "bootstrap",
+    metavar="HOST:PORT,..",
+    envvar="MOLDAU_BOOTSTRAP",
+    help="Brokers of a cluster that `moldau up` did not start, instead (or MOLDAU_BOOTSTRAP).",
 )
 FORCE = click.option("--force", is_flag=True, help="Go on although partitions would suffer.")
 
@@ -73,8 +79,9 @@ def stop(
 
     Refused, with the reasons, when partitions would be without leader or take no acks=all (exit 1); exit 3 when it has
     not gone in time, which calls nothing off. A node of `moldau up` is told to stop. For any other cluster, which
-    --bootstrap-server names, it runs --command, or says what to run.
+    --bootstrap-server or MOLDAU_BOOTSTRAP names, it runs --command, or says what to run.
     """
+    bootstrap = _elsewhere(bootstrap, data, command)
     if bootstrap is not None:
         how = {"check": check, "force": force, "wait": wait, "command": command, "timeout_s": timeout_s}
         stop_foreign(bootstrap, id, **how)  # type: ignore[arg-type]  # by name
@@ -85,14 +92,14 @@ def stop(
     if id not in _ids(cluster):
         fail(f"no node {id}: this cluster has {', '.join(map(str, _ids(cluster)))}", 2)
     if id not in cluster.alive():
-        print(f"node {id} does not run.")
+        say(f"node {id} does not run.")
         return
     _demand_answers(cluster, [id])
     reasons = _reasons(cluster, id)
     for reason in reasons:
         note(reason)
     if check or (reasons and not force):
-        print(f"node {id} " + ("had better not be stopped." if reasons else "can be stopped."))
+        say(f"node {id} " + ("had better not be stopped." if reasons else "can be stopped."))
         raise SystemExit(1 if reasons else 0)
     _stop(cluster, id, timeout_s)
 
@@ -107,10 +114,10 @@ def start(id: int, data: Path, dry_run: bool) -> None:
     if id not in _ids(cluster):
         fail(f"no node {id}: this cluster has {', '.join(map(str, _ids(cluster)))}", 2)
     if id in cluster.alive():
-        print(f"node {id} runs.")
+        say(f"node {id} runs.")
         return
     if dry_run:
-        print(f"node {id} would be started.")
+        say(f"node {id} would be started.")
         return
     _start(cluster, id, START_TIMEOUT_S)
 
@@ -138,6 +145,7 @@ def roll(
     in the cluster's folder, or ./moldau-roll.json. --command may end before the broker's process has: that is
     waited for. Controllers that are no brokers are not rolled by it.
     """
+    bootstrap = _elsewhere(bootstrap, data, command)
     if bootstrap is not None:
         if command is None:
             fail("what restarts a broker? Say --command, such as 'ssh {host} systemctl restart kafka'", 2)
@@ -164,7 +172,7 @@ def roll(
                     _roll_one(cluster, id, timeout_s=timeout_s, force=force)
                 rolled.restarted(id)
     rolled.finished()
-    print("every node was restarted.")
+    say("every node was restarted.")
 
 
 def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> None:
@@ -184,6 +192,17 @@ def _roll_one(cluster: Cluster, id: int, *, timeout_s: float, force: bool) -> No
         cluster.wait_until_in_sync(timeout_s)
     except ClusterError as error:
         fail(f"the roll ends after node {id}: {str(error).splitlines()[0]}", IN_PROGRESS)
+
+
+def _elsewhere(bootstrap: str | None, data: Path, command: str | None) -> str | None:
+    """The brokers that are meant if they are not those of the folder; None if these are. MOLDAU_BOOTSTRAP, which other
+    commands have told to ask, names those of the folder as well, and gives way to --data."""
+    source = click.get_current_context().get_parameter_source
+    if bootstrap is None or source("bootstrap") is not ParameterSource.ENVIRONMENT:
+        return bootstrap
+    if source("data") is ParameterSource.COMMANDLINE:
+        return None
+    return None if command is None and runs_in(data, bootstrap) else bootstrap
 
 
 def _demand_answers(cluster: Cluster, ids: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from moldau.admin.each_broker import told_directories
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import MISMATCH, OUTPUT, SERVERS, WATCH
-from moldau.admin.output import note, show, table, watch
+from moldau.admin.output import note, say, show, watch
 
 if TYPE_CHECKING:
     from moldau.client.view import Partition
@@ -189,8 +189,9 @@ def describe(ids: tuple[int, ...], bootstrap: str, output: str) -> None:
     elif output == "tsv":
         show(directories, output, ("broker", *DIRECTORIES))
     else:
-        print(table(rows, COLUMNS))
-        print("\n" + table(directories, ["broker", *DIRECTORIES]))
+        show(rows, output, COLUMNS)
+        say("")
+        show(directories, output, ["broker", *DIRECTORIES])
     if not vouched or len(told) < len(serving):
         raise SystemExit(MISMATCH)
 

@@ -72,7 +72,7 @@ def topic_keys(context: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def _begin(incomplete: str, names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete))
+    return sorted(name for name in names if name.startswith(incomplete) and name.isprintable())
 
 
 def _asked(context: click.Context, work: Callable[[Client], Coroutine[object, None, list[str]]]) -> list[str]:

@@ -19,7 +19,7 @@ from moldau.admin.each_broker import answering
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, MISMATCH, OUTPUT, SERVERS, YES, F, confirm, pairs, refuse
-from moldau.admin.output import note, show
+from moldau.admin.output import note, printable, say, show
 
 if TYPE_CHECKING:
     from moldau.client.admin import AlterOp, ConfigEntry, Resource
@@ -226,7 +226,7 @@ def alter(
         _alter(talk, places, wanted, validate_only=True)
         for place in places:
             for line in changes(before[place], wanted):
-                print(f"{_title(place)}  {line}")
+                say(printable(f"{_title(place)}  {line}"))
         if dry_run:
             return
         if wish["brokers"] or wish["all_brokers"]:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from moldau.admin.asking import Talk
 from moldau.admin.options import MISMATCH, OUTPUT, SERVERS, WATCH
-from moldau.admin.output import TABLES, show, watch
+from moldau.admin.output import TABLES, printable, say, show, watch
 
 if TYPE_CHECKING:
     from moldau.admin.findings import Finding
@@ -76,7 +76,7 @@ def _show(found: list[Finding], output: str) -> None:
         show([one._asdict() for one in found], output, ("severity", "about", "what", "mend"))
         return
     for one in found:
-        print(f"{one.severity:8} {one.about}: {one.what}")
-        print(f"{'':8} -> {one.mend}")
+        say(printable(f"{one.severity:8} {one.about}: {one.what}"))
+        say(printable(f"{'':8} -> {one.mend}"))
     counts = [f"{kind}s: {sum(one.severity == kind for one in found)}" for kind in SEVERITIES]
-    print(f"{', '.join(counts)}." if found else "all is well.")
+    say(f"{', '.join(counts)}." if found else "all is well.")

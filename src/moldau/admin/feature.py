@@ -13,7 +13,7 @@ from moldau.admin.asking import Talk, refused
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, SERVERS, YES, confirm, pairs, refuse
-from moldau.admin.output import note, show
+from moldau.admin.output import note, say, show
 
 if TYPE_CHECKING:
     from moldau.client.features import Features, Upgrade
@@ -101,7 +101,7 @@ def _change(wishes: tuple[str, ...], bootstrap: str, how: Upgrade, dry_run: bool
                 fail(no_such("feature", name, found.supported, "`moldau feature list` lists them"))
         levels = {name: found.supported[name][1] if text == "highest" else int(text) for name, text in given.items()}
         for name, level in levels.items():
-            print(f"{name}: {found.in_force.get(name, 0)} -> {level}")
+            say(f"{name}: {found.in_force.get(name, 0)} -> {level}")
         if all(found.in_force.get(name, 0) == level for name, level in levels.items()):
             note("nothing would change.")
             return

@@ -22,9 +22,11 @@ from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order
 from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
 from moldau.client.admin import Resource, ResourceType
+from moldau.client.client import addresses
 from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic
+from moldau.cluster.nodes import HOST, ClusterSpec, is_alive
 from moldau.image.leaving import Stand, hindrances
 from moldau.model import Code
 from moldau.model.counted import counted
@@ -73,6 +75,16 @@ def stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
             yield name, number, part.replicas, part.isr
 
 
+def runs_in(data: Path, bootstrap: str) -> bool:
+    """Whether one of these addresses is that of a node of the folder's cluster which runs."""
+    try:
+        named = {port for host, port in addresses(bootstrap) if host in ("localhost", HOST)}
+        nodes = ClusterSpec.load(data.resolve()).nodes
+    except (OSError, ValueError):
+        return False
+    return any(node.port in named and is_alive(node.pid) for node in nodes)
+
+
 def stop_foreign(
     bootstrap: str, id: int, *, check: bool, force: bool, wait: bool, command: str | None, timeout_s: float
 ) -> None:
@@ -84,10 +96,10 @@ def stop_foreign(
         for reason in reasons:
             note(reason)
         if check or (reasons and not force):
-            print(f"broker {id} " + ("had better not be stopped." if reasons else "can be stopped."))
+            say(f"broker {id} " + ("had better not be stopped." if reasons else "can be stopped."))
             raise SystemExit(1 if reasons else 0)
         if text is None:
-            print(
+            say(
                 f"on {broker.host}, where broker {id} runs: send it SIGTERM, as `systemctl stop` and"
                 " kafka-server-stop.sh do (never kill -9); others lead before it goes."
             )
@@ -119,7 +131,7 @@ def roll_foreign(
                         _restart(talk, brokers[id], command, force=force, timeout_s=timeout_s)
                     rolled.restarted(id)
         rolled.finished()
-    print("every broker was restarted.")
+    say("every broker was restarted.")
 
 
 def _restart(talk: Talk, broker: Broker, command: str, *, force: bool, timeout_s: float) -> None:
@@ -203,14 +215,14 @@ def _wait_until_it_went(talk: Talk, id: int, timeout_s: float) -> None:
         nonlocal told
         led = sum(part.leader == id for topic in talk.cluster.topics().values() for part in topic.partitions.values())
         if led != told:
-            print(f"broker {id}: {counted(led, 'partition')} led", flush=True)
+            say(f"broker {id}: {counted(led, 'partition')} led")
             told = led
         return not led and id not in talk.cluster.brokers()
 
     if not _until(gone, timeout_s):
         note(f"broker {id} has not gone after {timeout_s:g} s: {counted(told, 'partition')} led; nothing is called off")
         raise SystemExit(IN_PROGRESS)
-    print(f"broker {id}: gone after {time.monotonic() - started:.1f} s", flush=True)
+    say(f"broker {id}: gone after {time.monotonic() - started:.1f} s")
 
 
 def _broker(talk: Talk, id: int) -> Broker:

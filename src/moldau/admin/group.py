@@ -16,7 +16,7 @@ from moldau.admin.completing import groups as complete_groups
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, SERVERS, WATCH, YES, confirm
-from moldau.admin.output import Row, note, show, table, watch
+from moldau.admin.output import Row, note, printable, say, show, watch
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -127,12 +127,13 @@ def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: fl
             show(rows, output, ("group", *LAG, *WIDE))
         else:
             for at, (one, theirs) in enumerate(zip(found, positions, strict=True)):
-                print(
-                    "\n" * bool(at) + table([_head(one, theirs)], ["group", "state", "members", "lag", "coordinator"])
-                )
+                if at:
+                    say("")
+                show([_head(one, theirs)], output, ["group", "state", "members", "lag", "coordinator"])
                 if theirs:
                     rows = [_lag_row(lag) for lag in theirs]
-                    print("\n" + table(rows, [*LAG, *(WIDE if output == "wide" else ())]))
+                    say("")
+                    show(rows, output, LAG, WIDE)
 
     watch(look, every_s)
 
@@ -198,13 +199,13 @@ def delete(ids: tuple[str, ...], bootstrap: str, dry_run: bool, yes: bool) -> No
                 busy(one)
         if dry_run:
             for id in dict.fromkeys(ids):
-                print(f"group {id} would be deleted")
+                say(printable(f"group {id} would be deleted"))
             return
         confirm(f"Delete {', '.join(dict.fromkeys(ids))} with all that was committed?", yes)
         for id, outcome in talk.ask(groups.delete_groups, list(dict.fromkeys(ids))).items():
             if not outcome.ok:
                 refused(f"group {id}", outcome.code, outcome.message)
-            print(f"group {id} was deleted")
+            say(printable(f"group {id} was deleted"))
 
 
 # ---- asking

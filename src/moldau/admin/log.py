@@ -18,13 +18,17 @@ import click
 
 from moldau.admin.asking import OUTPUT, note, show
 from moldau.admin.main import fail
+from moldau.admin.options import instant_ms
+from moldau.admin.output import printable, say
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
+from moldau.clusterdata.state_changes.lines import time_of
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
 from moldau.clusterdata.state_changes.skew import skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
 from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
+from moldau.model.counted import counted
 
 LOGS = click.option(
     "-l",
@@ -39,7 +43,8 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.,]\d{1,3})?)?$")
 
 
 class Time(click.ParamType[bytes]):
-    """A time as logs have it; seconds, or their parts, may be left out."""
+    """A time as logs have it, seconds or their parts may be left out; or one that other commands take, -10m or one that
+    names a zone, which is meant on the clock of the place where this runs."""
 
     name = "TIME"
 
@@ -47,8 +52,14 @@ class Time(click.ParamType[bytes]):
         """The 23 bytes that logs have."""
         if isinstance(value, bytes):
             return value
+        try:
+            ms = instant_ms(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
         if TIME.match(value) is None:
-            self.fail(f"{value!r} is no time; 2024-01-31 12:00:00,123 is one", param, ctx)
+            if (at := time_of({"time_ms": ms})) is None:
+                self.fail(f"{value!r} is in no year that a log could name", param, ctx)
+            return at.encode()
         text = value.replace("T", " ").replace(".", ",")
         text += ":00" if text.count(":") == 1 else ""
         seconds, _, parts = text.partition(",")
@@ -84,7 +95,7 @@ def log() -> None:
 @click.argument("paths", nargs=-1, required=True)
 @click.option("--topic", help="Only lines about this topic.")
 @click.option("--partition", "numbers", type=click.IntRange(min=0), multiple=True, help="Of it only this; repeat it.")
-@click.option("--start-time", "start", type=Time(), help="Nothing earlier.")
+@click.option("--start-time", "start", type=Time(), help="Nothing earlier; -10m is ten minutes ago.")
 @click.option("--end-time", "end", type=Time(), help="Nothing later.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def merge_command(
@@ -214,7 +225,7 @@ def _fitting(marks: str) -> str:
 
 @log.command()
 @click.argument("partition", type=Partition())
-@click.option("--at", "at", type=Time(), help="When; now if it is left out.")
+@click.option("--at", "at", type=Time(), help="When, as logs have it, or -10m; now if it is left out.")
 @LOGS
 @OUTPUT
 def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], output: str) -> None:
@@ -235,18 +246,18 @@ def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, 
         show(_rows((now, *following[:1]), found), output, ["time", "epoch", "leader", "why"])
         return
     if now.is_deletion:
-        print(f"{partition}: there was no such partition, its topic was deleted")
+        say(f"{partition}: there was no such partition, its topic was deleted")
     else:
         leads = "nobody led" if now.leader < 0 else f"broker {now.leader} led"
         isr = "" if now.isr is None else f", in sync {','.join(map(str, now.isr)) or 'nobody'}"
-        print(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
-    print(f"  since {now.time}: {now.why}")
+        say(f"{partition}: {leads} in leader epoch {now.leader_epoch}{isr}")
+    say(f"  since {now.time}: {printable(now.why)}")
     if now.controller is not None:
-        print(f"  decided by controller {now.controller} of epoch {now.controller_epoch}")
+        say(f"  decided by controller {now.controller} of epoch {now.controller_epoch}")
     for node, time in now.seen:
-        print(f"  {time}  told by node {node}")
+        say(f"  {time}  told by node {node}")
     if following:
-        print(f"  until {following[0].time}: {following[0].why}")
+        say(f"  until {following[0].time}: {printable(following[0].why)}")
 
 
 @log.command()
@@ -255,6 +266,7 @@ def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, 
 def skew(paths: tuple[str, ...], output: str) -> None:
     """Tell how far the clocks of brokers are from those of controllers, as far as their logs tell."""
     damaged = _Damaged()
+    unread: list[Event] = []
     rows = [
         {
             "node": one.broker,
@@ -264,9 +276,13 @@ def skew(paths: tuple[str, ...], output: str) -> None:
             "pairs": one.pairs,
             "verdict": one.verdict,
         }
-        for one in skews(_all_events(_logs(paths, logs_and_twins), damaged))
+        for one in skews(_all_events(_logs(paths, logs_and_twins), damaged), unread.append)
     ]
     show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
+    if unread:
+        note(
+            f"{counted(len(unread), 'entry has', 'entries have')} a time that is no date, as {unread[0].time}: left out"
+        )
     if not rows:
         note(
             "nothing to compare: that takes a controller's line of a decision (Changed partition ... to OnlinePartition"

@@ -9,7 +9,7 @@ import click
 
 from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT
-from moldau.admin.output import show, show_one
+from moldau.admin.output import say, show, show_one
 from moldau.admin.up import DATA
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.migration.steps import LEADS, Migration, Mode, Progress
@@ -96,10 +96,10 @@ def status(data: Path, output: str) -> None:
     whole = {"progress": progress.name.lower(), "brokers": rows, "next": next_step(migration, progress)}
     if show_one(whole, output):
         return
-    print(progress.value)
+    say(progress.value)
     for id, mode in rows.items():
-        print(f"broker {id}: {mode}")
-    print(f"next: {next_step(migration, progress)}")
+        say(f"broker {id}: {mode}")
+    say(f"next: {next_step(migration, progress)}")
 
 
 def next_step(migration: Migration, progress: Progress) -> str:
@@ -122,4 +122,4 @@ def _do(data: Path, work: Callable[[Migration], None]) -> None:
         work(migration)
     except ClusterError as error:
         fail(str(error))
-    print(f"next: {next_step(migration, migration.progress())}")
+    say(f"next: {next_step(migration, migration.progress())}")

@@ -20,7 +20,7 @@ from click.core import ParameterSource
 
 from moldau.admin.client_config import BadClientConfig, ClientConfig, read_client_config
 from moldau.admin.main import fail
-from moldau.admin.output import FORMATS, note
+from moldau.admin.output import FORMATS, lines_printable, note
 from moldau.admin.waiting import came_about
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -162,7 +162,7 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         refuse(f"{question} There is no terminal to ask on: --yes says yes, --dry-run shows what would be done")
-    if not click.confirm(question, err=True):
+    if not click.confirm(lines_printable(question), err=True):
         fail("nothing was changed")
 
 

@@ -82,7 +82,12 @@ def table(rows: Iterable[Row], names: Sequence[str]) -> str:
 
 def cell(value: object) -> str:
     """A value in a table, in one line; what would move a terminal's cursor is escaped."""
-    text = _cell(value)
+    return printable(_cell(value))
+
+
+def printable(text: str) -> str:
+    """A name or a value that others chose, in one line: what would move a terminal's cursor, or end the line, is
+    escaped."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 
@@ -109,14 +114,15 @@ def note(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line of an answer that is told as it comes about, while a bar may be drawn."""
+    """An answer in words, told as it comes about, while a bar may be drawn. All that is no table and no JSON is told by
+    this or by ``note``: names and values in it are what anybody gave them."""
     take_bar_away()
     print(lines_printable(text), flush=True)
 
 
 def lines_printable(text: str) -> str:
-    """A text with what would move a terminal's cursor escaped, but for the ends of its lines."""
-    return "".join(one if one in "\n\t" else _printable(one) for one in text)
+    """A text with what would move a terminal's cursor escaped, but for tabs and the ends of its lines."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 _drawn = False  # whether a bar stands in the terminal's last line: there is one terminal, whoever writes to it
@@ -129,7 +135,7 @@ def draw_bar(line: str) -> None:
         width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (OSError, ValueError):  # what looks like a terminal, and is none that the system knows
         width = 80
-    sys.stderr.write(f"\r{line[: width - 1]}\x1b[K")
+    sys.stderr.write(f"\r{printable(line)[: width - 1]}\x1b[K")
     sys.stderr.flush()
     _drawn = True
 

@@ -20,7 +20,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, SERVERS, SIZE, Finite
-from moldau.admin.output import note, show
+from moldau.admin.output import note, say, show
 from moldau.admin.produce import ACKS, CODECS
 from moldau.admin.progress import Progress
 from moldau.model.counted import counted
@@ -312,10 +312,10 @@ def _show(found: Sequence[Measured], output: str) -> None:
         show(rows, output, names)
         return
     for one in found:
-        print(f"{one.what}: {one.records} records in {one.took_s:.2f} s, "
+        say(f"{one.what}: {one.records} records in {one.took_s:.2f} s, "
               f"{one.records_per_s:.0f} records/s, {one.mb_per_s:.2f} MB/s")  # fmt: skip
         for unit, what in (("_due_ms", "from when due "), ("_ms", "from when sent")):
             cells = [(name.removesuffix(unit), ms) for name, ms in one.latencies.items() if name.endswith(unit)]
             cells = [(name, ms) for name, ms in cells if not name.endswith("_due")]
             if cells:
-                print(f"  {what}  " + "  ".join(f"{name} {ms:.1f} ms" for name, ms in cells))
+                say(f"  {what}  " + "  ".join(f"{name} {ms:.1f} ms" for name, ms in cells))

@@ -15,7 +15,7 @@ import click
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH, confirm
-from moldau.admin.output import note, show, show_one, watch
+from moldau.admin.output import note, say, show, show_one, watch
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
 from moldau.admin.pipeline_ranges import abandon, backfill, groups, replay
 from moldau.admin.pipeline_status import draw_status
@@ -102,7 +102,7 @@ def lint(files: tuple[Path, ...], output: str) -> None:
     errors = sum(one.error for _, one in found)
     if output == "text":
         for path, one in found:
-            print(one.to_text(str(path)))
+            say(one.to_text(str(path)))
         note(f"{counted(len(files), 'file')}: {counted(errors, 'error')}, {counted(len(found) - errors, 'warning')}")
     else:
         rows = [
@@ -168,7 +168,8 @@ def dry_run(file: Path, records: int, output: str) -> None:
         show(found.outcomes, output, ("topic", "outcome", "stage", "records", "first", "reason"))
         rows = counted(len(found.rows), "row")
         note(f"{counted(found.read, 'record')} read, {rows} would be written to each sink; the first:")
-        print("\n".join(str(dict(row)) for row in found.rows[:10]))
+        for row in found.rows[:10]:
+            say(str(dict(row)))
 
 
 @pipeline.command()
@@ -189,9 +190,10 @@ def test(file: Path, tests: Path | None, output: str) -> None:
       dead: [{stage: decode, offset: 7}]
       left_out: 0
 
-    A mapping as value is encoded as JSON; value_base64 gives bytes; topic, partition and timestamp may be given too.
-    Only the columns that are named are compared, in any order of rows. `refused: {stage: decode}` expects that the
-    batch is refused, by a policy of pause or fail.
+    A mapping as value is encoded as JSON; value_base64 gives bytes; topic, partition and timestamp may be given too. A
+    record without timestamp is of 2000-01-01 (UTC), so that a case gives the same on every day: say one where the file
+    looks at it, as `late: {ahead: 1h}` does. Only the columns that are named are compared, in any order of rows.
+    `refused: {stage: decode}` expects that the batch is refused, by a policy of pause or fail.
     """
     from moldau.pipeline import trial
     from moldau.pipeline.decode.plan import plan_decode
@@ -217,7 +219,8 @@ def test(file: Path, tests: Path | None, output: str) -> None:
     show(rows, output, ("verdict", "case"))
     bad = [one for one in found if one.differences]
     for one in bad:
-        note("\n".join(f"{one.case.name}: {text}" for text in one.differences))
+        for text in one.differences:
+            note(f"{one.case.name}: {text}")
     note(f"{len(found) - len(bad)} passed, {len(bad)} failed")
     raise SystemExit(MISMATCH if bad else 0)
 
@@ -357,6 +360,7 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
     from moldau.pipeline.feed.checkpoint import FeedCheckpoint
     from moldau.pipeline.feed.positions import check_start, reset_cost
     from moldau.pipeline.resetting import reset as carry_out
+    from moldau.pipeline.taken_back import taken_back
     from moldau.pipeline.unfinished import unfinished
 
     pipeline, folder = open_file(file)
@@ -364,20 +368,22 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
         if pipeline.source.feed is not None:
             begins = check_start(pipeline, start)
             price = reset_cost(pipeline, folder, begins)
-            print(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}{price}")
+            say(f"{pipeline.name} would begin at {start} of {pipeline.source.feed.name}{price}")
         else:
             to, again, left_out = positions.reset_cost(pipeline, folder, start)
             start = positions.as_start(to)
             told = f"{counted(again, 'offset')} would be read again, {left_out:,} would be left out"
-            print(f"{pipeline.name} would begin at {start}: {told}")
+            say(f"{pipeline.name} would begin at {start}: {told}")
             for one in unfinished(pipeline, folder):
                 if one.kind == BATCH:
-                    print(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
+                    say(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
+        for name, rows in taken_back(pipeline, folder).rows.items():
+            say(f"{name} was taken back: the books count {counted(rows, 'row')} of it no more")
         if dry_run:
             return
         confirm("Do it?", yes)
         with folder.locked():
-            aside = carry_out(pipeline, folder, start)
+            aside = carry_out(pipeline, folder, start, taken_back(pipeline, folder))
             if pipeline.source.feed is not None and start == "latest":
                 FeedCheckpoint(folder).keep_latest(begins)
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")
@@ -421,7 +427,7 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
         replays = Replays(pipeline, folder)
         unfinished = [one for one in replays.planned() if one.waits]
         count = sum(one.records for one in found)
-        print(
+        say(
             f"{counted(count, 'dead letter')} in {counted(len(found), 'group')}"
             + (", after a replay that was cut off" * bool(unfinished))
         )

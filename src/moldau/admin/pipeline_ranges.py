@@ -13,7 +13,7 @@ from moldau.admin.completing import groups as complete_groups
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, confirm
-from moldau.admin.output import note, show
+from moldau.admin.output import note, say, show
 from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell
 from moldau.model.counted import counted
 
@@ -71,9 +71,9 @@ def abandon(file: Path, dry_run: bool, yes: bool) -> None:
     with explained():
         found = unfinished(pipeline, folder)
         for one in found:
-            print("\n  ".join([one.to_text(), *one.cost()]))
+            say("\n  ".join([one.to_text(), *one.cost()]))
         if not found:
-            print("\n".join(folder.contradictions()) or "nothing is unfinished")
+            say("\n".join(folder.contradictions()) or "nothing is unfinished")
         if dry_run or not found:
             return
         state = folder.state()
@@ -142,9 +142,9 @@ def _read(
         for span in wanted.spans:
             if span.size:
                 where = f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}"
-                print(f"{where}, {counted(span.size, 'offset')}")
+                say(f"{where}, {counted(span.size, 'offset')}")
         size, them = counted(wanted.size, "offset"), "it" if wanted.size == 1 else "them"
-        print(f"{size} would be read, {twice:,} of {them} again" if dry_run else size)
+        say(f"{size} would be read, {twice:,} of {them} again" if dry_run else size)
         if twice and not again:
             first = wanted.again[0]
             raise BackfillError(

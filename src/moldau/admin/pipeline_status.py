@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from moldau.admin.options import MISMATCH
-from moldau.admin.output import cell, lines_printable, show, show_one
+from moldau.admin.output import cell, say, show, show_one
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
     runs = state is not None and state.state == "running"
     shown = [one for one in begun if one.kind != books.BATCH or not runs]  # what a run is writing is no trouble
     lines = folder.books.newest(folder.books.next()) if verify else []
-    lost = audit.lost(lines)
+    lost, back = audit.lost(lines), folder.books.taken_back()
     if verify:
-        sinks = positions.verified(pipeline, totals, begun)
+        sinks = positions.verified(pipeline, totals, begun, back)
         problems += positions.differences(sinks)
     whole = {
         "pipeline": pipeline.name,
@@ -48,7 +48,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         "replayed": totals.replayed,
         "rows_out": totals.rows_out,
         **_late_fields(totals),
-        "dead_waiting": books.outcomes(totals, "dlq") - totals.replayed,
+        "dead_waiting": books.waiting(totals, back),
         "balanced": balanced and not problems,
         "problems": problems,
         **({"lost": lost} if verify else {}),
@@ -59,25 +59,25 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         "drift_more": drift_more,
     }
     if not show_one(whole, output):
-        message = f" - {whole['message']}" if whole["message"] else ""
-        print(lines_printable(f"{pipeline.name}: {whole['state']}{message}"))
+        say(f"{pipeline.name}: {whole['state']}" + (f" - {whole['message']}" if whole["message"] else ""))
         show(rows, output, ("topic", "ok", "left_out", "dead", "stages"))
         show(sinks, output, ("sink", "rows", *(("there",) if verify else ())))
         sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
         there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
         verb = "=" if balanced else "DIFFERS FROM"
-        print(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}")
+        say(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}")
         # A producer's names stand in these, and the end of a line in one would begin a line of its own.
         for text in [
             *_late(pipeline, totals),
             *_drift(drift, drift_more),
+            *(f"taken back before a reset: {counted(rows, 'row')} of {name}" for name, rows in back.rows.items()),
             *(f"unfinished: {one.to_text()}" for one in shown),
             *(f"wrong: {one}" for one in problems),
             *(f"lost: {one}" for one in lost),
         ]:
-            print(cell(text))
+            say(cell(text))
         if empty := audit.gaps(lines):
-            print(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
+            say(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
 
 

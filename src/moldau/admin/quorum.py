@@ -16,7 +16,7 @@ import click
 from moldau.admin.asking import CONTROLLER_S, OUTPUT, SERVERS, Talk
 from moldau.admin.main import fail, reason
 from moldau.admin.options import DRY_RUN, SECONDS, WATCH, YES, confirm
-from moldau.admin.output import show, show_one, watch
+from moldau.admin.output import say, show, show_one, watch
 
 if TYPE_CHECKING:
     from moldau.broker.config.node_config import NodeConfig
@@ -47,7 +47,7 @@ def _end(outcome: Outcome, done: str) -> None:
 
     if not outcome.ok:
         fail(advised(outcome.code, "the quorum refused", outcome.message))
-    print(done)
+    say(done)
 
 
 @quorum.command()
@@ -64,13 +64,13 @@ def status(bootstrap: str, every_s: float | None, output: str) -> None:
         if output == "tsv":
             show(found["replicas"], output, REPLICAS)
             return
-        print(f"leader {found['leader']}, epoch {found['epoch']}, high watermark {found['high_watermark']}")
+        say(f"leader {found['leader']}, epoch {found['epoch']}, high watermark {found['high_watermark']}")
         for one in found["replicas"]:
             directory = one["directory_id"] or "-"
             late = one["behind_ms"]
             behind = f", {late} ms behind" if output == "wide" and late is not None else ""
             ends = f"log end {one['log_end_offset']}, lag {one['lag']}{behind}"
-            print(f"{one['replica']:>6}  {one['role']:8}  {directory:22}  {ends}")
+            say(f"{one['replica']:>6}  {one['role']:8}  {directory:22}  {ends}")
 
     watch(look, every_s)
 
@@ -150,7 +150,7 @@ def add_controller(bootstrap: str, path: str, timeout_s: float, timeout_ms: int 
         return
     if dry_run:
         voters = _voters(bootstrap)
-        print(f"controller {config.node_id} would vote beside {', '.join(map(str, voters))}"
+        say(f"controller {config.node_id} would vote beside {', '.join(map(str, voters))}"
               if config.node_id not in voters else f"controller {config.node_id} votes already")  # fmt: skip
         return
     wait_ms = round(timeout_s * 1000) if timeout_ms is None else timeout_ms
@@ -206,7 +206,7 @@ def remove_controller(
         return
     left = ", ".join(str(id) for id in _voters(bootstrap) if id != controller_id) or "none"
     if dry_run:
-        print(f"controller {controller_id} would vote no more; left would be {left}")
+        say(f"controller {controller_id} would vote no more; left would be {left}")
         return
     confirm(f"Let controller {controller_id} vote no more? Left would be {left}.", yes)
     outcome = _ask(bootstrap, lambda client: admin.remove_voter(client, controller_id, directory_id))

@@ -21,7 +21,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SECONDS, WATCH, YES, confirm
-from moldau.admin.output import TABLES, watch
+from moldau.admin.output import TABLES, say, watch
 from moldau.admin.plans import Directories, Plan
 from moldau.admin.progress import Progress
 from moldau.admin.reassignment import apply_command, plan_command, status_command
@@ -118,7 +118,7 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
         return
     moved = sum(len(set(plan[p]) - set(before[p])) for p in plan)
     note(f"{counted(len(plan), 'partition')}, {counted(moved, 'replica')} to move. Today: {plans.text_of(now)}")
-    print(plans.text_of(plan, cluster))
+    say(plans.text_of(plan, cluster))
 
 
 @reassign.command()
@@ -254,7 +254,7 @@ def cancel(
             note("nothing is under way.")
         if dry_run:
             for partition in sorted(moving):
-                print(f"the move of {partition} would be called off")
+                say(f"the move of {partition} would be called off")
             return
         if moving and plan is None:
             confirm(f"Call off all that is under way, {counted(len(moving), 'move')}?", yes)

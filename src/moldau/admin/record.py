@@ -12,7 +12,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, INSTANT, OUTPUT, SERVERS, YES, confirm, refuse
-from moldau.admin.output import note, show
+from moldau.admin.output import note, say, show
 from moldau.admin.progress import Progress
 from moldau.admin.record_text import FORMATS, formatter, readable
 from moldau.admin.starting import PLACE, Place, offsets
@@ -113,7 +113,7 @@ def _print(talk: Talk, place: TopicPartition, span: tuple[int, int], count: int 
         for one in readable(place, visible(fetched, first, end)):
             if output == "text":
                 head = next(head for head in heads if head.base_offset <= one.offset <= head.last_offset)
-                print(("\n" if shown else "") + _text(place, one, head))
+                say(("\n" if shown else "") + _text(place, one, head))
             else:
                 sys.stdout.buffer.write(show_one(place, one))
             shown += 1

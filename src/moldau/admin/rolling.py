@@ -15,7 +15,7 @@ from pathlib import Path
 
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
-from moldau.admin.output import note
+from moldau.admin.output import note, say
 
 SHELL_ENDS_S = 5.0
 """How long a shell may take to end when it is told to."""
@@ -76,7 +76,7 @@ def tell_order(order: Sequence[int], done: Collection[int], reasons: Callable[[i
         if id not in done:
             against = reasons(id)
             when = f", as soon as nothing speaks against it: {against[0]}" if against else ""
-            print(f"node {id} would be restarted{when}")
+            say(f"node {id} would be restarted{when}")
 
 
 def filled(command: str, id: int, host: str, port: int) -> str:

@@ -12,7 +12,7 @@ import click
 
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, OUTPUT, YES, F, confirm, refuse
-from moldau.admin.output import note, show, show_one
+from moldau.admin.output import note, say, show, show_one
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def adopt(positions: str | None, dry_run: bool, yes: bool, **place: Unpack[Place
             confirm(f"Adopt {found.store} for any query that begins there?", yes)
             found.adopt(positions)
     note("start the stream with a new checkpoint and these startingOffsets:")
-    print(where)
+    say(where)
 
 
 @spark.command()
@@ -129,7 +129,7 @@ def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None
         confirm(f"Remove {counted(before - after, 'row')} of {found.store}?", yes)
         where = found.rewind(batch)
     note("done. Start the stream with a new checkpoint and these startingOffsets:")
-    print(where)
+    say(where)
 
 
 @spark.command()

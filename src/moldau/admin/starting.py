@@ -65,10 +65,13 @@ def offsets(
     without: list[TopicPartition] | None = None,
 ) -> dict[TopicPartition, int]:
     """The offset of each partition at that place, no further than the partition's ends; says when it had to move. Where
-    that ``destroys`` what is before, an offset beyond the end is refused: it may be meant as a time. Partitions without
-    a leader are put into ``without``, if there is such a list and there are others; else they end the command."""
+    that ``destroys`` what is before, an offset beyond the end is refused: it may be meant as a time; so is -0, before
+    whose last no records everything lies: it may be meant as offset 0. Partitions without a leader are put into
+    ``without``, if there is such a list and there are others; else they end the command."""
     from moldau.client.group_lags import bounds, offsets_since
 
+    if destroys and place == Place("last", 0):
+        fail("-0 would leave the last 0 records: nothing is deleted. All there are is `latest`, none of them 0", 2)
     starts, ends = talk.ask(bounds, asked)
     if place.kind == "time":
         there = {one: start for one, start in starts.items() if one in ends}

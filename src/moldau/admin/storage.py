@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from moldau.admin.main import fail
+from moldau.admin.output import say
 from moldau.broker.config import storage_format as formatting
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model import uuid_text
@@ -77,9 +78,9 @@ def format_command(
         fail(str(error))
         return
     if not done:
-        print("All of the log directories are already formatted.")
+        say("All of the log directories are already formatted.")
     for folder in done:
-        print(f"Formatting metadata directory {folder} with metadata.version 4.0-IV3.")
+        say(f"Formatting metadata directory {folder} with metadata.version 4.0-IV3.")
 
 
 @storage.command()
@@ -89,7 +90,7 @@ def info(path: str) -> None:
     from moldau.runtime.disk import RealDisk
 
     text, sound = formatting.describe(_config(path), RealDisk())
-    print(text)
+    say(text)
     raise SystemExit(0 if sound else 1)
 
 
@@ -98,7 +99,7 @@ def random_uuid() -> None:
     """Draw an id for a new cluster."""
     from moldau.runtime.world import RealRandom
 
-    print(uuid_text(RealRandom().uuid()))
+    say(uuid_text(RealRandom().uuid()))
 
 
 @click.command()

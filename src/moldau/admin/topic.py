@@ -16,7 +16,7 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.lazy import Noun
 from moldau.admin.main import fail
 from moldau.admin.options import OUTPUT, SERVERS, WATCH, F
-from moldau.admin.output import TABLES, Row, show, table, watch
+from moldau.admin.output import TABLES, Row, say, show, watch
 
 if TYPE_CHECKING:
     from moldau.admin.partition_states import PartitionState
@@ -162,10 +162,10 @@ def _describe(talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[
     if output not in TABLES:
         show(whole, output, ())
         return
-    print(table(whole, ["topic", "partitions", "replication_factor", "state", "id", "configs"]))
+    show(whole, output, ["topic", "partitions", "replication_factor", "state", "id", "configs"])
     if rows:
-        print()
-        print(table(rows, [*COLUMNS, *(WIDE if output == "wide" else ())]))
+        say("")
+        show(rows, output, COLUMNS, WIDE)
 
 
 def _end(moves_are_known: bool, every_s: float | None) -> None:

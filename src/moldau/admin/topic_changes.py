@@ -17,7 +17,7 @@ from moldau.admin.completing import topic_keys
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, SERVERS, WAIT, YES, confirm, pairs, refuse, wait_until
-from moldau.admin.output import note
+from moldau.admin.output import note, printable, say
 from moldau.admin.waiting import Looks
 from moldau.model.counted import counted
 
@@ -120,13 +120,13 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
         _all_well(tried, configs)
         if wish["dry_run"]:
             for name in wanted:
-                print(f"topic {name} would be made")
+                say(f"topic {name} would be made")
             return
         began_s = time.monotonic()
         done = _patiently(lambda left: talk.ask(admin.create_topics, [wanted[name] for name in left]), wanted)
         for name, one in done.items():
             if one.ok:
-                print(f"topic {name} was made")
+                say(f"topic {name} was made")
         _all_well(done, configs)
         if wish["wait"] and wanted:
             wait_until(
@@ -259,11 +259,11 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
         if not wish["dry_run"]:
             _apply(talk, name, new, changes, unset, validate_only=False)
         if new is not None:
-            print(f"topic {name} {verb}: {len(before.partitions)} -> {counted(new[0], 'partition')}")
+            say(f"topic {name} {verb}: {len(before.partitions)} -> {counted(new[0], 'partition')}")
         for key, value in changes.items():
-            print(f"topic {name} {verb}: {key}={value}")
+            say(printable(f"topic {name} {verb}: {key}={value}"))
         for key in unset:
-            print(f"topic {name} {verb}: {key} as the cluster has it")
+            say(f"topic {name} {verb}: {key} as the cluster has it")
         if wish["wait"] and new is not None and not wish["dry_run"]:
             count = new[0]
             wait_until(
@@ -358,7 +358,7 @@ def delete(
                 note(f"there is no topic {name}")
         if dry_run:
             for name, one in known.items():
-                print(f"topic {name} with {counted(len(one.partitions), 'partition')} would be deleted")
+                say(f"topic {name} with {counted(len(one.partitions), 'partition')} would be deleted")
             return
         if not known:
             return
@@ -369,7 +369,7 @@ def delete(
         outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left, timeout_ms=most_ms), known)
         for name, outcome in outcomes.items():
             if outcome.ok:
-                print(f"topic {name} was deleted")
+                say(f"topic {name} was deleted")
             elif wish["wait"] and is_going(outcome.message):
                 note(outcome.message or "")  # in ZooKeeper mode, while a broker is down or the topic moves
         _all_well({n: o for n, o in outcomes.items() if not (wish["wait"] and is_going(o.message))}, {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -17,7 +16,7 @@ from click.core import ParameterSource
 from moldau.admin.asking import DATA as DATA
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.admin.options import OUTPUT
-from moldau.admin.output import note, show, show_one, table
+from moldau.admin.output import note, say, show, show_one
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES, take_back
 from moldau.cluster.nodes import ClusterSpec, is_alive, leave_running, setting
@@ -119,11 +118,11 @@ def up(
     if detach:
         leave_running(cluster.processes.values())
         return
-    print("Ctrl-C stops the cluster.")
+    say("Ctrl-C stops the cluster.")
     try:
         _wait_while_it_runs(data)
     except KeyboardInterrupt:
-        print("\nstopping ...")
+        say("\nstopping ...")
     _end(_stop(found(data), data))
 
 
@@ -168,7 +167,7 @@ def down(data: Path) -> None:
     """
     cluster = found(data)
     if not cluster.alive() and not _servers(cluster):
-        print("nothing runs.")
+        say("nothing runs.")
         return
     _end(_stop(cluster, data))
 
@@ -176,9 +175,9 @@ def down(data: Path) -> None:
 def _end(clean: bool) -> None:
     """The last line of a stop, and the exit code of one that was not clean."""
     if clean:
-        print("stopped.")
+        say("stopped.")
         return
-    print("stopped, not cleanly: what was acknowledged is kept; the next start reads logs again and takes longer.")
+    say("stopped, not cleanly: what was acknowledged is kept; the next start reads logs again and takes longer.")
     raise SystemExit(MISMATCH)
 
 
@@ -187,16 +186,16 @@ def _tell(cluster: Cluster, data: Path, missing: int, took_s: float) -> None:
     nodes = len(cluster.spec.nodes)
     are = counted(nodes, "node is", "nodes are")
     if not missing:
-        print(f"{are} up already.")
+        say(f"{are} up already.")
     elif missing < nodes:
-        print(f"{are} up after {took_s:.2f} s, {nodes - missing} of them already before.")
+        say(f"{are} up after {took_s:.2f} s, {nodes - missing} of them already before.")
     else:
-        print(f"{are} up after {took_s:.2f} s.")
-    print(f"bootstrap servers: {cluster.bootstrap_servers}")
+        say(f"{are} up after {took_s:.2f} s.")
+    say(f"bootstrap servers: {cluster.bootstrap_servers}")
     if cluster.spec.zookeeper:
-        print(f"ZooKeeper: {cluster.spec.zookeeper}")
+        say(f"ZooKeeper: {cluster.spec.zookeeper}")
     here = "" if data == DATA else f" --data {quote(str(data))}"
-    print(f"folder: {data}    look: moldau status{here}    stop: moldau down{here}")
+    say(f"folder: {data}    look: moldau status{here}    stop: moldau down{here}")
 
 
 def _warn_of_unknown(pairs: Iterable[str]) -> None:
@@ -205,7 +204,7 @@ def _warn_of_unknown(pairs: Iterable[str]) -> None:
         if key not in BROKER_KEYS:
             near = get_close_matches(key, BROKER_KEYS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            print(f"moldau: warning: --config {key}: no node knows this key, it is ignored{hint}", file=sys.stderr)
+            note(f"moldau: warning: --config {key}: no node knows this key, it is ignored{hint}")
 
 
 def _start(cluster: Cluster, data: Path, settings: Collection[str]) -> None:
@@ -289,7 +288,7 @@ def _stop(cluster: Cluster, data: Path) -> bool:
 
     def gone(id: int, ending: Ending) -> None:
         endings.append(ending)
-        print(f"node {id} {ending.value} after {time.monotonic() - started:.1f} s", flush=True)
+        say(f"node {id} {ending.value} after {time.monotonic() - started:.1f} s")
 
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -315,13 +314,13 @@ def status(data: Path, output: str) -> None:
     cluster = found(data)
     trouble = zookeeper_trouble(cluster.spec) if cluster.alive() else None
     if trouble is not None:
-        print(f"moldau: {trouble}", file=sys.stderr)
+        note(f"moldau: {trouble}")
     rows = _rows(cluster)
     whole = {"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows}
     if output == "tsv":
         show(rows, output, rows[0])
     elif not show_one(whole, output):
-        print(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
+        say(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
         _table(rows)
     well = all(row["state"] == "serving" for row in rows) and any(row["controller"] for row in rows)
     raise SystemExit(0 if trouble is None and well else 1)
@@ -342,7 +341,7 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
 
     seen = look_at_nodes(cluster)
     for word in seen.notes:
-        print(f"moldau: {word}", file=sys.stderr)
+        note(f"moldau: {word}")
     partitions: list[Partition] = []
     controller = None
     if seen.answered is not None:
@@ -352,9 +351,9 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
             partitions = partitions_of(cluster)
             controller = cluster.controller() if has_controller(cluster) else None
         except (OSError, ClusterError) as error:
-            print(f"moldau: {reason(error)}", file=sys.stderr)
+            note(f"moldau: {reason(error)}")
         if controller is None:
-            print(f"moldau: {NO_CONTROLLER}", file=sys.stderr)
+            note(f"moldau: {NO_CONTROLLER}")
     rows = []
     for node in cluster.spec.nodes:
         state = seen.states[node.id]
@@ -376,7 +375,7 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _table(rows: list[dict[str, Any]]) -> None:
-    print(table(rows, [name for name in rows[0] if name != "pages"]))
+    show(rows, "text", [name for name in rows[0] if name != "pages"])
     for row in rows:
         if row["pages"]:
-            print(f"pages of node {row['node']} http://{row['pages']}/metrics")
+            say(f"pages of node {row['node']} http://{row['pages']}/metrics")

@@ -211,14 +211,18 @@ class _Reasons:
 
     def __init__(self, delta: Delta, image: Image) -> None:
         self._brokers: dict[int, str] = {}
+        self._left: set[int] = set()
+        """Brokers that went: no reason where they neither led nor were in sync."""
         for id, before in delta.brokers.items():
             after = image.brokers.get(id)
             if after is None:
                 self._brokers[id] = f"broker {id} was unregistered"
+                self._left.add(id)
             elif before is not None and before.epoch != after.epoch:
                 self._brokers[id] = f"broker {id} came back as a new process"
             elif after.fenced and before is not None and not before.fenced:
                 self._brokers[id] = f"broker {id} was fenced"
+                self._left.add(id)
             elif not after.fenced and before is not None and before.fenced:
                 self._brokers[id] = f"broker {id} was unfenced"
             elif after.in_controlled_shutdown and before is not None and not before.in_controlled_shutdown:
@@ -230,8 +234,12 @@ class _Reasons:
             return "created"
         if after is None:
             return "topic deleted"
-        causes = [why for id, why in sorted(self._brokers.items()) if id in (*before.replicas, *after.replicas)]
         safe = (NO_LEADER, before.leader, *before.isr, *before.elr)
+        causes = [
+            why
+            for id, why in sorted(self._brokers.items())
+            if id in (safe if id in self._left else (*before.replicas, *after.replicas))
+        ]
         if after.recovery == Recovery.RECOVERING and after.leader not in safe:
             return "unclean election" + (f": {', '.join(causes)}" if causes else "")
         if causes:

@@ -21,6 +21,7 @@ from moldau.pipeline.typed import read_json
 FOLDER = "books"
 BATCH, REPLAY, BACKFILL = "batch", "replay", "backfill"
 _ID = f"{FOLDER}/id"
+_TAKEN_BACK = f"{FOLDER}/taken-back"
 _PER_FOLDER = 1000
 DRIFTS_MOST = 20
 """How many kinds of drift a line, and the totals, have with their first places."""
@@ -263,6 +264,25 @@ def check(line: Line, tables: Iterable[str]) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What tables that were taken back, as ``moldau spark rewind`` does, hold no more of what the lines count: rows by
+    sink, and dead letters that would wait."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    waiting: int = 0
+
+    def and_more(self, more: TakenBack) -> TakenBack:
+        """Both together."""
+        rows = {name: self.rows.get(name, 0) + more.rows.get(name, 0) for name in (*self.rows, *more.rows)}
+        return TakenBack(rows, self.waiting + more.waiting)
+
+
+def waiting(totals: Totals, back: TakenBack) -> int:
+    """How many dead letters wait for a replay."""
+    return outcomes(totals, OnError.DLQ.value) - totals.replayed - back.waiting
+
+
 class Files(Protocol):
     """Where the lines lie; ``tables.stores.Store`` has it."""
 
@@ -271,6 +291,8 @@ class Files(Protocol):
     def names(self, folder: str, suffix: str = "") -> list[str]: ...
 
     def put_if_absent(self, name: str, content: bytes) -> bool: ...
+
+    def replace(self, name: str, content: bytes) -> None: ...
 
 
 class Books:
@@ -363,6 +385,18 @@ class Books:
             self._files.put_if_absent(_ID, (uuid.uuid4().hex[:8] if anew else "").encode())
             found = self._files.read(_ID)
         return (found or b"").decode()
+
+    def taken_back(self) -> TakenBack:
+        """What was taken back so far, as resets noted it; BrokenLine when their file holds something else."""
+        found = self._files.read(_TAKEN_BACK)
+        try:
+            return TakenBack() if found is None else read_json(TakenBack, found)
+        except ValueError as error:
+            raise BrokenLine(f"{_TAKEN_BACK}: not what resets note ({error}); {_MENDS}") from None
+
+    def take_back(self, more: TakenBack) -> None:
+        """Note that this was taken back, besides what was before."""
+        self._files.replace(_TAKEN_BACK, json.dumps(asdict(self.taken_back().and_more(more))).encode())
 
     def follows(self, query: str, batch: int) -> None:
         """NotBalanced when lines are missing between the newest one and this batch of the stream: totals would say

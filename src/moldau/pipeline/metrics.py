@@ -44,7 +44,7 @@ def _of_books(name: str, folder: Folder) -> Iterable[Family]:
         ("moldau_pipeline_late_total", "Rows further behind than the pipeline allows.", totals.late),
         ("moldau_pipeline_batches_total", "Lines of the books.", 0 if last is None else last.sequence + 1),
         ("moldau_pipeline_dead_letters", "Dead letters that wait for a replay.",
-         books.outcomes(totals, "dlq") - totals.replayed),
+         books.waiting(totals, folder.books.taken_back())),
         ("moldau_pipeline_books_balance", "1 while every record that was read has an outcome.",
          int(books.balances(totals))),
     ]  # fmt: skip

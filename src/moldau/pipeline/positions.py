@@ -6,7 +6,7 @@ Asks the cluster and the tables, writes nothing. Read next: books.py, folder.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from moldau.spark.offsets import decode as decode_offset
 from moldau.spark.start import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from moldau.pipeline.books import Totals
+    from moldau.pipeline.books import TakenBack, Totals
     from moldau.pipeline.unfinished import Unfinished
     from moldau.spark.planner import Planner
     from moldau.spark.tables import Table
@@ -204,20 +204,29 @@ def _last_of(sink: TableSink, pipeline: str) -> Entry | None:
     return open_format(sink, sink.table).last(pipeline, "")
 
 
-def verified(pipeline: Pipeline, totals: Totals, begun: Sequence[Unfinished] = ()) -> list[dict[str, object]]:
-    """The sinks with the rows that the books say, the rows that the tables' files hold (None: not to be counted), and
-    which of these files are damaged: gone, of another size, or not to be read.
+def verified(
+    pipeline: Pipeline,
+    totals: Totals,
+    begun: Sequence[Unfinished] = (),
+    back: TakenBack | None = None,
+    *,
+    only: Container[str] | None = None,
+) -> list[dict[str, object]]:
+    """The sinks (``only`` some) with the rows that the books say, the rows that the tables' files hold (None: not to be
+    counted), and which of these files are damaged: gone, of another size, or not to be read.
 
     A place with ``{topic}`` is the sum of its topics' tables; dead letters are counted too. A table with keys keeps
     the latest row of each, and a topic keeps doubles of a batch that ran twice: neither is counted. One that others
     write to as well holds more; of dead letters those of this pipeline are counted. ``unfinished`` are rows of batches
-    that were ``begun`` and are not in the books yet.
+    that were ``begun`` and are not in the books yet, ``taken_back`` those that went ``back`` before a reset.
     """
     from moldau.pipeline.sinks import open_table
     from moldau.spark.tables import Table
 
     found: list[dict[str, object]] = []
     for sink in pipeline.sinks:
+        if only is not None and sink.name not in only:
+            continue
         there, damaged = None, list[str]()
         if isinstance(sink, TableSink):
             topics = sorted(totals.topics) if "{topic}" in sink.table else [""]
@@ -229,7 +238,7 @@ def verified(pipeline: Pipeline, totals: Totals, begun: Sequence[Unfinished] = (
             {"sink": sink.name, "rows": totals.sinks.get(sink.name, 0), "there": there, "damaged": damaged}
         )  # fmt: skip
     letters = pipeline.dead_letters.table
-    if letters is not None and letters in totals.dead:
+    if letters is not None and letters in totals.dead and (only is None or letters in only):
         held = _held_of(Table(letters, pipeline=pipeline.name), names_of(pipeline.name))
         found.append(
             {"sink": letters, "rows": totals.dead[letters], "there": held.rows, "damaged": list(held.damaged)}
@@ -237,21 +246,33 @@ def verified(pipeline: Pipeline, totals: Totals, begun: Sequence[Unfinished] = (
     more: dict[str, int] = {}
     for part in (part for one in begun for part in one.parts):
         more[part.sink] = more.get(part.sink, 0) + part.entry.rows
-    return [{**one, "unfinished": more.get(str(one["sink"]), 0)} for one in found]
+    gone = {} if back is None else back.rows
+    return [
+        {**one, "unfinished": more.get(str(one["sink"]), 0), "taken_back": gone.get(str(one["sink"]), 0)}
+        for one in found
+    ]
+
+
+def fewer(sink: Mapping[str, object]) -> int:
+    """How many rows fewer than it should a table that ``verified`` looked at holds; 0 where they are not counted."""
+    rows, more, back, there = sink["rows"], sink["unfinished"], sink["taken_back"], sink["there"]
+    assert isinstance(rows, int), "a count"
+    assert isinstance(more, int), "a count"
+    assert isinstance(back, int), "a count"
+    return rows + more - back - there if isinstance(there, int) else 0
 
 
 def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
     """What is wrong with the tables that ``verified`` looked at: rows that differ, and damaged files."""
     found = []
     for sink in sinks:
-        rows, more, there = sink["rows"], sink["unfinished"], sink["there"]
-        assert isinstance(rows, int), "a count"
-        assert isinstance(more, int), "a count"
-        if isinstance(there, int) and there != rows + more:
-            unbooked = f", and {more:,} of what is not finished" if more else ""
-            less = rows + more - there
+        less, there = fewer(sink), sink["there"]
+        if isinstance(there, int) and less:
+            unbooked = f", and {sink['unfinished']:,} of what is not finished" if sink["unfinished"] else ""
+            back = f", of which {sink['taken_back']:,} were taken back before" if sink["taken_back"] else ""
             why = f": {less:,} less (removed, or taken back as `moldau spark rewind` does)" if less > 0 else ""
-            found.append(f"{sink['sink']} holds {counted(there, 'row')}, by the books {rows:,}{unbooked}{why}")
+            books = f"by the books {sink['rows']:,}{back}{unbooked}"
+            found.append(f"{sink['sink']} holds {counted(there, 'row')}, {books}{why}")
         files = sink["damaged"]
         if isinstance(files, list) and files:
             more = f" (and {counted(len(files) - 1, 'more file')} of this table)" if len(files) > 1 else ""

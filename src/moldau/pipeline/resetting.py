@@ -1,10 +1,14 @@
-"""Lets a pipeline begin elsewhere: the checkpoint is set aside, and the tables take whatever comes next."""
+"""Lets a pipeline begin elsewhere: the checkpoint is set aside, and the tables take whatever comes next.
+
+What tables lost that were taken back before is noted in the books, so that these balance from then on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from moldau.pipeline.books import TakenBack
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Pipeline, TableSink
@@ -12,11 +16,15 @@ from moldau.spark.tables import LedgerError, Table, TableError
 from moldau.spark.tables.ledger import ANYONE
 
 
-def reset(pipeline: Pipeline, folder: Folder, start: str) -> str | None:
-    """Begin at ``start`` next time; the name of the checkpoint that was set aside, None when there was none.
+def reset(pipeline: Pipeline, folder: Folder, start: str, back: TakenBack | None = None) -> str | None:
+    """Begin at ``start`` next time; the name of the checkpoint that was set aside, None when there was none. ``back``
+    is what tables do not hold any more, as ``taken_back`` finds it: they forget here that they were taken back.
 
-    Cut off at any point it may be called again: a table that takes whatever comes takes it still.
+    Cut off at any point it may be called again: a table that takes whatever comes takes it still, and what is noted as
+    taken back is not found again.
     """
+    if back is not None and back != TakenBack():
+        folder.books.take_back(back)
     for _, table in tables_of(pipeline, folder):
         try:
             there = table.last()

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -20,10 +21,11 @@ from click.testing import CliRunner, Result
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moldau.admin import options, output
+from moldau.admin import completing, doctor, options, output
 from moldau.admin.asking import Talk
 from moldau.admin.cli import COMMANDS, cli
 from moldau.admin.client_config import BadClientConfig, read_client_config
+from moldau.admin.findings import Finding
 from moldau.admin.lazy import loaded
 from moldau.admin.main import INTERRUPTED, main
 from moldau.admin.options import wait_until
@@ -486,6 +488,28 @@ def test_names_of_others_neither_move_the_cursor_nor_make_lines(name: str) -> No
         assert text.replace("\n", "").isprintable()
     assert output.cell(["one", "\x1b"]) == "one,\\x1b"
     assert output.lines_printable("group \x1b[31mred\nand more") == "group \\x1b[31mred\nand more"
+
+
+def test_answers_bars_and_completions_drive_no_terminal_either(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`moldau doctor`, `log why` and others printed names and reasons as they were given."""
+    evil = "a\x1b]0;b\x07\x9b31m"
+    output.say(f"group {evil}\n\twas deleted")
+    output.draw_bar(f"moves of {evil}")
+    output.take_bar_away()
+    out, err = capsys.readouterr()
+    assert out == "group a\\x1b]0;b\\x07\\x9b31m\n\twas deleted\n"
+    assert not [one for one in ("\x1b]", "\x07", "\x9b") if one in err]
+    doctor._show([Finding("warning", f"group {evil}\nerror    x", "is lost", "look")], "text")
+    assert [line[:8] for line in capsys.readouterr().out.splitlines()] == ["warning ", " " * 8, "errors: "]
+    told = list[str]()
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(options, "sys", SimpleNamespace(stdin=terminal, stderr=terminal))
+    monkeypatch.setattr(click, "confirm", lambda question, err: told.append(question) or True)
+    options.confirm(f"Delete {evil}?", yes=False)
+    assert told == ["Delete a\\x1b]0;b\\x07\\x9b31m?"]
+    assert completing._begin("a", [evil, "a\nb", "ab"]) == ["ab"]
     assert output.cell("žluťoučký 😀") == "žluťoučký 😀"
 
 

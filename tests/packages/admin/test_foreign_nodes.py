@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Coroutine
+from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from moldau.admin import asking
+from moldau.admin.cli import cli
 from moldau.admin.foreign_nodes import _held, _votes_against
 from moldau.admin.waiting import came_about
 from moldau.client import admin
 from moldau.client.client import Refused, Unreachable
 from moldau.client.view import Broker, Outcome
+from moldau.cluster.nodes import ClusterSpec, NodeSpec
 from moldau.model import Code
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumResponse
 
@@ -82,3 +89,35 @@ def test_a_stop_without_an_active_controller_is_advised_against_and_no_failure(
     assert _votes_against(Asked(), 2) == [  # type: ignore[arg-type]  # as above
         "no controller is active: nobody would lead in its place"
     ]
+
+
+@pytest.mark.parametrize("words", ["stop 9 --check", "stop 9", "roll --command true --dry-run"])
+def test_a_stop_and_a_roll_ask_the_brokers_of_the_variable_as_other_commands_do(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(asking, "NOBODY_S", 0.0)
+    monkeypatch.setenv("MOLDAU_BOOTSTRAP", "127.0.0.1:9")
+    for folder in (tmp_path, tmp_path / "moldau-data"):  # where there is no cluster, and where another one is
+        folder.mkdir(exist_ok=True)
+        ClusterSpec("c", [NodeSpec(7, "broker", str(tmp_path / "moldau-data" / "7"), port=1)]).save(folder)
+        asked = CliRunner().invoke(cli, ["broker", *words.split()])
+        assert asked.exit_code == 1
+        assert "127.0.0.1:9: nobody listens there" in asked.output
+
+
+def test_a_variable_that_names_the_cluster_of_the_folder_or_gives_way_to_data_leaves_the_folder_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "moldau-data"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Popen([sys.executable, "-c", "input()", str(folder)], stdin=PIPE) as node:
+        try:
+            ClusterSpec("c", [NodeSpec(7, "broker", str(folder / "7"), port=19_092, pid=node.pid)]).save(folder)
+            for servers, more in (("elsewhere:1,localhost:19092", ()), ("elsewhere:9092", ("--data", str(folder)))):
+                monkeypatch.setenv("MOLDAU_BOOTSTRAP", servers)
+                asked = CliRunner().invoke(cli, ["broker", "stop", "9", "--check", *more])
+                assert (asked.exit_code, "no node 9: this cluster has 7" in asked.output) == (2, True), asked.output
+        finally:
+            node.communicate()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.admin import group_offsets
-from moldau.admin.starting import Place, offsets
+from moldau.admin.starting import PLACE, Place, offsets
 from moldau.client import group_lags
 from moldau.client.reading import Offset
 from moldau.model import Code, TopicPartition
@@ -71,3 +71,15 @@ def test_where_no_leader_tells_the_command_ends(monkeypatch: pytest.MonkeyPatch)
     without: list[TopicPartition] = []
     assert offsets(TALK, (A, B), Place("time", 1_000), without=without) == {A: 20}
     assert without == [B]
+
+
+@pytest.mark.parametrize("text", ["-0", "-000"])
+def test_minus_nothing_destroys_nothing(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`record delete --before -0` deleted all records: those before the last 0 of them."""
+    place = PLACE.convert(text, None, None)
+    with pytest.raises(SystemExit) as ended:
+        offsets(TALK, (A, B), place, destroys=True)
+    assert ended.value.code == 2
+    assert "All there are is `latest`" in capsys.readouterr().err
+    assert offsets(TALK, (A, B), place) == ENDS, "nothing is lost by reading from there"
+    assert offsets(TALK, (A, B), PLACE.convert("-1", None, None), destroys=True) == {A: 49, B: 69}

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,23 @@ def test_answers_bound_a_clock_that_is_ahead() -> None:
     events = [event for entry in lines if (event := parse(entry.encode())) is not None]
     assert skews(events) == [Skew(broker=3, controller=1, low_ms=1900, high_ms=2300, pairs=1)]
     assert skews(events)[0].verdict == "ahead by at least 1900 ms"
+
+
+def test_a_time_may_be_so_long_ago_or_name_a_zone_as_for_other_commands(tmp_path: Path) -> None:
+    (tmp_path / "state-change.log").write_text(CONTROLLER)
+    ms = round(datetime(2026, 11, 22, 10, 0, 15).timestamp() * 1000)
+    zoned = datetime.fromtimestamp(ms / 1000).astimezone(timezone(timedelta(hours=5))).isoformat()
+    whole = CliRunner().invoke(log, ["why", "orders-0", "--logs", str(tmp_path), "--at", "2026-11-22 10:00:15"])
+    for same in (f"@{ms}", zoned, "2026-11-22T10:00:15.0"):
+        said = CliRunner().invoke(log, ["why", "orders-0", "--logs", str(tmp_path), "--at", same])
+        assert (said.exit_code, said.output) == (0, whole.output), same
+    ago = CliRunner().invoke(log, ["why", "orders-0", "--logs", str(tmp_path), "--at", "-999w"])
+    assert (ago.exit_code, ago.output) == (1, "moldau: orders-0 is first told of at 2026-11-22 10:00:00,100\n")
+    merged = CliRunner().invoke(log, ["merge", str(tmp_path), "--end-time", "-999w"])
+    assert (merged.exit_code, merged.output) == (0, "")
+
+
+@pytest.mark.parametrize("text", ["2026-02-30 10:00", "noon", "10 m ago", "@999999999999999999"])
+def test_what_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
+    done = CliRunner().invoke(log, ["why", "orders-0", "--logs", str(tmp_path), "--at", text])
+    assert (done.exit_code, text in done.output) == (2, True), done.output

@@ -24,6 +24,7 @@ from moldau.controller.state_change import Author, StateChange
 from moldau.controller.states import ReplicaState
 from moldau.image import Delta, Image
 from moldau.model import uuid_text
+from moldau.ports.zookeeper import Delete
 from moldau.simulator.machines.controller_desk import Desk
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.zookeeper_nodes import Nodes
@@ -331,5 +332,35 @@ def test_a_broker_tells_what_it_is_asked_and_does_for_a_controller_on_zookeeper(
             )
             for begin in words:
                 await until(lambda begin=begin: any(line.startswith(begin) for line in heard["text"].lines), begin)
+
+    run(scenario)
+
+
+def test_a_controller_that_takes_over_tells_no_death_that_another_saw(heard: dict[str, Lines], tmp_path: Path) -> None:
+    """Each new controller said of every broker that was away that it was fenced now."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            client = nodes.client()
+            await create_topics(client, [NewTopic(name="t", partitions=3, replication_factor=3)])
+            await until(nodes.agree, "all brokers know the topic")
+            client.close()
+            away = next(node for node in nodes.nodes.values() if node is not nodes.controller)
+            id = away.config.node_id
+            await away.stop()
+            del nodes.nodes[id]
+
+            def isrs() -> list[list[int]]:
+                return [nodes.json(f"/brokers/topics/t/partitions/{number}/state")["isr"] for number in range(3)]
+
+            await until(lambda: all(id not in isr for isr in isrs()), "it is in no ISR")
+            await until(lambda: nodes.controller.metadata.image.brokers[id].fenced, "it is fenced")
+            for epoch in (2, 3):
+                nodes.server.apply(0, [Delete(path="/controller")])
+                await until(lambda epoch=epoch: nodes.controllers == [epoch], "another look")
+                await until(lambda: id in nodes.controller.metadata.image.brokers, "it is known as a replica")
+                assert nodes.controller.metadata.image.brokers[id].fenced
+            told = [json.loads(line) for line in heard["twin"].lines]
+            assert [one for one in told if one.get("broker") == id and one.get("controllerEpoch", 1) > 1] == []
 
     run(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -104,6 +105,9 @@ def test_a_number_that_no_cluster_has_is_a_reason_and_no_error() -> None:
     assert row["reason"] == TOO_LARGE
     (row,) = compared(LINES[0].replace("epoch 7", "epoch " + "7" * 5000).encode())
     assert row["reason"] == TOO_LARGE
+    of_lists = re.compile(r"(isr=List\(|isr=\[|replicas=\[)\d")
+    listed = [of_lists.sub(r"\g<1>70000000000", one) for one in LINES if of_lists.search(one)]
+    assert {row["reason"] for row in compared("\n".join(listed).encode())} == {TOO_LARGE}
 
 
 @settings(deadline=None, max_examples=150)

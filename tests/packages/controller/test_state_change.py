@@ -105,6 +105,17 @@ def test_reasons_are_told() -> None:
     assert whys(desk) == ["unclean election: broker 3 came back as a new process"]
 
 
+def test_a_broker_that_neither_led_nor_was_in_sync_is_no_reason() -> None:
+    """Two brokers go in one decision, of which one was out of sync before."""
+    desk = Desk(3)
+    desk.create("foo", (2, 1, 0))
+    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
+    before = desk.image.brokers[0]
+    desk.ask(BrokerRefused(broker_id=2, broker_epoch=desk.broker(2).epoch))
+    desk.delta.brokers[0] = before._replace(fenced=False)  # as where a controller hears of both deaths at once
+    assert whys(desk) == ["broker 2 was fenced"]
+
+
 def test_an_unregistered_broker_and_a_recovered_leader_are_told() -> None:
     desk = Desk(2)
     desk.create("t", (0, 1))

@@ -7,7 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from moldau.admin.pipeline import pipeline
 from moldau.pipeline.trial import BadTest, as_records, compared, read_cases, unknown
 
 
@@ -51,6 +53,13 @@ def test_records_get_what_a_case_does_not_say() -> None:
     assert [row["value"] for row in rows] == [b'{"id": 1}', None]
     assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [("orders", 0, 0), ("orders", 0, 1)]
     assert rows[1]["headers"] == [{"key": "h", "value": b"v"}]
+
+
+def test_records_are_of_the_time_that_the_help_names_unless_a_case_says_another() -> None:
+    (row,) = as_records([{"value": "a"}], "orders").to_pylist()
+    assert row["timestamp"] == datetime(2000, 1, 1, tzinfo=UTC)
+    help = " ".join(CliRunner().invoke(pipeline, ["test", "--help"]).output.split())
+    assert f"A record without timestamp is of {row['timestamp']:%Y-%m-%d} (UTC)" in help
 
 
 def test_mistakes_of_a_test_file_are_named_with_their_place(tmp_path: Path) -> None:

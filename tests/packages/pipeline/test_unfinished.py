@@ -18,7 +18,19 @@ from moldau.model import TopicPartition
 from moldau.pipeline.backfill import Backfills, Wanted
 from moldau.pipeline.batches import Batches
 from moldau.pipeline.begun import Begun, HalfWritten, rows_of
-from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, Books, Count, Line, Totals, Wrote
+from moldau.pipeline.books import (
+    BACKFILL,
+    BATCH,
+    REPLAY,
+    Books,
+    BrokenLine,
+    Count,
+    Line,
+    TakenBack,
+    Totals,
+    Wrote,
+    waiting,
+)
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.plans import next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
@@ -26,8 +38,9 @@ from moldau.pipeline.ranges import Span
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.replay_plans import OLD_QUERY
 from moldau.pipeline.replays import ReplayFailed, Replays, places_of
-from moldau.pipeline.resetting import let_in
+from moldau.pipeline.resetting import let_in, reset
 from moldau.pipeline.spec import Decode, Format, Pipeline, Source, TableSink
+from moldau.pipeline.taken_back import taken_back
 from moldau.pipeline.unfinished import abandon, unfinished
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
@@ -521,3 +534,65 @@ def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
     wanted = Wanted([Span(TopicPartition("t", 0), 0, 5)], [], None)
     backfills.carry_out(cast("SparkSession", None), wanted, modules=None, heard=lambda line: None)
     assert [one.first for one in backfills.planned()] == [7]
+
+
+def test_what_was_taken_back_before_a_reset_counts_no_more(tmp_path: Path) -> None:
+    """`status --verify` ended with 4 for ever: the books went on counting what had gone."""
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    orders, dead = str(tmp_path / "orders"), str(tmp_path / "dead")
+
+    def batch(number: int, query: str) -> None:
+        """Three records, two of them rows, one a dead letter."""
+        key = BatchKey(query, number, (f'{{"t": {{"0": {3 * number}}}}}',), (f'{{"t": {{"0": {3 * number + 3}}}}}',))
+        put(tmp_path / "orders", "a", pa.table({"id": [1, 2]}), key)
+        bury(tmp_path / "dead", "a", f"{query[:4]}-{number}", 1, key)
+        counts = [Count("t", "ok", None, 2, "t-0@0"), Count("t", "dlq", "sound", 1, "t-0@2")]
+        folder.books.add(
+            Line(sequence=-1, kind=BATCH, batch=number, query=query, at_ms=0, took_ms=1, start=key.start, end=key.end,
+                 counts=counts, drift=[], rows_out=2, late=0, sinks={orders: Wrote(2)}, dead=1, totals=Totals(),
+                 dead_in=dead)
+        )  # fmt: skip
+
+    def told() -> tuple[list[str], int]:
+        last, back = folder.books.last(), folder.books.taken_back()
+        assert last is not None
+        return differences(verified(pipeline, last.totals, (), back)), waiting(last.totals, back)
+
+    for number in range(3):
+        batch(number, QUERY)
+    assert told() == ([], 3)
+    for place in (orders, dead):
+        Table(place, pipeline="a").rewind(0)
+    assert [text.partition(", ")[0] for text in told()[0]] == [f"{orders} holds 2 rows", f"{dead} holds 1 row"]
+    assert taken_back(pipeline, folder) == TakenBack({orders: 4, dead: 2}, waiting=2)
+    for _ in range(2):  # cut off after its note and called again, it notes nothing more
+        reset(pipeline, folder, '{"t": {"0": 3}}', taken_back(pipeline, folder))
+    assert told() == ([], 1)
+    for number in (1, 2):
+        batch(number, "6" + QUERY[1:])
+    assert told() == ([], 3)
+    Table(orders, pipeline="a").rewind(1)
+    reset(pipeline, folder, '{"t": {"0": 6}}', taken_back(pipeline, folder))
+    assert folder.books.taken_back() == TakenBack({orders: 6, dead: 2}, waiting=2)
+    assert told() == ([], 3)
+    put(tmp_path / "orders", "other", pa.table({"id": [7]}))
+    assert told()[0] == [f"{orders} holds 5 rows, by the books 10, of which 6 were taken back before"]
+
+
+def test_rows_that_went_another_way_are_missed_after_a_reset_too(tmp_path: Path) -> None:
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    put(tmp_path / "orders", "a", pa.table({"id": [1, 2]}))
+    folder.books.add(replace(book(folder, 0), batch=1, sinks={str(tmp_path / "orders"): Wrote(3)}))
+    DeltaTable(str(tmp_path / "orders")).delete("id = 1")
+    assert taken_back(pipeline, folder) == TakenBack()
+    reset(pipeline, folder, "earliest", taken_back(pipeline, folder))
+    assert folder.books.taken_back() == TakenBack()
+
+
+def test_a_note_of_what_was_taken_back_that_is_damaged_is_named(tmp_path: Path) -> None:
+    folder = Folder(pipeline_of(tmp_path))
+    folder.store.write("books/taken-back", b'{"rows": 3}')
+    with pytest.raises(BrokenLine, match=r"books/taken-back: .*rows is 3, not an object"):
+        folder.books.taken_back()

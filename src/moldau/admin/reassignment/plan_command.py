@@ -22,7 +22,7 @@ from moldau.admin.each_broker import told_directories
 from moldau.admin.files import write_whole
 from moldau.admin.findings import some
 from moldau.admin.main import fail
-from moldau.admin.output import show_one
+from moldau.admin.output import say, show_one
 from moldau.admin.plans import Plan
 from moldau.admin.rate import Rate, bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
@@ -264,17 +264,17 @@ def _give(
     if show_one({"plan": json.loads(text), **summary.as_json()}, output):
         return
     if output == "text" and out is None:
-        print(text)
+        say(text)
         note(_words(summary))
         return
     show([asdict(one) for one in summary.brokers], output, BROKERS)
     if output in ("text", "wide"):
-        print()
+        say("")
         show([asdict(one) for one in summary.skew], output, SKEW)
     if output == "wide":
-        print()
+        say("")
         show(rows, output, CHANGES)
-    (note if output == "tsv" else print)(_words(summary))
+    (note if output == "tsv" else say)(_words(summary))
     if not plan and out is not None:
         earlier = "; it holds an earlier plan, which is not this one" if out.exists() else ""
         note(f"{out} is not written: nothing has to change{earlier}.")

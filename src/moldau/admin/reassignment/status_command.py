@@ -14,7 +14,7 @@ from moldau.admin import directories, plans
 from moldau.admin.asking import IN_PROGRESS, MISMATCH, OUTPUT, SERVERS, Talk, show
 from moldau.admin.directories import Misplaced
 from moldau.admin.options import PAUSE, WATCH
-from moldau.admin.output import DONE, show_one, watch
+from moldau.admin.output import DONE, say, show_one, watch
 from moldau.admin.plans import Directories
 from moldau.admin.rate import bytes_text, time_text
 from moldau.admin.reassignment import journal as journals
@@ -238,7 +238,7 @@ def _print(report: Report, everything: bool, output: str, path: Path) -> None:
     if rows or output == "tsv":
         show([{**row, **_told(row), "waits_for": text_of(row["waits_for"])} for row in rows], output, COLUMNS, WIDE)
     if output != "tsv":
-        print(_words(report, path), flush=True)
+        say(_words(report, path))
     directories.tell({TopicPartition(row["topic"], row["partition"]): row["misplaced"] for row in report["partitions"]})
 
 

@@ -1,12 +1,13 @@
 """What a new controller reads: everything that stands in ZooKeeper, as records for this node's image.
 
-Topics from before topic ids are given one first. Brokers that partitions name and that are not registered are loaded
-as if they lived, and named: the controller role is told of their death, and does what it does at any death. So are
-those that came back while nobody was controller: what they had and did not sync may be gone, and they must not lead
-on as if nothing had happened. A registration is older or newer than the state that trusts it by ZooKeeper's
-transaction ids. What another hand removed, and this node knows, is written again before; leader epochs older than
-those of the logs here are raised (``own_logs.py``), and producer ids that logs have are passed over. Read next:
-``restoring.py``, ``moldau.zookeeper.reading``.
+Topics from before topic ids are given one first. Brokers that lead or are in sync and are not registered are loaded as
+if they lived, and named: the controller role is told of their death, and does what it does at any death. Replicas of
+others that are not registered were taken out by the controller that saw them die: these are loaded as fenced. As if
+they lived are loaded those too that came back while nobody was controller: what they had and did not sync may be gone,
+and they must not lead on as if nothing had happened. A registration is older or newer than the state that trusts it by
+ZooKeeper's transaction ids. What another hand removed, and this node knows, is written again before; leader epochs
+older than those of the logs here are raised (``own_logs.py``), and producer ids that logs have are passed over. Read
+next: ``restoring.py``, ``moldau.zookeeper.reading``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from moldau.broker.zookeeper.restoring import (
     passed_producer_ids,
     raised_epochs,
 )
-from moldau.image import Image
+from moldau.image import NO_LEADER, Image
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.model import TopicPartition
@@ -45,8 +46,8 @@ log = logging.getLogger("moldau.zookeeper")
 
 
 class Loaded(NamedTuple):
-    """Records of a snapshot, what stands beside them, brokers in them that are not registered, and those whose process
-    died since the states were written and that are registered again. ``written_by``: as in what was read."""
+    """Records of a snapshot, what stands beside them, brokers whose death no controller has seen, and those whose
+    process died since the states were written and that are registered again. ``written_by``: as in what was read."""
 
     records: list[Message]
     known_znodes: KnownZnodes
@@ -132,13 +133,20 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
     found = await _not_older(node, zk, found, guard, epoch)
     registered = {record.broker_id for record in found.records if isinstance(record, RegisterBrokerRecord)}
     named: set[int] = set()
+    trusted: set[int] = set()
     for record in found.records:
         if isinstance(record, PartitionRecord):
             named.update(record.replicas, record.isr, (record.leader,))
-    dead = tuple(sorted(named - registered - {-1}))
+            if record.leader != NO_LEADER:  # where nobody leads, the death of those in sync was seen
+                trusted.update(record.isr, (record.leader,))
+    absent = named - registered - {NO_LEADER}
+    dead = tuple(sorted(absent & trusted))
     back = tuple(sorted(id for id, lives in found.lives.items() if lives > found.since.get(id, lives)))
     # As they were when the states were written; their registrations are found when the controller role looks for them.
-    ghosts = [broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=False)) for id in (*dead, *back)]
+    ghosts = [
+        broker_record(Broker(id, found.since.get(id, 0), bytes(16), fenced=id not in {*dead, *back}))
+        for id in sorted(absent.union(back))
+    ]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
     kept += _known_settings(image, found)
     return Loaded([*ghosts, *kept], found.known_znodes, dead, back, found.written_by)

@@ -23,7 +23,7 @@ COLUMNS = (
     Column("leader", "int", "The leader; -1 is nobody."),
     Column("leader_epoch", "int", "The leader epoch."),
     Column("isr", "array<int>", "The in-sync replicas; null where no line tells them."),
-    Column("replicas", "array<int>", "The assigned replicas, as last told."),
+    Column("replicas", "array<int>", "The assigned replicas, as told up to then; empty where no line had."),
     Column("controller", "int", "The controller that decided it; null where no line tells."),
     Column("controller_epoch", "int", "The epoch of that controller."),
     Column("why", "string", "Why it came about: as Moldau's JSON lines say, else seen from the change."),

@@ -22,7 +22,8 @@ _N = "(-?[0-9]{1,9})"
 _ANY = "-?[0-9]{1,9}"
 _ID = "([0-9]{1,9})"
 _NAME = "([A-Za-z0-9._-]{1,249})"
-_LIST = "([0-9, ]{0,2000})"
+_IDS = "[0-9]{1,9}(?:, ?[0-9]{1,9}){0,200}"
+_LIST = f"((?:{_IDS})?)"
 _TIME = r"\[([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{3})\] ([A-Z]+) +"
 _BROKER = r"\[(Broker) id=([0-9]{1,9})\] "
 _CONTROLLER = r"\[(Controller) id=([0-9]{1,9}) epoch=([0-9]{1,9})\] "
@@ -46,7 +47,7 @@ class Sentence(NamedTuple):
 def _state(kind: str) -> str:
     return (
         rf"{kind}\(topicName='{_NAME}', partitionIndex={_ID}, controllerEpoch={_ANY}, leader={_N}, leaderEpoch={_N},"
-        rf" isr=\[{_LIST}\], (?:zkVersion|partitionEpoch)={_ANY}, replicas=\[([0-9, ]{{1,2000}})\],"
+        rf" isr=\[{_LIST}\], (?:zkVersion|partitionEpoch)={_ANY}, replicas=\[({_IDS})\],"
     )
 
 

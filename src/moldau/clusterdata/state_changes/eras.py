@@ -13,6 +13,9 @@ from moldau.model.named import NamedTuple
 
 GONE = "NonExistentPartition"
 """A partition's state before it is made, and after its topic is deleted: with the epochs of the change before that."""
+_INT = 1 << 31
+_LARGE = re.compile(r"\d{10}")
+"""What a number has that does not fit; so has an offset, which is none of an event's fields."""
 
 
 class Event(NamedTuple):
@@ -92,11 +95,32 @@ _EVENTS = [
 
 
 def parse(entry: bytes) -> Event | None:
-    """What an entry says; None when it is no line of a log (what stood before the first time)."""
+    """What an entry says; None when it is no line of a log (what stood before the first time), or has a number that is
+    larger than any of a cluster's. Its time need be no date: it is what stands there."""
     text = entry.decode("utf-8", "replace")
     head = _HEAD.match(text)
     if head is None:
         return None
+    try:
+        event = _of_entry(head, text)
+    except ValueError:  # a number of thousands of digits
+        return None
+    return event if _LARGE.search(text) is None or fits(event) else None
+
+
+def is_entry(line: str) -> bool:
+    """Whether a line begins as one of a log, which ``parse`` may nevertheless not understand."""
+    return _HEAD.match(line) is not None
+
+
+def fits(value: object) -> bool:
+    """Whether numbers are such as a cluster has, and its tables take."""
+    if isinstance(value, int):
+        return -_INT <= value < _INT
+    return not isinstance(value, (list, tuple)) or all(map(fits, value))
+
+
+def _of_entry(head: re.Match[str], text: str) -> Event:
     said = _LOGGER.sub("", head["text"])
     node = _NODE.match(said)
     role, id, epoch = (None, None, None) if node is None else (node["role"], int(node["id"]), _int(node["epoch"]))

@@ -35,6 +35,8 @@ class Change(NamedTuple):
     why: str
     seen: tuple[tuple[int, str], ...] = ()
     replicas: tuple[int, ...] = ()
+    """Those that lines of this change tell, else those that lines before it told last; empty where none did. Of the
+    last change of a topic they are those that were told last of all."""
     is_deletion: bool = False
     """Whether the topic was deleted by it; nobody leads, and nobody is in sync."""
     topic: int = 0
@@ -231,7 +233,12 @@ def _told(life: _Life, at: int) -> Iterator[Change]:
     in_sync_once: set[int] = set()
     is_vague = life.is_deleted and life.deletion is None
     last_epoch = 0
-    for step in life.steps.ordered():
+    replicas: tuple[int, ...] = ()
+    steps = list(life.steps.ordered())
+    for step in steps:
+        replicas = step.replicas or replicas
+        if step is steps[-1]:
+            replicas = life.replicas or replicas
         event = step.event._replace(partition_epoch=step.partition_epoch)
         assert event.leader is not None
         assert event.leader_epoch is not None
@@ -245,7 +252,7 @@ def _told(life: _Life, at: int) -> Iterator[Change]:
             event.controller_epoch,
             step.why or seen_from(before, now, in_sync_once),
             tuple(sorted(step.seen.items(), key=lambda one: one[1])),
-            life.replicas,
+            replicas,
             topic=at,
             topic_id=life.topic_id,
         )

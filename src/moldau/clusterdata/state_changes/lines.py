@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from glob import glob
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.state_changes.eras import Event, parse
+from moldau.clusterdata.state_changes.eras import Event, fits, is_entry, parse
 from moldau.clusterdata.state_changes.sources import opened
 from moldau.model.named import NamedTuple
 
@@ -21,7 +21,6 @@ BLOCK_BYTES = 1 << 18
 CONTINUES = "no time in it: it belongs to the line before"
 CUT_JSON = "JSON that does not parse"
 TOO_LARGE = "a number in it is larger than any of a cluster's"
-_INT = 1 << 31
 NAMES = ("state-change.log*", "stage-change.log*", "state-change.jsonl*")
 
 COLUMNS = (
@@ -111,20 +110,10 @@ def fields_of(line: str) -> tuple[str | None, tuple[object, ...]]:
     """The reason why a line is no entry, or None; and its values in the order of ``FIELDS``."""
     if line.startswith("{"):
         return _of_json(line)
-    try:
-        event = parse(line.encode())
-    except ValueError:  # a number of thousands of digits
-        return TOO_LARGE, _NOTHING
+    event = parse(line.encode())
     if event is None:
-        return CONTINUES, _NOTHING
-    found = values(event)
-    return (None, found) if all(map(_fits, found)) else (TOO_LARGE, _NOTHING)
-
-
-def _fits(value: object) -> bool:
-    if isinstance(value, int):
-        return -_INT <= value < _INT
-    return not isinstance(value, list) or all(map(_fits, value))
+        return (TOO_LARGE if is_entry(line) else CONTINUES), _NOTHING
+    return None, values(event)
 
 
 _NOTHING: tuple[object, ...] = (None,) * len(FIELDS)
@@ -165,7 +154,7 @@ def _of_json(line: str) -> tuple[str | None, tuple[object, ...]]:
 
     def number(name: str) -> int | None:
         value = fact.get(name)
-        return value if type(value) is int and _fits(value) else None
+        return value if type(value) is int and fits(value) else None
 
     def word(name: str) -> str | None:
         value = fact.get(name)
@@ -173,7 +162,7 @@ def _of_json(line: str) -> tuple[str | None, tuple[object, ...]]:
 
     def ids(name: str) -> list[int] | None:
         value = fact.get(name)
-        return value if isinstance(value, list) and all(type(id) is int and _fits(id) for id in value) else None
+        return value if isinstance(value, list) and all(type(id) is int and fits(id) for id in value) else None
 
     event, role, node = word("event"), None, number("node")
     if event == "replica":

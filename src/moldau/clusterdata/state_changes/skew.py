@@ -13,7 +13,7 @@ ids that came again with another connection.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from moldau.clusterdata.state_changes.eras import Event, topic_id
@@ -56,14 +56,18 @@ class Skew(NamedTuple):
         return "no skew seen"
 
 
-def milliseconds(time: str) -> int:
-    """A log's time as a number."""
-    return round(datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000)
+def milliseconds(time: str) -> int | None:
+    """A log's time as a number; None when there is no such date, 30 February or 25 o'clock."""
+    try:
+        return round(datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
-def skews(events: Iterable[Event]) -> list[Skew]:
-    """For every pair of a controller and another node that the logs connect."""
-    bounds = _Bounds()
+def skews(events: Iterable[Event], unread: Callable[[Event], object] = lambda _: None) -> list[Skew]:
+    """For every pair of a controller and another node that the logs connect. ``unread`` is told of entries whose time
+    is no date, which are no part of a pair."""
+    bounds = _Bounds(unread)
     for event in events:
         bounds.made(event)
         if event.event == "partition" and event.role == "Controller" and event.state == "OnlinePartition":
@@ -77,7 +81,8 @@ class _Bounds:
     """How far a broker's clock is behind and ahead of a controller's, by pairs of them. It takes all lines first:
     what comes later may tell that two of them are no pair."""
 
-    def __init__(self) -> None:
+    def __init__(self, unread: Callable[[Event], object]) -> None:
+        self._unread = unread
         self._ids: dict[str, str] = {}
         self._made: set[tuple[str, int]] = set()
         """Partitions that were made, or deleted, up to here."""
@@ -108,7 +113,9 @@ class _Bounds:
         out of the ISR is no such line: Kafka's controller writes it also when the replica had been out long before."""
         if event.node is None:
             return
-        now = milliseconds(event.time)
+        if (now := milliseconds(event.time)) is None:
+            self._unread(event)
+            return
         for state in _states(event):
             who, first = self._decided.setdefault(state, (event.node, now))
             if who == event.node:  # another's clock is another one
@@ -118,7 +125,9 @@ class _Bounds:
         """A broker started with a state or handled a request of a controller, or a controller has its answer."""
         if event.node is None:
             return
-        now = milliseconds(event.time)
+        if (now := milliseconds(event.time)) is None:
+            self._unread(event)
+            return
         if event.event in ("leader", "follower"):
             for state in _states(event):  # a broker that starts again tells it again: the last time is late enough
                 key = event.node, state

@@ -16,7 +16,7 @@ from heapq import merge as merged
 from operator import attrgetter
 from pathlib import Path
 
-from moldau.clusterdata.state_changes.eras import GONE, Event
+from moldau.clusterdata.state_changes.eras import GONE, Event, fits
 from moldau.clusterdata.state_changes.lines import time_of
 from moldau.clusterdata.state_changes.merging import LOG_NAMES, logs
 from moldau.clusterdata.state_changes.sources import Damaged, lines_of
@@ -27,6 +27,8 @@ _UNLED = ("NewPartition", GONE)
 """States of which lines do not say who leads: nobody does yet, or any more."""
 _QUARTER = timedelta(minutes=15)
 """Zones are whole quarters of an hour apart."""
+_ZONES = timedelta(hours=27)
+"""And no further than UTC-12 is from UTC+14, and the hour of a line from that of its twin."""
 NEAR_S = 60
 """A line is written some turns of the loop later than its twin says, at most."""
 _FORM = "%Y-%m-%d %H:%M:%S,%f"
@@ -132,7 +134,7 @@ def read(line: bytes) -> Event | None:
 def _of_partition(fact: dict[str, object], at: str) -> Event:
     def number(name: str) -> int | None:
         value = fact.get(name)
-        return value if type(value) is int else None
+        return value if type(value) is int and fits(value) else None
 
     def word(name: str) -> str | None:
         value = fact.get(name)
@@ -140,7 +142,7 @@ def _of_partition(fact: dict[str, object], at: str) -> Event:
 
     def ids(name: str) -> tuple[int, ...] | None:
         value = fact.get(name)
-        return tuple(map(int, value)) if isinstance(value, list) else None
+        return tuple(map(int, value)) if isinstance(value, list) and fits(value) else None
 
     topic, partition, leader, state = str(fact["topic"]), number("partition"), number("leader"), word("to")
     if partition is None:
@@ -182,8 +184,8 @@ def completed(lines: Sequence[Event], twins: Sequence[Event]) -> list[Event]:
         if line not in of_line:  # logs that are given twice have one twin
             of_line[line] = _taken(line, left)
         found = of_line[line]
-        if found is not None and found.time and line.node not in zones:
-            zones[line.node] = _zone(line, found)
+        if found is not None and line.node not in zones and (zone := _zone(line, found)) is not None:
+            zones[line.node] = zone
         done.append(line if found is None else _with(line, found))
     done.reverse()
     alone = [_moved(twin, zones.get(twin.node)) for twins in left.values() for twin in twins if twin.time]
@@ -243,14 +245,21 @@ def _with(line: Event, twin: Event) -> Event:
     return line._replace(**more)
 
 
-def _zone(line: Event, twin: Event) -> timedelta:
-    """How far the clock of the place where a line was written is ahead of the one here, by time zones alone."""
-    apart = datetime.strptime(line.time, _FORM) - datetime.strptime(twin.time, _FORM)
-    return round(apart / _QUARTER) * _QUARTER
+def _zone(line: Event, twin: Event) -> timedelta | None:
+    """How far the clock of the place where a line was written is ahead of the one here, by time zones alone; None where
+    their times do not tell: one that is no date, or none, or days away."""
+    try:
+        apart = datetime.strptime(line.time, _FORM) - datetime.strptime(twin.time, _FORM)
+    except ValueError:
+        return None
+    return round(apart / _QUARTER) * _QUARTER if abs(apart) <= _ZONES else None
 
 
 def _moved(twin: Event, zone: timedelta | None) -> Event:
     if not zone:
         return twin
-    at = datetime.strptime(twin.time, _FORM) + zone
-    return twin._replace(time=f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}")
+    try:
+        at = datetime.strptime(twin.time, _FORM) + zone
+    except OverflowError:  # at the end of the year 9999
+        return twin
+    return twin._replace(time=at.isoformat(" ", "milliseconds").replace(".", ","))
