@@ -118,7 +118,6 @@ class LogDir:
         "changes",
         "cut",
         "files",
-        "lock",
         "id",
         "offline",
         "on_changes",
@@ -149,8 +148,6 @@ class LogDir:
         self.id = bytes(16)
         """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
         self.offline: str | None = None
-        self.lock = Lock()
-        """Held while a flush writes a log's small files."""
         self.starts = LogStarts()
         self.unused: dict[str, dict[TopicPartition, int]] = {}
         """By checkpoint file: what it holds of logs here that could not be loaded, or are left alone."""
