@@ -123,6 +123,7 @@ class LogDir:
         "on_changes",
         "on_checkpoint_wanted",
         "on_cut",
+        "on_file_wanted",
         "on_flush_wanted",
         "on_offline",
         "on_repair",
@@ -135,6 +136,7 @@ class LogDir:
         "starts",
         "taken",
         "unsaved",
+        "unwritten",
         "unused",
         "watch",
     )
@@ -175,6 +177,10 @@ class LogDir:
         self.on_cut: Callable[[], object] | None = None
         self.on_flush_wanted: Callable[[Any], object] | None = None  # Any: a Log, whose modules stand on this one
         """Told of a log that flush.messages wants to be flushed; None: the log does it itself, in the append."""
+        self.on_file_wanted: Callable[[Any], object] | None = None  # Any: a Log
+        """Told of a log that has rolled, whose new segment's file is to be made; None: the log makes it itself."""
+        self.unwritten = 0
+        """So many bytes wait in memory for such files."""
         self.on_repair: Callable[[str], object] = lambda sentence: None
         """Told of what stood in the place of a file and was put aside."""
         self.on_checkpoint_wanted: Callable[[Any], object] | None = None  # Any: a Log

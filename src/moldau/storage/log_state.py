@@ -26,6 +26,7 @@ from moldau.storage.segment import Segment
 if TYPE_CHECKING:
     from moldau.storage.closing import Closing
     from moldau.storage.cuts import Due
+    from moldau.storage.opening import Opening
     from moldau.storage.taken import Taken
 
 _ADMISSIONS_MAX = 256
@@ -44,8 +45,8 @@ class LogState(ABC):
         "_compacted", "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to",
         "closings", "config", "cuts", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted",
         "folder", "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits",
-        "log_end_offset", "log_start_offset", "partition", "recovery_point", "restart_point", "restarted", "saving",
-        "sealed", "segments", "swap", "taken", "topic_id", "topic_id_saved", "truncations",
+        "log_end_offset", "log_start_offset", "opening", "partition", "recovery_point", "restart_point", "restarted",
+        "saving", "sealed", "segments", "swap", "taken", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -78,6 +79,8 @@ class LogState(ABC):
         """What rolls have left to the next flush to write."""
         self.cuts: list[Due] = []
         """What the files do not know yet: truncations, and of a new log that it is there."""
+        self.opening: Opening | None = None
+        """What makes the file of the active segment, as long as that is not there."""
         self.taken: list[Taken] = []
         """What retention took out of the log, and is still to be renamed."""
         self.findings: list[str] = []
@@ -136,6 +139,11 @@ class LogState(ABC):
         return is_due and self.dir.on_checkpoint_wanted is not None
 
     @property
+    def awaits_file(self) -> bool:
+        """Whether the log has rolled, and a worker still has to make the new segment's file."""
+        return self.opening is not None
+
+    @property
     def awaits_folder(self) -> bool:
         """Whether the log is new, and a worker still has to make its folder."""
         return self.awaited_folder is not None
@@ -149,8 +157,9 @@ class LogState(ABC):
     @property
     def settled_end(self) -> int:
         """Up to where this broker may answer for its records: the log's end, or where those begin that wait for a
-        flush."""
-        return self.log_end_offset if self.flush_wanted <= self.recovery_point else self.held_from
+        flush, or for their file."""
+        end = self.log_end_offset if self.flush_wanted <= self.recovery_point else self.held_from
+        return end if self.opening is None else min(end, self.opening.segment.base_offset)
 
     def segment_at(self, offset: int) -> int:
         """The number (in ``segments``) of the segment that holds ``offset``."""
