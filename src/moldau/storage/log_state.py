@@ -26,7 +26,6 @@ from moldau.storage.segment import Segment
 if TYPE_CHECKING:
     from moldau.storage.closing import Closing
     from moldau.storage.cuts import Due
-    from moldau.storage.opening import Opening
     from moldau.storage.taken import Taken
 
 _ADMISSIONS_MAX = 256
@@ -36,6 +35,20 @@ class PendingSwap(Protocol):
     """A compacted segment that is about to take its place."""
 
     def undo(self) -> None: ...
+
+
+class NewFile(Protocol):
+    """The file of a new segment, which is made elsewhere (``opening.py``)."""
+
+    segment: Segment
+    error: OSError | None
+    """Why it could not be made, the last time."""
+
+    def run(self) -> None:
+        """Make it, on any thread."""
+
+    def end(self) -> None:
+        """It has run, on the loop. LogError."""
 
 
 class LogState(ABC):
@@ -79,7 +92,7 @@ class LogState(ABC):
         """What rolls have left to the next flush to write."""
         self.cuts: list[Due] = []
         """What the files do not know yet: truncations, and of a new log that it is there."""
-        self.opening: Opening | None = None
+        self.opening: NewFile | None = None
         """What makes the file of the active segment, as long as that is not there."""
         self.taken: list[Taken] = []
         """What retention took out of the log, and is still to be renamed."""

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from moldau.model import Code
 from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange
-from moldau.storage.opening import Opening
+from moldau.storage.log_state import NewFile
 from moldau.wire.batch import headers
 from tests.packages.storage.faulty_disk import FaultyDisk
 from tests.packages.storage.test_log import TOPIC_ID, P, batch, check_files
@@ -29,7 +29,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.dirs = LogDirs(self.disk, ["/d"], open_files=open_files)
         self.dirs.load(lambda _: config)
         self.has_workers = has_workers
-        self.opening: Opening | None = None
+        self.opening: NewFile | None = None
         """Has run, and is still to be ended."""
         self._hear()
         self.log: Log = self.dirs.create(P, TOPIC_ID, config)
