@@ -220,13 +220,14 @@ class Log(LogState):
             take_roll(self, self.known_producers)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
-        before = None if old.size else old  # never made, and what is left must not look as if it had been lost
-        if self.dir.on_file_wanted is not None:
-            self.opening = Opening(self, segment, before)
-        else:
-            if before is not None:
-                before.open(create=True)
+        wanted = self.dir.on_file_wanted
+        if not old.size:  # it was never made, and what is left must not look as if it had been lost
+            old.open(create=True)
+            wanted = None
+        if wanted is None:
             segment.open(create=True)
+        else:
+            self.opening = Opening(self, segment)
         self.limits = Limits(self.config, self.dir.random)
         self.folder.names.touch()
         self.segments.append(segment)
@@ -234,8 +235,8 @@ class Log(LogState):
         old.below = base_offset
         self.active = segment
         self.dir.rolled.append(self)
-        if self.dir.on_file_wanted is not None:
-            self.dir.on_file_wanted(self)
+        if wanted is not None:
+            wanted(self)
 
     # -- read -------------------------------------------------------------------------------------------------------
 

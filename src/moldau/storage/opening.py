@@ -85,16 +85,12 @@ class MemoryFile:
 
 
 class Opening:
-    """The file of the ``segment`` that a roll has begun, in a form that a worker thread can run; an error is kept.
+    """The file of the ``segment`` that a roll has begun, in a form that a worker thread can run; an error is kept."""
 
-    ``before``: the segment that was closed, where it has no file either, because it holds nothing. Without a file it
-    would look as if it had been lost.
-    """
+    __slots__ = ("_file", "_log", "_memory", "_written", "error", "segment")
 
-    __slots__ = ("_before", "_file", "_log", "_memory", "_written", "error", "segment")
-
-    def __init__(self, log: LogState, segment: Segment, before: Segment | None) -> None:
-        self._log, self.segment, self._before = log, segment, before
+    def __init__(self, log: LogState, segment: Segment) -> None:
+        self._log, self.segment = log, segment
         self._memory = segment.file = MemoryFile(log.dir)
         self._file: File | None = None
         self._written = 0
@@ -110,8 +106,6 @@ class Opening:
             if self._file is not None or self.segment.gone:
                 return
             try:
-                if self._before is not None:
-                    folder.disk.open(self._before.path(), create=True).close()
                 file = folder.disk.open(self.segment.path(), create=True)
                 try:
                     if data := self._memory.taken():
