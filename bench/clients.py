@@ -5,15 +5,19 @@
 Each case is measured against the same node at rest: the 99th percentile of another client's small requests, and the
 node's resident memory. Cases: cold (4 connections pipeline 80 fetches of 16 MB each of data from before a restart, and
 read nothing), idle (2,000 connections that once sent a megabyte), metadata (20 clients ask for 5,000 partitions),
-arrays (requests whose arrays are long), half (500 connections announce 100 MB and send 64 KB). Read next: bench/run.py.
+arrays (requests whose arrays are long), half (500 connections announce 100 MB and send 64 KB), many (800 connections of
+another process ask for the metadata of one topic, then of 5,000 partitions, each again when it is answered). Read next:
+bench/run.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import resource
+import selectors
 import socket
 import struct
 import sys
@@ -22,6 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +46,8 @@ from moldau.wire.schema import Message
 TOPIC, MANY = "t", "many"
 IDLE_S = 3.0
 PARTITIONS = 5_000
+CONNECTIONS = 800
+ASKED_S = 6.0
 
 
 class Row(NamedTuple):
@@ -149,6 +156,8 @@ class Stand:
         over.set()
         watcher.join()
         rows += [
+            Row(f"{case}: another client at rest, p50", "ms", share(idle, 0.5)),
+            Row(f"{case}: another client meanwhile, p50", "ms", share(busy, 0.5)),
             Row(f"{case}: another client at rest, p99", "ms", share(idle, 0.99)),
             Row(f"{case}: another client meanwhile, p99", "ms", share(busy, 0.99)),
             Row(f"{case}: the same, longest", "ms", busy[-1] * 1000),
@@ -227,6 +236,55 @@ def metadata(stand: Stand) -> list[Row]:
     return [*rows, Row("metadata: 20 clients ask for 5,000 partitions, p50", "ms", p50)]
 
 
+def many(stand: Stand) -> list[Row]:
+    """Eight hundred connections that ask for a topic, and for everything."""
+    wanted = CreateTopicsRequest.CreatableTopic(name=MANY, num_partitions=PARTITIONS, replication_factor=1)
+    Client(stand.address).ask(CreateTopicsRequest(topics=[wanted], timeout_ms=60_000), 7)
+    one = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+    found: list[Row] = []
+    for what, asked in {"one topic": one, "5,000 partitions": MetadataRequest(topics=None)}.items():
+        case = f"many: {CONNECTIONS} connections ask for {what}"
+        ours, theirs = multiprocessing.get_context("spawn").Pipe()
+        asker = multiprocessing.get_context("spawn").Process(
+            target=ask_on, args=(theirs, stand.address, frame(asked, 12)), daemon=True
+        )
+        asker.start()
+        assert ours.recv() == CONNECTIONS, "all are connected"
+        with stand.beside(case) as rows:
+            ours.send("go")
+            answered = ours.recv()
+        asker.join()
+        found += [*rows, Row(f"{case}: answers", "1/s", answered / ASKED_S)]
+    return found
+
+
+def ask_on(told: Connection, address: str, asked: bytes) -> None:
+    """In a process of its own: connect, say so, and once told to, ask on each connection again and again."""
+    host, port = address.rsplit(":", 1)
+    lines = selectors.DefaultSelector()
+    for _ in range(CONNECTIONS):
+        line = socket.create_connection((host, int(port)))
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        lines.register(line, selectors.EVENT_READ, [0])
+    told.send(CONNECTIONS)
+    told.recv()
+    for key in list(lines.get_map().values()):
+        key.fileobj.send(asked)  # type: ignore[union-attr]  # a socket
+    answered, room, end = 0, bytearray(1 << 20), time.monotonic() + ASKED_S
+    while time.monotonic() < end:
+        for key, _ in lines.select(0.1):
+            asker, left = key.fileobj, key.data  # left: how much of the answer has not come yet
+            assert isinstance(asker, socket.socket)
+            came = asker.recv_into(room)
+            if not left[0]:
+                left[0] = 4 + struct.unpack_from(">i", room)[0]
+            left[0] -= came
+            if not left[0]:
+                answered += 1
+                asker.send(asked)
+    told.send(answered)
+
+
 def arrays(stand: Stand) -> list[Row]:
     """Requests whose arrays are long: some are worked on in turns, the longest are refused."""
     Part, Topic = FetchRequest.FetchPartition, FetchRequest.FetchTopic
@@ -277,7 +335,7 @@ def half(stand: Stand) -> list[Row]:
 
 
 CASES: dict[str, Callable[[Stand], list[Row]]] = {
-    "cold": cold, "idle": idle, "metadata": metadata, "arrays": arrays, "half": half,
+    "cold": cold, "idle": idle, "metadata": metadata, "arrays": arrays, "half": half, "many": many,
 }  # fmt: skip
 
 

@@ -40,6 +40,11 @@ def flushes(path: str) -> Pool:
     return Pool(f"flushes {path}", 4)
 
 
+def segments(path: str) -> Pool:
+    """The thread that makes the files of new segments in one log directory: no roll waits for a sync."""
+    return Pool(f"segments {path}")
+
+
 def reads(path: str) -> Pool:
     """The threads that read bytes of one log directory which are not in memory, for consumers that lag."""
     return Pool(f"reads {path}", 2)

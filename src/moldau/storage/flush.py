@@ -107,7 +107,7 @@ class Flush:
 
     def _write_small(self) -> None:
         folder = self._folder
-        with folder.dir.lock:  # two flushes of a log may run at once: the older one's files must not win
+        with folder.lock:  # two flushes of a log may run at once: the older one's files must not win
             if self._version > folder.small_written:
                 for name, data in self._small.items():
                     _replace(folder, name, data)

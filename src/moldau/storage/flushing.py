@@ -30,6 +30,8 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
     """See ``Log.begin_flush``."""
     log.dir.ensure_online()
     up_to = log.log_end_offset if up_to is None else min(up_to, log.log_end_offset)
+    if log.opening is not None:  # what is not in a file yet cannot be durable
+        up_to = min(up_to, log.opening.segment.base_offset)
     small_saved = log.topic_id_saved and not log.epochs_changed
     if up_to <= log.recovery_point and small_saved and not whole and not (log.sealed or log.closings or log.cuts):
         return None

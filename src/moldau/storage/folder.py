@@ -118,12 +118,12 @@ class LogDir:
         "changes",
         "cut",
         "files",
-        "lock",
         "id",
         "offline",
         "on_changes",
         "on_checkpoint_wanted",
         "on_cut",
+        "on_file_wanted",
         "on_flush_wanted",
         "on_offline",
         "on_repair",
@@ -136,6 +136,7 @@ class LogDir:
         "starts",
         "taken",
         "unsaved",
+        "unwritten",
         "unused",
         "watch",
     )
@@ -149,8 +150,6 @@ class LogDir:
         self.id = bytes(16)
         """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
         self.offline: str | None = None
-        self.lock = Lock()
-        """Held while a flush writes a log's small files."""
         self.starts = LogStarts()
         self.unused: dict[str, dict[TopicPartition, int]] = {}
         """By checkpoint file: what it holds of logs here that could not be loaded, or are left alone."""
@@ -178,6 +177,10 @@ class LogDir:
         self.on_cut: Callable[[], object] | None = None
         self.on_flush_wanted: Callable[[Any], object] | None = None  # Any: a Log, whose modules stand on this one
         """Told of a log that flush.messages wants to be flushed; None: the log does it itself, in the append."""
+        self.on_file_wanted: Callable[[Any], object] | None = None  # Any: a Log
+        """Told of a log that has rolled, whose new segment's file is to be made; None: the log makes it itself."""
+        self.unwritten = 0
+        """So many bytes wait in memory for such files."""
         self.on_repair: Callable[[str], object] = lambda sentence: None
         """Told of what stood in the place of a file and was put aside."""
         self.on_checkpoint_wanted: Callable[[Any], object] | None = None  # Any: a Log

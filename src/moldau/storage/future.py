@@ -96,7 +96,7 @@ class Futures:
             future.truncations = log.truncations
         if into.log_end_offset < log.log_start_offset:
             into.truncate_fully_at(log.log_start_offset)
-        if into.awaits_cut:
+        if into.awaits_cut or into.awaits_file:
             return 0
         data = log.read(into.log_end_offset, max_bytes)
         if data:

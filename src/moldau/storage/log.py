@@ -8,7 +8,6 @@ restart finds), ``retention.py``, ``compaction.py``, ``timestamps.py``. One thre
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_right
 
 from moldau.model import Code, TopicPartition
@@ -24,6 +23,7 @@ from moldau.storage.loaded import Known, Loaded
 from moldau.storage.log_state import LogState
 from moldau.storage.making import Making
 from moldau.storage.mark import Mark
+from moldau.storage.opening import NO_SPACE, Opening, finish
 from moldau.storage.producers import Written
 from moldau.storage.recovery import load
 from moldau.storage.retention import retain, take_passed
@@ -37,7 +37,6 @@ from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
 Buffer = bytes | bytearray | memoryview
 
 _MAX_RELATIVE = 0x7FFFFFFF
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Log(LogState):
@@ -165,7 +164,8 @@ class Log(LogState):
                 self.restart_point = self.recovery_point
             active = self.active
             beyond = marks[-1].last_offset - active.base_offset > _MAX_RELATIVE
-            if beyond or self.limits.exceeded(active, len(data), marks, now_ms):
+            # While its file is not there a segment grows on: by little, and not for long.
+            if beyond or (self.limits.exceeded(active, len(data), marks, now_ms) and self.opening is None):
                 # At the log's end, even if the batch begins later (compacted at the leader): a start can then tell
                 # a segment that lost its tail. Unless that is too far away for the new segment's indexes.
                 far = marks[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
@@ -194,7 +194,7 @@ class Log(LogState):
 
     def _failed_append(self, error: OSError) -> LogError:
         """Cut what was half written. No space is survivable if that works; else the directory is offline."""
-        if error.errno in _NO_SPACE:
+        if error.errno in NO_SPACE:
             try:
                 if self.active.file is not None:  # else not even the first batch's file could be made
                     self.active.file.truncate(self.active.size)
@@ -212,15 +212,22 @@ class Log(LogState):
             return
         if self.cuts:
             truncation.finish(self)
+        if self.opening is not None:
+            finish(self)
         old.seal()
         self.sealed.append(old)  # its index, and what is known at its end, are written with the next flush
         if self.known_producers is not None:  # else an older snapshot and the log after it say the same
             take_roll(self, self.known_producers)
         segment = Segment(self.folder, base_offset)
         segment.created_ms = now_ms
+        wanted = self.dir.on_file_wanted
         if not old.size:  # it was never made, and what is left must not look as if it had been lost
             old.open(create=True)
-        segment.open(create=True)
+            wanted = None
+        if wanted is None:
+            segment.open(create=True)
+        else:
+            self.opening = Opening(self, segment)
         self.limits = Limits(self.config, self.dir.random)
         self.folder.names.touch()
         self.segments.append(segment)
@@ -228,6 +235,8 @@ class Log(LogState):
         old.below = base_offset
         self.active = segment
         self.dir.rolled.append(self)
+        if wanted is not None:
+            wanted(self)
 
     # -- read -------------------------------------------------------------------------------------------------------
 
@@ -355,6 +364,8 @@ class Log(LogState):
 
     def flush(self, up_to: int | None = None, now_ms: int = 0, *, whole: bool = False) -> None:
         """Make everything below ``up_to`` (default: the end) durable, here and now."""
+        if self.opening is not None:
+            finish(self)
         flush = self.begin_flush(up_to, whole=whole)
         self.last_flush_ms = now_ms
         if flush is not None:

@@ -37,6 +37,20 @@ class PendingSwap(Protocol):
     def undo(self) -> None: ...
 
 
+class NewFile(Protocol):
+    """The file of a new segment, which is made elsewhere (``opening.py``)."""
+
+    segment: Segment
+    error: OSError | None
+    """Why it could not be made, the last time."""
+
+    def run(self) -> None:
+        """Make it, on any thread."""
+
+    def end(self) -> None:
+        """It has run, on the loop. LogError."""
+
+
 class LogState(ABC):
     """A log's parts. See ``Log`` for what holds between its offsets."""
 
@@ -44,8 +58,8 @@ class LogState(ABC):
         "_compacted", "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to",
         "closings", "config", "cuts", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted",
         "folder", "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits",
-        "log_end_offset", "log_start_offset", "partition", "recovery_point", "restart_point", "restarted", "saving",
-        "sealed", "segments", "swap", "taken", "topic_id", "topic_id_saved", "truncations",
+        "log_end_offset", "log_start_offset", "opening", "partition", "recovery_point", "restart_point", "restarted",
+        "saving", "sealed", "segments", "swap", "taken", "topic_id", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -78,6 +92,8 @@ class LogState(ABC):
         """What rolls have left to the next flush to write."""
         self.cuts: list[Due] = []
         """What the files do not know yet: truncations, and of a new log that it is there."""
+        self.opening: NewFile | None = None
+        """What makes the file of the active segment, as long as that is not there."""
         self.taken: list[Taken] = []
         """What retention took out of the log, and is still to be renamed."""
         self.findings: list[str] = []
@@ -136,6 +152,11 @@ class LogState(ABC):
         return is_due and self.dir.on_checkpoint_wanted is not None
 
     @property
+    def awaits_file(self) -> bool:
+        """Whether the log has rolled, and a worker still has to make the new segment's file."""
+        return self.opening is not None
+
+    @property
     def awaits_folder(self) -> bool:
         """Whether the log is new, and a worker still has to make its folder."""
         return self.awaited_folder is not None
@@ -149,8 +170,9 @@ class LogState(ABC):
     @property
     def settled_end(self) -> int:
         """Up to where this broker may answer for its records: the log's end, or where those begin that wait for a
-        flush."""
-        return self.log_end_offset if self.flush_wanted <= self.recovery_point else self.held_from
+        flush, or for their file."""
+        end = self.log_end_offset if self.flush_wanted <= self.recovery_point else self.held_from
+        return end if self.opening is None else min(end, self.opening.segment.base_offset)
 
     def segment_at(self, offset: int) -> int:
         """The number (in ``segments``) of the segment that holds ``offset``."""

@@ -43,9 +43,11 @@ def passed(log: LogState) -> int:
 def take_passed(log: LogState, now_ms: int, at_most: int | None = None) -> int:
     """Take away segments that lie below the log's start, as it is on the disk; how many bytes. OSError."""
     count = passed(log) if at_most is None else min(passed(log), at_most)
-    while count and not log.dir.starts.may_go(log.partition, log.bases[count]):
+    if log.awaits_file:  # a crash must find a file that says where the log ends
+        count = min(count, len(log.segments) - 2)
+    while count > 0 and not log.dir.starts.may_go(log.partition, log.bases[count]):
         count -= 1
-    if not count:
+    if count <= 0:
         return 0
     gone = log.segments[:count]
     log.replace_segments(0, count, [])
@@ -70,7 +72,7 @@ def removable(log: LogState, now_ms: int) -> int:
     for number, segment in enumerate(segments):
         last = number + 1 == len(segments)
         after = log.log_end_offset if last else segments[number + 1].base_offset
-        if after > log.high_watermark or (last and not segment.size):
+        if after > log.high_watermark or (last and (not segment.size or log.awaits_file)):
             return number
         passed = not last and after <= log.log_start_offset
         old = by_age >= 0 and now_ms - age_stamp(segment) > by_age

@@ -97,6 +97,8 @@ def restart_at(log: LogState, offset: int, start: int) -> None:
 def _pop(log: LogState) -> Segment:
     """The last segment, which is in use no more."""
     segment = log.segments.pop()
+    if log.opening is not None and log.opening.segment is segment:
+        log.opening = None
     segment.drop()
     return segment
 

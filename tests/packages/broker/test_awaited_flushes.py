@@ -98,6 +98,22 @@ def test_a_follower_is_counted_when_it_has_flushed_and_follows_others_meanwhile(
     run(work)
 
 
+def test_a_flush_whose_small_files_hang_holds_up_no_other_partition_of_the_directory(tmp_path: Path) -> None:
+    async def work() -> None:
+        disk = HeldDisk("sync")
+        async with cluster_on(disk, tmp_path, 1) as cluster:
+            disk.hold(f"{FIRST}leader-epoch-checkpoint")
+            waits = asyncio.ensure_future(cluster.produce(0, batch(), 1))
+            await until(lambda: disk.held, "a small file")
+            second = await cluster.connect_another(0)
+            assert (await cluster.produce(0, batch(), 1, 1, over=second)).error_code == Code.NONE
+            assert not waits.done()
+            disk.release()
+            assert (await waits).error_code == Code.NONE
+
+    run(work)
+
+
 def test_a_leader_that_is_deposed_while_it_flushes_acknowledges_nothing(tmp_path: Path) -> None:
     async def work() -> None:
         disk = HeldDisk("sync")

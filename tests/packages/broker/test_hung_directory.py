@@ -1,7 +1,7 @@
 """A data disk that hangs holds up its own directory: the other's logs are flushed and cleaned, and the quorum commits.
 
 The disk here holds whatever a worker asks of one directory. What the loop itself asks of it is noted, and must be no
-change but a new file.
+change: files are opened to be read, and that of a new log is made with its first batch.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class Scene:
         answer = await self.line.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=60_000), version=5)
         assert answer.responses[0].error_code == Code.NONE
 
-    async def append(self, topic: str, partition: int) -> Code:
+    async def append(self, topic: str, partition: int, over: Connection | None = None) -> Code:
         """What a produce request of one batch is answered."""
         part = ProduceRequest.PartitionProduceData(index=partition, records=batch())
         topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[part])]
-        answer = await self.line.ask(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), version=9)
+        line = self.line if over is None else over
+        answer = await line.ask(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics), version=9)
         return Code(answer.responses[0].partition_responses[0].error_code)
 
     async def create(self, topic: str, partitions: int) -> None:
@@ -102,8 +103,8 @@ def recorded(log: Any, name: str) -> int:
 
 
 def of_the_loop(disk: HeldDisk) -> list[str]:
-    """What the loop asked of the directory that hangs, but for files that are made or read: a new segment's, and one
-    that is open no more."""
+    """What the loop asked of the directory that hangs, but for files that are opened: a new log's, and one that is
+    open no more."""
     return [call for call in disk.on_loop if not call.startswith("open ")]
 
 
@@ -133,10 +134,14 @@ def test_a_directory_that_hangs_leaves_flushes_checkpoints_and_removals_of_anoth
                 await until(lambda: not names(tmp_path, "one/*/*.deleted"), "and removed")
                 assert recorded(its.other, LOG_STARTS) == end
                 await its.create(f"later-{turn}", 1)
-            await its.produce(its.hung, 1)
+            line = await connect(its.node.world, "127.0.0.1", its.node.bound["PLAINTEXT"].port)
+            late = asyncio.ensure_future(its.append(TOPIC, its.hung.partition.partition, over=line))
+            await until(lambda: its.hung.log_end_offset == 7, "a batch for the segment that has no file yet")
             assert its.hung.recovery_point == 3
-            assert of_the_loop(its.disk) == []
+            assert its.disk.on_loop == []
+            assert not late.done()
             its.disk.release()
+            assert await late is Code.NONE
             await until(lambda: its.hung.recovery_point == 7, "it is flushed when its disk is back")
             assert its.node.data.log_dirs.offline == []
 

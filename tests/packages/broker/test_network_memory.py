@@ -7,6 +7,7 @@ import asyncio
 import gc
 import struct
 import tracemalloc
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import SimpleNamespace
@@ -250,6 +251,53 @@ def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_tha
     memory.respond(other, 0)
     assert other.woken
     assert memory.admits(other, ApiVersionsRequest.api_key)
+
+
+def test_connections_that_ask_have_their_turns_in_the_order_in_which_they_came() -> None:
+    soon: list[Callable[[], object]] = []
+    memory = RequestMemory(cast(Any, SimpleNamespace(call_soon=soon.append)))
+    count = limits.QUESTIONS_A_TURN
+    begun, waiting, last = ([Silent(memory) for _ in range(count)] for _ in range(3))
+    gone = Silent(memory)
+    assert all(memory.may_ask(one) for one in begun)
+    assert not any(memory.may_ask(one) for one in (gone, *waiting, *last))
+    memory.left(gone)
+    soon.pop(0)()
+    assert [one.woken for one in (*waiting, *last)] == [True] * count + [False] * count
+    assert not memory.may_ask(begun[0]), "it has been answered, and comes behind those that wait"
+    assert all(memory.may_ask(one) for one in waiting)
+    assert not memory.may_ask(waiting[0]), "its turn is over"
+    while soon:
+        soon.pop(0)()
+    assert all(one.woken for one in (*last, begun[0]))
+    assert memory.may_ask(gone), "nobody waits any more"
+
+
+def test_many_that_ask_at_once_leave_each_turn_of_the_loop_short() -> None:
+    async def work(scene: Scene) -> None:
+        turn, by_turn = 0, Counter[int]()
+
+        def answer(request: Any, context: Any) -> MetadataResponse:
+            by_turn[turn] += 1
+            return MetadataResponse()
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+            scene.world.tasks.call_soon(next_turn)
+
+        scene.listener.handlers[3] = answer
+        clients = [await scene.connect() for _ in range(60)]
+        next_turn()
+        for _, writer in clients:
+            writer.write(METADATA * 3)
+        for reader, _ in clients:
+            for _ in range(3):
+                await read_frame(reader)
+        assert sum(by_turn.values()) == 180
+        assert max(by_turn.values()) <= 2 * limits.QUESTIONS_A_TURN, "what is heard before and after the counting"
+
+    play(work)
 
 
 def test_who_held_responses_when_nobody_could_go_on_any_more_is_closed_at_the_first_look() -> None:

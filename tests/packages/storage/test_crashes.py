@@ -36,6 +36,8 @@ class Life:
     older: list[list[tuple[int, bytes]]] = field(default_factory=list)
     """Versions that a truncation replaced, and that a power cut may bring back."""
     flushed: int = 0
+    settled: int = 0
+    """Up to where a broker may have acknowledged."""
     sequence: int = 0
 
     def append(self, log: Log, epoch: int, count: int = 2) -> None:
@@ -53,7 +55,7 @@ class Life:
     def truncate(self, log: Log, offset: int) -> None:
         """The model goes first: a crash anywhere inside may leave the log before or after."""
         self.older.append(list(self.written))
-        self.flushed = min(self.flushed, offset)
+        self.flushed, self.settled = min(self.flushed, offset), min(self.settled, offset)
         self.written = [entry for entry in self.written if entry[0] < offset]
         self.sequence = 2 * len(self.written)
         log.truncate_to(offset)
@@ -265,6 +267,77 @@ def test_a_crash_at_any_step_of_a_life_in_which_files_are_cut_later_leaves_a_pre
         disk, life = FaultyDisk(crash_at=step), Life()
         with contextlib.suppress(Crash):
             live_with_workers(disk, life)
+        check(disk.process_killed() if seed < 0 else disk.power_cut(seed * 10_000 + step), life)
+
+
+def live_with_late_files(disk: FaultyDisk, life: Life) -> None:
+    """Rolls of which the new segments' files are made later, as in a broker, and all that may come in between."""
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    wanted: list[Log] = []
+    dirs.dirs[0].on_file_wanted = wanted.append
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+
+    def append(epoch: int, until_rolled: bool = True) -> None:
+        while True:
+            life.append(log, epoch)
+            life.settled = log.settled_end
+            if log.awaits_file or not until_rolled:
+                return
+
+    def make(more: int = 0) -> None:
+        opening = log.opening
+        assert opening is not None
+        opening.run()
+        for _ in range(more):
+            append(log.epochs.latest, until_rolled=False)
+        opening.end()
+        life.settled = log.settled_end
+
+    append(0)
+    make()
+    append(1)
+    append(1, until_rolled=False)
+    begun = log.begin_flush()
+    assert begun is not None
+    begun.run()
+    log.end_flush(begun)
+    life.flushed = log.recovery_point
+    make(more=2)
+    append(2)
+    opening = log.opening
+    assert opening is not None
+    opening.run()
+    life.truncate(log, log.segments[-2].base_offset + 2)  # below the segment whose file has just been made
+    opening.end()
+    assert not log.awaits_file
+    append(3)
+    opening = log.opening
+    life.truncate(log, log.active.base_offset)  # the new segment stays, and is empty
+    assert log.opening is opening
+    append(4, until_rolled=False)
+    dirs.checkpoint()
+    make(more=1)
+    life.flush(log)
+    append(5)
+    life.truncate(log, log.active.base_offset - 2)
+    append(6)
+    life.flush(log)  # makes the file itself
+    append(7)
+    dirs.close()
+    life.flushed = life.settled = log.log_end_offset
+
+
+@pytest.mark.parametrize("seed", [-1, 0, 1, 2])
+def test_a_crash_at_any_step_of_a_life_in_which_segments_have_their_files_later_leaves_a_prefix(seed: int) -> None:
+    disk = FaultyDisk()
+    live_with_late_files(disk, Life())
+    for step in range(disk.steps):
+        disk, life = FaultyDisk(crash_at=step), Life()
+        with contextlib.suppress(Crash):
+            live_with_late_files(disk, life)
+        if seed < 0:
+            life.flushed = max(life.flushed, life.settled)  # what was acknowledged outlives a kill
         check(disk.process_killed() if seed < 0 else disk.power_cut(seed * 10_000 + step), life)
 
 

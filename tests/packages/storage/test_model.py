@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from moldau.model import Code
 from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange
+from moldau.storage.log_state import NewFile
 from moldau.wire.batch import headers
 from tests.packages.storage.faulty_disk import FaultyDisk
 from tests.packages.storage.test_log import TOPIC_ID, P, batch, check_files
@@ -20,16 +21,39 @@ CONFIGS = (
 
 
 class LogAgainstList(RuleBasedStateMachine):
-    @initialize(config=st.sampled_from(CONFIGS), open_files=st.sampled_from((1, 2, 1000)))
-    def begin(self, config: LogConfig, open_files: int) -> None:
+    @initialize(config=st.sampled_from(CONFIGS), open_files=st.sampled_from((1, 2, 1000)), has_workers=st.booleans())
+    def begin(self, config: LogConfig, open_files: int, has_workers: bool) -> None:
         self.config = config
         self.open_files = open_files
         self.disk = FaultyDisk()
         self.dirs = LogDirs(self.disk, ["/d"], open_files=open_files)
         self.dirs.load(lambda _: config)
+        self.has_workers = has_workers
+        self.opening: NewFile | None = None
+        """Has run, and is still to be ended."""
+        self._hear()
         self.log: Log = self.dirs.create(P, TOPIC_ID, config)
         self.batches: list[tuple[int, int, bytes]] = []  # base offset, next offset, bytes
         self.start = self.end = self.epoch = self.clock = 0
+
+    def _hear(self) -> None:
+        """Where there are workers, they make the files of new segments when a rule says so."""
+        if self.has_workers:
+            self.dirs.dirs[0].on_file_wanted = lambda log: None
+
+    @precondition(lambda self: self.log.awaits_file and self.opening is None)
+    @rule()
+    def make_file(self) -> None:
+        self.opening = self.log.opening
+        assert self.opening is not None
+        self.opening.run()
+
+    @precondition(lambda self: self.opening is not None)
+    @rule()
+    def end_making(self) -> None:
+        assert self.opening is not None
+        self.opening.end()
+        self.opening = None
 
     @rule(counts=st.lists(st.integers(1, 5), min_size=1, max_size=3), size=st.integers(0, 300))
     def append(self, counts: list[int], size: int) -> None:
@@ -67,8 +91,8 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def delete_records(self, share: float) -> None:
-        self.log.high_watermark = self.end
-        self.start = self.start + int((self.end - self.start) * share)
+        self.log.high_watermark = settled = self.log.settled_end
+        self.start = self.start + int((settled - self.start) * share)
         assert self.log.advance_log_start(self.start) is Code.NONE
         self.log.retention_pass(0)
 
@@ -90,6 +114,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
+        settled = self.log.settled_end
         if clean:
             self.dirs.close()
         else:
@@ -101,7 +126,13 @@ class LogAgainstList(RuleBasedStateMachine):
         assert self.disk.open_files == 0
         log = self.dirs.logs[P]
         assert log.log_start_offset == self.start
+        if not clean:  # what waited for its file was acknowledged to nobody
+            assert settled <= log.log_end_offset <= self.end
+            self.batches = [entry for entry in self.batches if entry[1] <= log.log_end_offset]
+            self.end = max([self.start, settled, *(after for _, after, _ in self.batches)])
         assert log.log_end_offset == self.end
+        self.opening = None
+        self._hear()
         check_files(log)
         self.log = log
 
@@ -136,7 +167,9 @@ class LogAgainstList(RuleBasedStateMachine):
         log = self.log
         assert (log.log_start_offset, log.log_end_offset) == (self.start, self.end)
         assert log.size == sum(segment.size for segment in log.segments)
-        assert self.disk.open_files <= self.open_files + 1
+        assert self.disk.open_files <= self.open_files + 1 + (self.opening is not None)
+        assert log.recovery_point <= log.settled_end <= log.log_end_offset
+        assert log.dir.unwritten == (log.active.size if log.awaits_file else 0)
         live = [entry for entry in self.batches if entry[1] > self.start]
         offset, found = self.start, []
         while offset < self.end:

@@ -18,7 +18,7 @@ from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.broker.controller.topic_creation import NAMED_MS, create_automatically
 from moldau.broker.loop import Pace, answer_in_slices, each, finished, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
-from moldau.broker.metadata.encoded_topics import EncodedTopics, Kind
+from moldau.broker.metadata.encoded_topics import EncodedTopic, EncodedTopics, Kind
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.image import Endpoint, Image, Partition, Topic
@@ -43,12 +43,19 @@ def handle(
     settled = node.world.clock.monotonic_ms() - context.connection.since_ms >= SETTLED_MS
     if settled or node.suspects_a_death():
         return _settled(node, request, context)
+    return _unless_long(node, request, context)
+
+
+def _unless_long(
+    node: BrokerServices, request: MetadataRequest, context: Context
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Answer here and now, where neither the request nor the answer is long, and nothing is to be created."""
     if len(request.topics or ()) > node.world.step:
         return _long(node, request, context)
     missing = finished(_to_create(node, request, context))
     if missing:
         return _create_first(node, request, context, missing)
-    if _is_long(node, request, context.api_version):
+    if _is_long(node, request, context):
         return answer_in_slices(node.world.tasks, _steps(node, request, context, {}))
     return _answer(node, request, context, {})
 
@@ -65,7 +72,8 @@ async def _settled(node: BrokerServices, request: MetadataRequest, context: Cont
         await yield_to_loop(node.world.tasks)
     if node.suspects_a_death():
         await wait_until_applied(node, lambda image: not node.suspects_a_death())
-    return await _long(node, request, context)
+    answer = _unless_long(node, request, context)
+    return answer if isinstance(answer, MetadataResponse) else await answer
 
 
 async def _long(
@@ -112,7 +120,7 @@ async def _create_first(
         node.world.tasks.spawn(_create_later(node, later, context), "topics named after their deletion")
     if missing := [name for name in names if name not in deleted]:
         refused = await _create(node, missing, context)
-    if _is_long(node, request, context.api_version):
+    if _is_long(node, request, context):
         return await answer_in_slices(node.world.tasks, _steps(node, request, context, refused))
     return _answer(node, request, context, refused)
 
@@ -139,10 +147,19 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _is_long(node: BrokerServices, request: MetadataRequest, version: int) -> bool:
+def _kept(node: BrokerServices, request: MetadataRequest, context: Context) -> EncodedTopic:
+    """What was encoded already for such a question."""
+    kind = Kind(context.api_version, context.listener, request.include_topic_authorized_operations)
+    return node.encoded_topics.of(kind)
+
+
+def _is_long(node: BrokerServices, request: MetadataRequest, context: Context) -> bool:
     """Whether there is more to show than one step of the loop should hold."""
+    version = context.api_version
     image: Image = node.metadata.image
     if request.topics is None or _wants_all(request, version):
+        if _kept(node, request, context).everything is not None:
+            return False
         much = image.partition_count() + len(image.topics)
     elif len(request.topics) > node.world.step:
         return True
@@ -165,7 +182,7 @@ def _steps(
     """The answer, with a pause after so many partitions; topics that have not changed are not encoded again."""
     answer, hosts, live = _begin(node, request, context)
     cache: EncodedTopics = node.encoded_topics
-    kept = cache.of(Kind(context.api_version, context.listener, request.include_topic_authorized_operations))
+    kept = _kept(node, request, context)
     of_all = _wants_all(request, context.api_version) and not refused
     if of_all and kept.everything is not None:
         answer.topics = kept.everything  # type: ignore[assignment]  # stands for the list

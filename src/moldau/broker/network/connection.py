@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
+from moldau.broker.network.memory import ASKING
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
     PRODUCE,
@@ -155,6 +156,9 @@ class Connection(Regulated):
             if stop > end or self._stalled or self._held or self._throttle is not None or self._work is not None:
                 break
             if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted(came, start, size)):
+                break
+            if size > 1 and came[start + 5] in ASKING and not memory.may_ask(self):
+                self._refused_room = True
                 break
             if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
                 break

@@ -39,6 +39,9 @@ small responses."""
 SMALL = frozenset({0, 8, 10, 12, 13, 17, 18, 22, 24, 26, 28})
 """What has a small response whatever there is: Produce, OffsetCommit, FindCoordinator, Heartbeat, LeaveGroup,
 SaslHandshake, ApiVersions, InitProducerId, and those of a transaction. It does not wait for a few who hold much."""
+QUESTIONS_A_TURN = 4
+"""So many requests of that kind are begun in one turn of the loop; other connections that ask wait for their turn, in
+the order in which they came. A thousand that ask at once would make turns of a hundred milliseconds, for everybody."""
 WOKEN_AT_ONCE = 16
 """So many that waited look again in one turn of the loop."""
 CLOGGED_MS = 300
@@ -82,6 +85,11 @@ class RequestMemory:
         self._for_room: dict[Holder, None] = {}
         self._for_turns: dict[Holder, None] = {}
         """Who waits for bytes of requests, for bytes of responses, and for fewer requests in slices."""
+        self._for_questions: dict[Holder, None] = {}
+        self._called: dict[Holder, None] = {}
+        """Who waits to ask for what is there, and whose turn it is."""
+        self._questions = 0
+        """So many were begun in this turn of the loop, or are to be."""
         self._woken: deque[Holder] = deque()
         """Who has waited and looks again."""
         self.expected = 0
@@ -219,6 +227,32 @@ class RequestMemory:
 
     # ---- who may go on
 
+    def may_ask(self, holder: Holder) -> bool:
+        """Whether a request that asks for what is there may be begun in this turn of the loop; if not, ``memory_freed``
+        is called in a later one, and its turn is kept for it then."""
+        if holder in self._called:
+            del self._called[holder]
+            return True
+        if self._for_questions or self._questions >= QUESTIONS_A_TURN:
+            self._for_questions[holder] = None
+            return False
+        if not self._questions:
+            self._tasks.call_soon(self._turn)
+        self._questions += 1
+        return True
+
+    def _turn(self) -> None:
+        """The loop has turned: the next ones may ask."""
+        self._questions = 0
+        self._called.clear()
+        for holder in list(islice(self._for_questions, QUESTIONS_A_TURN)):
+            del self._for_questions[holder]
+            self._called[holder] = None
+            self._questions += 1
+            holder.memory_freed()
+        if self._questions:
+            self._tasks.call_soon(self._turn)  # after those have been heard
+
     def admits(self, holder: Holder, api_key: int, expected: int = 0, *, is_large: bool = False) -> bool:
         """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
         ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
@@ -244,7 +278,7 @@ class RequestMemory:
 
     def left(self, holder: Holder) -> None:
         """The connection ended, and gave its buffer back."""
-        for waiting in (self._for_buffers, self._for_room, self._for_turns):
+        for waiting in (self._for_buffers, self._for_room, self._for_turns, self._for_questions, self._called):
             waiting.pop(holder, None)
         self.respond(holder, 0)
 

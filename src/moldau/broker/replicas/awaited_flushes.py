@@ -1,4 +1,6 @@
 """Flushes that somebody waits for: what ``flush.messages`` wants durable, synced off the loop, one log at a time.
+And the files of new segments, made off the loop in the same way: a log that has rolled keeps its records in memory
+until then (``moldau.storage.opening``).
 
 A record that waits is neither acknowledged nor counted into the high watermark by its leader, and a follower does not
 ask for what comes after it (``Log.settled_end``): whoever hears of it as kept finds it on the disk. Other partitions go
@@ -8,13 +10,15 @@ on meanwhile. Decides nothing else; what came during a flush is taken by the nex
 from __future__ import annotations
 
 import asyncio
+from errno import ENOSPC
 from typing import TYPE_CHECKING
 
 from moldau.broker.loop import sleep
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.ports import pools
-from moldau.storage.errors import LogError
+from moldau.replication.roles import Role
+from moldau.storage.errors import DiskFull, LogError
 
 if TYPE_CHECKING:
     from moldau.broker.replicas.replica import Replica
@@ -36,14 +40,14 @@ class AwaitedFlushes:
         self._idle = asyncio.Event()
         self._idle.set()
         for dir in self._logs.dirs:
-            dir.on_flush_wanted = self.want
+            dir.on_flush_wanted = dir.on_file_wanted = self.want
 
     def __len__(self) -> int:
-        """How many logs are being flushed."""
+        """How many logs are being flushed, or have a file made."""
         return len(self._under_way)
 
     def want(self, log: Log) -> None:
-        """The log has records that wait: flush it, unless that is being done."""
+        """The log has records that wait: flush it, or make their file, unless that is being done."""
         if log not in self._under_way and not self._stopped:
             self._under_way[log] = None
             self._idle.clear()
@@ -59,12 +63,16 @@ class AwaitedFlushes:
 
     async def _flush(self, log: Log) -> None:
         try:
-            while log.awaits_flush and log.dir.offline is None and self._logs.uses(log) and not self._stopped:
+            while self._waits(log) and not self._stopped:
                 try:
-                    flush = log.begin_flush()
-                    assert flush is not None, f"{log.partition} waits for a flush of nothing"
-                    await self._tasks.off_loop(flush.run, pools.flushes(log.dir.path))
-                    self._logs.end_flush_of(log, flush)
+                    if (opening := log.opening) is not None:
+                        await self._tasks.off_loop(opening.run, pools.segments(log.dir.path))
+                        opening.end()
+                    else:
+                        flush = log.begin_flush()
+                        assert flush is not None, f"{log.partition} waits for a flush of nothing"
+                        await self._tasks.off_loop(flush.run, pools.flushes(log.dir.path))
+                        self._logs.end_flush_of(log, flush)
                 except LogError as error:
                     self._failed(log, error)
                     if log.dir.offline is None and not self._stopped:
@@ -77,6 +85,9 @@ class AwaitedFlushes:
             del self._under_way[log]
             if not self._under_way:
                 self._idle.set()
+
+    def _waits(self, log: Log) -> bool:
+        return (log.awaits_flush or log.awaits_file) and log.dir.offline is None and self._logs.uses(log)
 
     def _replica_of(self, log: Log) -> Replica | None:
         """Who uses the log; nobody uses a copy that is to be one."""
@@ -96,5 +107,7 @@ class AwaitedFlushes:
         if replica is None:
             self._replicas.failed(error)
             return
+        if isinstance(error, DiskFull) and replica.machine.role is not Role.FOLLOWER:
+            error = log.dir.fail(OSError(ENOSPC, str(error)))  # as when a leader's append fails for it
         append_failed(self._replicas, replica, error)
         replica.refuse_unflushed(error.code)

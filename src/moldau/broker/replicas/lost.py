@@ -18,6 +18,7 @@ from moldau.broker.replicas.replica import Replica
 from moldau.model import Code
 from moldau.replication.roles import Role
 from moldau.storage.errors import CorruptLog, DirOffline, LogError, OffsetOutOfRange, UnusableFile
+from moldau.storage.opening import UNWRITTEN_MAX
 from moldau.storage.strays import put_out_of_use
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:
 
     A log that was cut takes nothing before its files are. A follower waits for that; of who leads by then clients ask
     again a moment later, instead of holding up the node's other partitions for as long as this one's disk takes.
+
+    So do they of a log whose new segment's file cannot be made, or when too much waits in memory for such files.
     """
     code, log = replica.machine.admit(acks), replica.log
     if code is Code.NONE and log.cuts and log.awaits_folder:
@@ -41,6 +44,8 @@ def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:
     if code is Code.NONE and (log.cuts or log.restart_point > log.recovery_point) and log.awaits_cut:
         assert log.dir.on_checkpoint_wanted is not None
         log.dir.on_checkpoint_wanted(log)
+        code = Code.KAFKA_STORAGE_ERROR
+    if code is Code.NONE and log.opening is not None and (log.opening.error or log.dir.unwritten >= UNWRITTEN_MAX):
         code = Code.KAFKA_STORAGE_ERROR
     return code
 
@@ -72,7 +77,8 @@ def flush_failed(replicas: ReplicaHost, log: Log, error: UnusableFile) -> None:
     """
     replica = replicas.by_partition.get(log.partition)
     active = log.active
-    if replica is not None and replica.log is log and active.size and not log.folder.disk.exists(active.path()):
+    is_made = active.size and not log.awaits_file
+    if replica is not None and replica.log is log and is_made and not log.folder.disk.exists(active.path()):
         append_failed(replicas, replica, error)
 
 

@@ -435,7 +435,8 @@ class ReplicaManager:
             return Appended(code)
         try:
             # Not a coordinator's log: what is rolled there is compacted soon, and worlds compare logs batch by batch.
-            if not internal and (buggify := self.deps.world.buggify) is not None and buggify(EARLY_ROLL):
+            may_roll = not (internal or replica.log.awaits_file)
+            if may_roll and (buggify := self.deps.world.buggify) is not None and buggify(EARLY_ROLL):
                 replica.log.roll(now_ms=self._clock.wall_ms())
             appended = replica.log.append_leader(
                 records, machine.leader_epoch, self._clock.wall_ms(), internal=internal

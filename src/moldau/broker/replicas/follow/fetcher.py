@@ -150,10 +150,11 @@ class Fetcher:
 
     def _await_disk(self) -> None:
         """Leave out what has records that are not durable and should be: a leader takes what is fetched next for an
-        acknowledgement of all before it. And what was cut below its recovery point on file, which is being written."""
+        acknowledgement of all before it. What waits for a new segment's file, too; and what was cut below its recovery
+        point on file, which is being written."""
         for following in list(self._dirty.values()):
             log = following.replica.log
-            if log.awaits_flush or log.awaits_cut:
+            if log.awaits_flush or log.awaits_cut or log.awaits_file:
                 self._leave_session(following)
                 following.delay = AWAITS_DISK
 
