@@ -41,8 +41,9 @@ def flushes(path: str) -> Pool:
 
 
 def segments(path: str) -> Pool:
-    """The thread that makes the files of new segments in one log directory: no roll waits for a sync."""
-    return Pool(f"segments {path}")
+    """Those that make the files of new segments in one log directory: several, as one may wait for a flush of the same
+    log, and no other roll is to wait for that."""
+    return Pool(f"segments {path}", 4)
 
 
 def reads(path: str) -> Pool:

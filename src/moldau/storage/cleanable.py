@@ -38,6 +38,8 @@ def measure(log: Log, now_ms: int) -> Dirt | None:
         return None  # what is decided is being read again, in steps (``truncation.restore``)
     first = log.segment_at(max(log.cleaned_to, segments[0].base_offset))
     last = len(segments) - 1  # never the active one
+    if log.awaits_file:  # nor the last that has a file: a crash must find one that says where the log ends
+        last -= 1
     # Not beyond what the checkpoint says is durable: a start that reads a compacted segment would take its gaps for
     # losses.
     limit = min(log.producers.stable_offset(log.high_watermark), log.restart_point)

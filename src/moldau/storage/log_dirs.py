@@ -285,7 +285,8 @@ class LogDirs:
             if len(due) >= FLUSHED_AT_ONCE:
                 break
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
-                log.last_flush_ms = now_ms
+                if not log.awaits_file:  # else what is not in a file yet is due still
+                    log.last_flush_ms = now_ms
                 self._begin_flush(log, None, due)
         return due
 

@@ -70,8 +70,8 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         if size < len(self.data):
             self._dir.unwritten -= len(self.data) - size
-            self.kept = min(self.kept, size)
             del self.data[size:]
+            self.kept = min(self.kept, size)  # after that: what is taken in between has nothing of what was cut
 
     def keep_lent(self, size: int) -> None:
         """Nothing of it is ever lent. What is cut must not be written to the file, which may be made after its cut."""
@@ -124,6 +124,8 @@ class Opening:
             if file is not None:
                 file.close()
                 self._file = None
+            if log.opening is self and segment.gone:
+                log.opening = None  # nobody waits for what cannot come any more
             return
         if self.error is None:
             assert file is not None, "an opening is ended before it was run"

@@ -316,6 +316,32 @@ def test_only_what_is_committed_and_known_to_be_durable_is_compacted() -> None:
     assert compaction.cleaned_to == ends[1]
 
 
+def test_the_last_segment_that_has_a_file_is_not_compacted_before_the_next_one_has_its_file() -> None:
+    """It lost its last batches, which only the next segment tells of: after a kill their offsets were given anew."""
+    disk = FaultyDisk()
+    dirs, log = begin(replace(COMPACT, cleanup_policy=("delete",)), disk)
+    for dir in dirs.dirs:
+        dir.on_file_wanted = lambda log: None
+    for number in range(3):
+        write(log, [(b"%d" % number, bytes(60))])
+    for _ in range(2):
+        write(log, [(None, bytes(60))])  # type: ignore[list-item]  # no key, as is allowed while nothing is compacted
+    log.roll()
+    assert log.awaits_file
+    flush = log.begin_flush()
+    assert flush is not None
+    flush.run()
+    log.end_flush(flush)
+    log.high_watermark = log.settled_end
+    dirs.checkpoint()
+    log.reconfigure(COMPACT)
+    if compaction := plan(log, 0):
+        compaction.run()
+        put_in_place(log, compaction, 0)
+    _, again = reopen(disk.process_killed(), COMPACT)
+    assert again.log_end_offset == 5
+
+
 def test_compaction_waits_for_dirt_and_for_its_lag() -> None:
     dirs, log = begin(LogConfig(cleanup_policy=("compact",), internal_segment_bytes=700, min_compaction_lag_ms=500,
                                 max_compaction_lag_ms=2000, min_cleanable_dirty_ratio=0.9))  # fmt: skip

@@ -250,3 +250,22 @@ def test_a_directory_that_fails_in_the_middle_of_a_swap_leaves_the_log_to_the_ne
     again = start(disk)
     assert again.logs[P].dir.path == "/b"
     assert content(again.logs[P]) == content(log)
+
+
+def test_nobody_waits_for_the_file_of_a_segment_that_was_dropped_with_its_log() -> None:
+    """A swap gave the log up and failed: whoever has files made went round and round for it."""
+    disk = FaultyDisk()
+    dirs = start(disk)
+    log = filled(dirs)
+    for dir in dirs.dirs:
+        dir.on_file_wanted = lambda log: None
+    log.roll()
+    append(log, 9)
+    opening = log.opening
+    assert opening is not None
+    for segment in log.segments:
+        segment.drop()
+    opening.run()
+    opening.end()
+    assert not log.awaits_file
+    assert log.dir.unwritten == 0

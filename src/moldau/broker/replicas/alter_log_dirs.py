@@ -158,8 +158,8 @@ class AlterReplicaLogDirs:
         if future.log.awaits_cut or (self._futures.lags(partition) and future.flushes < FLUSHES_MAX):
             future.flushes += 1
             return
-        if future.log.awaits_file:
-            return
+        if future.log.awaits_file or replica.log.awaits_file:
+            return  # should the swap fail, the log that is given up goes on, with all that it has
         if replica.log.folder.lock.locked():
             return  # a flush of it is on its disk, and the swap would have the loop wait for that
         if _alike(future, replica):
