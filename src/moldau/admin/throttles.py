@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from moldau.admin.asking import Talk, note, silent_brokers
-from moldau.admin.main import fail
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import AlterOp, Resource, ResourceType
-from moldau.client.client import Unreachable
+from moldau.client.client import Refused, Unreachable
 from moldau.model import Code, TopicPartition
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
@@ -87,6 +86,7 @@ def throttle(
 
     Raises:
         Unreachable: a broker that counts as alive does not answer; nothing was set. It would be held back by nothing.
+        Refused: a change of a setting was; those before it stand.
     """
     wanted, brokers = _wanted(plan, now)
     for silent, why in silent_brokers(talk, {int(broker) for broker in brokers}).items():
@@ -249,6 +249,9 @@ def _texts(keys: Mapping[object, object]) -> dict[str, list[str]]:
 
 
 def _change(talk: Talk, changes: Changes) -> None:
+    """Refused when one of them was: some codes pass, as while no controller is active, and who carries a plan out asks
+    again then."""
     for resource, outcome in (talk.ask(admin.alter_configs, changes) if changes else {}).items():
         if outcome.code is not Code.NONE:
-            fail(f"{resource.type.name.lower()} {resource.name}: {outcome.code.name}: {outcome.message}")
+            why = f" ({outcome.message})" if outcome.message else ""
+            raise Refused(outcome.code, f"{resource.type.name.lower()} {resource.name}{why}", outcome.message)

@@ -27,9 +27,11 @@ def taken_back(pipeline: Pipeline, folder: Folder) -> TakenBack:
         if (less := fewer(sink)) > 0 and not sink["damaged"]:
             rows[str(sink["sink"])] = less
     gone = 0
-    if pipeline.dead_letters.table in rows:
+    letters = pipeline.dead_letters.table
+    if letters is not None and letters in rows:
         there = sum(one.records for one in Replays(pipeline, folder).waiting())
-        gone = max(0, waiting(last.totals, before) - there)
+        # No more than rows are missing: letters of a replay that was cut off wait for its end, and are no loss.
+        gone = min(rows[letters], max(0, waiting(last.totals, before) - there))
     return TakenBack(rows, gone)
 
 

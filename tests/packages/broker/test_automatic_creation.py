@@ -156,3 +156,25 @@ def test_who_names_a_topic_just_after_its_deletion_is_told_that_it_is_gone_and_i
     loop = new_loop()
     loop.run_until_complete(scenario())
     loop.close()
+
+
+def test_a_creation_that_nobody_waits_for_and_that_fails_ends_no_node(caplog: pytest.LogCaptureFixture) -> None:
+    """What a task of a node raises ends it: a client's request would have, by what the controller did not expect."""
+
+    async def scenario() -> None:
+        timers = Timers()
+
+        async def fails(*_: object, **__: object) -> CreateTopicsResponse:
+            raise LookupError("not expected")
+
+        made = asked_of(fails, 2, timers)
+        made.recently_gone.deleted.add("old")
+        await timers.passing(k03_metadata.handle(made, naming("old"), CONTEXT))  # type: ignore[arg-type]
+        (task,) = timers.spawned
+        await task
+        assert not made.creating
+
+    loop = new_loop()
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert "topic old, named after its deletion, was not created" in caplog.text

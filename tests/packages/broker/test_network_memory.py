@@ -273,6 +273,25 @@ def test_connections_that_ask_have_their_turns_in_the_order_in_which_they_came()
     assert memory.may_ask(gone), "nobody waits any more"
 
 
+def test_one_that_fails_when_it_is_its_turn_takes_no_turn_from_the_others() -> None:
+    """Nobody was ever called again: every question of the node waited for good."""
+
+    class Failing(Silent):
+        def memory_freed(self) -> None:
+            raise MemoryError
+
+    soon: list[Callable[[], object]] = []
+    memory = RequestMemory(cast(Any, SimpleNamespace(call_soon=soon.append)))
+    begun, others = ([Silent(memory) for _ in range(limits.QUESTIONS_A_TURN)] for _ in range(2))
+    assert all(memory.may_ask(one) for one in begun)
+    assert not any(memory.may_ask(one) for one in (Failing(memory), *others))
+    with pytest.raises(MemoryError):
+        soon.pop(0)()
+    while soon:
+        soon.pop(0)()
+    assert all(one.woken for one in others)
+
+
 def test_many_that_ask_at_once_leave_each_turn_of_the_loop_short() -> None:
     async def work(scene: Scene) -> None:
         turn, by_turn = 0, Counter[int]()

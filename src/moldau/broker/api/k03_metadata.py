@@ -11,6 +11,7 @@ tell a client which of two answers is the newer one. What has not changed since 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Container, Generator, Iterator
 
 from moldau.broker.api.forwarding import passed_on
@@ -26,6 +27,8 @@ from moldau.model import NO_UUID, Code
 from moldau.wire.codec import Packed
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
+
+log = logging.getLogger("moldau.topics")
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 SETTLED_MS = 1000
@@ -139,8 +142,13 @@ async def _create(node: BrokerServices, names: list[str], context: Context) -> d
 
 
 async def _create_later(node: BrokerServices, names: list[str], context: Context) -> None:
-    """Create topics for a client that does not wait for it."""
-    await _create(node, names, context)
+    """Create topics for a client that does not wait for it: an error costs it these topics, for which it asks again."""
+    try:
+        await _create(node, names, context)
+    except AssertionError:
+        raise
+    except Exception as error:
+        log.error("topic %s, named after its deletion, was not created: %r", names[0], error, exc_info=error)
 
 
 def _wants_all(request: MetadataRequest, version: int) -> bool:

@@ -245,13 +245,15 @@ class RequestMemory:
         """The loop has turned: the next ones may ask."""
         self._questions = 0
         self._called.clear()
-        for holder in list(islice(self._for_questions, QUESTIONS_A_TURN)):
-            del self._for_questions[holder]
-            self._called[holder] = None
-            self._questions += 1
-            holder.memory_freed()
-        if self._questions:
-            self._tasks.call_soon(self._turn)  # after those have been heard
+        try:
+            for holder in list(islice(self._for_questions, QUESTIONS_A_TURN)):
+                del self._for_questions[holder]
+                self._called[holder] = None
+                self._questions += 1
+                holder.memory_freed()
+        finally:  # whatever became of one of them, the others have their turn
+            if self._questions:
+                self._tasks.call_soon(self._turn)  # after those have been heard
 
     def admits(self, holder: Holder, api_key: int, expected: int = 0, *, is_large: bool = False) -> bool:
         """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
