@@ -124,8 +124,11 @@ def test_a_move_that_cannot_end_is_listed_and_called_off(
     other = moldau("reassign", "execute", "--plan", plan)
     assert other.exit_code == 1
     assert "--additional" in other.output
-    assert moldau("reassign", "cancel", "--plan", plan).exit_code == 0
+    without = moldau("reassign", "cancel", "--yes")
+    assert without.exit_code == 0, without.output
+    assert "rates of throttles stand at brokers 1, 2" in without.output
     wait_until(lambda: replicas(client, name) == [[1]], "the move is called off")
+    assert moldau("reassign", "cancel", "--plan", plan).exit_code == 0
     wait_until(lambda: not throttles(client, name, client.brokers()), "no throttle is left behind")
     assert json.loads(moldau("reassign", "list", "-o", "json").stdout) == []
 

@@ -187,6 +187,12 @@ def throttled(talk: Talk, partitions: Iterable[TopicPartition]) -> list[TopicPar
     return [p for p in wanted if (p.topic, str(p.partition)) in named]
 
 
+def throttled_brokers(talk: Talk) -> list[int]:
+    """The brokers that have a rate, whoever set it, of those that live and answer."""
+    found = _rates(talk, map(str, talk.cluster.brokers()))
+    return sorted(int(broker) for broker, rates in found.items() if rates)
+
+
 def _wanted(plan: Assignment, now: Assignment) -> tuple[Listed, set[str]]:
     """The entries for these moves, and the brokers that take part in them."""
     entries: Listed = {}
