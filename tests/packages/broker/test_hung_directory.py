@@ -34,6 +34,8 @@ CALLS = ("sync", "sync_dir", "make_dirs", "rename", "remove", "remove_tree", "wr
 SOON = {
     "log_flush_interval_ms": 1, "log_retention_check_interval_ms": 10, "log_segment_delete_delay_ms": 0,
     "replica_high_watermark_checkpoint_interval_ms": 10,
+    # The records here are of 2023: a log would be emptied, and roll, whenever retention looks.
+    "log_retention_ms": -1,
 }  # fmt: skip
 
 
