@@ -40,7 +40,7 @@ from moldau.admin.reassignment.cluster import (
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
 from moldau.admin.reassignment.waits import Teller, not_alive
 from moldau.admin.reassignment.waves import Shown
-from moldau.admin.throttles import throttle, throttled_brokers
+from moldau.admin.throttles import brokers_named, throttle, throttled_brokers
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.view import Outcome
@@ -265,16 +265,12 @@ def cancel(
         if not preserve_throttles and path is not None:
             take_away(talk, path, plan or ())
         elif not preserve_throttles and (held := throttled_brokers(talk)):
-            note(f"rates of throttles stand at {_named(held)}: `moldau reassign verify --plan PLAN` takes away")
+            note(f"rates of throttles stand at {brokers_named(held)}: `moldau reassign verify --plan PLAN` takes away")
             note("what was set for a plan; `moldau doctor` tells how to end those that are nobody's.")
     raise SystemExit(1 if refused else 0)
 
 
 # ---- what the cluster says
-
-
-def _named(brokers: Collection[int]) -> str:
-    return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}"
 
 
 def _write_rollback(path: Path, text: str) -> None:

@@ -157,8 +157,8 @@ def unthrottle(talk: Talk, recorded: Throttles, plan: Path) -> Throttles:
         note("throttles are taken away.")
     left = Throttles({broker: keys for broker, keys in recorded.rates.items() if broker not in rates})
     if left.rates:
-        which = f"broker{'s' * (len(left.rates) > 1)} {', '.join(sorted(left.rates, key=int))}"
         later = f"`moldau reassign verify --plan {shlex.quote(str(plan))}` takes it away"
+        which = brokers_named(map(int, left.rates))
         note(f"{which} cannot be asked: the throttle set there stays; when it answers, {later}")
     return left
 
@@ -191,6 +191,12 @@ def throttled_brokers(talk: Talk) -> list[int]:
     """The brokers that have a rate, whoever set it, of those that live and answer."""
     found = _rates(talk, map(str, talk.cluster.brokers()))
     return sorted(int(broker) for broker, rates in found.items() if rates)
+
+
+def brokers_named(ids: Iterable[int]) -> str:
+    """``broker 3``, ``brokers 3, 4``."""
+    found = sorted(ids)
+    return f"broker{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
 
 
 def _wanted(plan: Assignment, now: Assignment) -> tuple[Listed, set[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from moldau.admin.reassignment.carrying import LEAST_MS, Carrier, OutOfTime
 from moldau.admin.reassignment.journal import RUNNING, Journal
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
+from moldau.client.refusals import Refused
 from moldau.client.sync import Cluster
 from moldau.client.view import Outcome
 from moldau.model import Code, TopicPartition
@@ -193,3 +195,23 @@ def test_a_plan_ends_whose_partition_somebody_else_took_away_from_the_broker_wit
     monkeypatch.setattr(directories, "misplaced", lambda talk, wanted: lies_in("/here") if wanted else {})
     talk: Any = Silent()
     assert carrier(talk, tmp_path / "plan.json", 10.0, unplaced).carry_out(journals.DONE) == 4
+
+
+def test_a_rate_that_cannot_be_set_yet_where_a_broker_came_back_is_told_once_and_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[Exception] = [Refused(Code.REQUEST_TIMED_OUT, "broker 2")] * 2
+    errors.append(OSError(errno.ENOSPC, "full", "plan.json.journal"))
+
+    def fails(_: Carrier) -> NoReturn:
+        raise errors.pop(0)
+
+    monkeypatch.setattr(Carrier, "_throttle", fails)
+    talk: Any = Silent()
+    one = carrier(talk, tmp_path / "plan.json", 10.0)
+    one._without_rate = {2, 3}
+    for _ in range(2):
+        one._throttle_the_returned({1, 2})
+    assert capsys.readouterr().err == "no rate is set yet at broker 2, which came back: broker 2: REQUEST_TIMED_OUT\n"
+    with pytest.raises(OSError, match="full"):
+        one._throttle_the_returned({1, 2})

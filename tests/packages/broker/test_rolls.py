@@ -119,29 +119,17 @@ def test_a_follower_whose_roll_hangs_is_not_counted_and_follows_others_meanwhile
     run(work)
 
 
-def test_a_file_that_cannot_be_made_refuses_whoever_waits_and_takes_the_directory_offline(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_file_that_a_leader_cannot_make_refuses_whoever_waits_and_takes_the_directory_offline(
+    tmp_path: Path, error: int
+) -> None:
     async def work() -> None:
         async with scene(tmp_path) as its:
             its.disk.hold(FIRST)
             its.log().roll()
             sent = await its.produce(1)
             await until(lambda: its.disk.held, "the file that is made")
-            its.disk.error = OSError(errno.EIO, "broken")
-            its.disk.release()
-            assert (await sent).error_code == Code.KAFKA_STORAGE_ERROR
-            assert its.log().dir.offline
-
-    run(work)
-
-
-def test_a_leader_without_space_for_a_new_segment_goes_offline_with_its_directory(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with scene(tmp_path) as its:
-            its.disk.hold(FIRST)
-            its.log().roll()
-            sent = await its.produce(1)
-            await until(lambda: its.disk.held, "the file that is made")
-            its.disk.error = OSError(errno.ENOSPC, "full")
+            its.disk.error = OSError(error, "not made")
             its.disk.release()
             assert (await sent).error_code == Code.KAFKA_STORAGE_ERROR
             assert its.log().dir.offline

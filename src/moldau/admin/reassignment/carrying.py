@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -23,7 +22,7 @@ from moldau.admin.reassignment.cluster import origins
 from moldau.admin.reassignment.journal import Journal
 from moldau.admin.reassignment.waits import Teller, not_alive
 from moldau.admin.reassignment.waves import Limits, Shown
-from moldau.admin.throttles import Throttles, throttle, unthrottle
+from moldau.admin.throttles import Throttles, brokers_named, throttle, unthrottle
 from moldau.admin.waiting import Looks
 from moldau.client import admin
 from moldau.client.admin import Election, Reassignment
@@ -86,6 +85,8 @@ class Carrier:
         self._teller = Teller(talk)
         self._without_rate: set[int] = set()
         """Brokers of the moves that were not alive when the rate was set."""
+        self._why_no_rate = ""
+        """Why it could not be set when one came back, as it was told."""
 
     # ---- what can be wished
 
@@ -262,10 +263,18 @@ class Carrier:
         self._without_rate = set(dead)
 
     def _throttle_the_returned(self, alive: Collection[int]) -> None:
-        """Set the rate where it could not be set so far; who does not answer yet is asked again at the next look."""
-        if self._without_rate.intersection(alive):
-            with suppress(Refused, OSError):
-                self._throttle()
+        """Set the rate where it could not be set so far; where that fails it is tried again at the next look."""
+        back = sorted(self._without_rate.intersection(alive))
+        if not back:
+            return
+        try:
+            self._throttle()
+        except (Refused, OSError) as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                raise  # it is the journal that cannot be written
+            if str(error) != self._why_no_rate:
+                self._why_no_rate = str(error)
+                note(f"no rate is set yet at {brokers_named(back)}, which came back: {error}")
 
     def _save(self, made: Throttles) -> None:
         def change(journal: Journal) -> None:
