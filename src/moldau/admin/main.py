@@ -26,6 +26,9 @@ def main() -> None:
     arguments = sys.argv[1:]
     try:
         if arguments[:1] == ["node"] and "--help" not in arguments:
+            import gc
+
+            gc.disable()  # nothing of what is loaded becomes garbage: ``collect_seldom`` enables it again
             from moldau.admin.node import run_node
 
             sys.exit(run_node(arguments[1:]))

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from moldau.broker.node import Node
 
 USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
+SETTLED_S = 1.0
+"""How long after its start a node loads what answers requests that nobody has sent yet: it takes a processor for 60 ms,
+and the nodes of a cluster that start together need them for their first elections."""
 log = logging.getLogger("moldau.node")
 
 
@@ -178,6 +181,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
             print(f"moldau node {config.node_id}: {error}", file=sys.stderr, flush=True)
             return 1
         log.info("node %d started in %.2f s", config.node_id, time.monotonic() - began)
+        await asyncio.wait((ended,), timeout=SETTLED_S)
         await world.tasks.off_loop(import_handlers, COMPUTING)
         # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
         gc.collect()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.controller.replies import Refused
 from moldau.image import Image
+from moldau.model.value import value
 from moldau.ports import World
 from moldau.wire.schema import Message
 
@@ -119,7 +119,7 @@ class Migrating(Protocol):
     def mode(self) -> MigrationMode: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class NodeServices:
     """What every handler may use."""
 
@@ -151,7 +151,7 @@ class NodeServices:
         return self.config.node_id if self.config.node_id in live else min(live, default=-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class BrokerServices(NodeServices):
     """What a handler of a broker's listener may use."""
 
@@ -168,7 +168,7 @@ class BrokerServices(NodeServices):
     """Whether a broker that the image shows alive has just refused us: the image is about to change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ControllerServices(NodeServices):
     """What a handler of a controller may use. ``quotas``: None where a request costs nobody anything."""
 
@@ -177,14 +177,14 @@ class ControllerServices(NodeServices):
     migration: Migrating | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class QuorumServices(ControllerServices):
     """What a handler of a controller may use in KRaft mode."""
 
     plane: QuorumRequests
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class ZooKeeperServices(BrokerServices):
     """What a broker's handler may use in ZooKeeper mode."""
 

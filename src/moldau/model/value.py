@@ -33,7 +33,7 @@ def field(*, default_factory: Callable[[], Any]) -> Any:
 def replace(whole: T, /, **changes: object) -> T:
     """The same value with some fields changed; its checks run again. TypeError for a name that is no field."""
     cls: Any = type(whole)
-    return cls(**{**{name: getattr(whole, name) for name in cls.__slots__}, **changes})  # type: ignore[no-any-return]
+    return cls(**{**{name: getattr(whole, name) for name in cls._names}, **changes})  # type: ignore[no-any-return]
 
 
 @overload
@@ -46,7 +46,8 @@ def value(*, frozen: bool = True, kw_only: bool = False) -> Callable[[type[T]], 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T] | None = None, /, *, frozen: bool = True, kw_only: bool = False) -> Any:
-    """Make a class a value: its annotated names are slots, given by name, or by position too if not ``kw_only``.
+    """Make a class a value: its annotated names are slots, given by name, or by position too if not ``kw_only``, behind
+    those of the value that it inherits from. A name that is annotated there already gets a narrower type here.
 
     ``frozen``: it refuses assignment, and can be hashed when its fields can. ``__post_init__`` checks what was given.
 
@@ -66,12 +67,17 @@ def value(cls: type[T] | None = None, /, *, frozen: bool = True, kw_only: bool =
 
 def _define(plain: type, frozen: bool, kw_only: bool) -> type:
     body = {key: what for key, what in vars(plain).items() if key not in ("__dict__", "__weakref__")}
-    names = tuple(
-        name for name, kind in body.get("__annotations__", {}).items() if not str(kind).startswith("ClassVar")
-    )
-    defaults = {name: body.pop(name) for name in names if name in body}
+    base: Any = plain.__base__
+    inherited: tuple[str, ...] = getattr(base, "_names", ())
+    annotated = [name for name, kind in body.get("__annotations__", {}).items() if not str(kind).startswith("ClassVar")]
+    own = tuple(name for name in annotated if name not in inherited)
+    names = inherited + own
+    defaults = {name: body.pop(name) for name in annotated if name in body}
+    if inherited:
+        defaults = base._init_of[0] | defaults
     body |= {
-        "__slots__": names,
+        "__slots__": own,
+        "_names": names,
         "__match_args__": () if kw_only else names,
         "__init__": _first_init,
         "__eq__": _eq,
@@ -96,8 +102,8 @@ def _first_init(self: Any, *values: object, **named: object) -> None:
 
 def _compiled_init(cls: Any, defaults: dict[str, object], frozen: bool, kw_only: bool) -> Any:
     env: dict[str, Any] = {"_left_out": _LEFT_OUT}
-    parameters, lines = ["self", "*"] if kw_only and cls.__slots__ else ["self"], []
-    for name in cls.__slots__:
+    parameters, lines = ["self", "*"] if kw_only and cls._names else ["self"], []
+    for name in cls._names:
         given, default = name, defaults.get(name, _LEFT_OUT)
         if isinstance(default, Fresh):
             env[f"_fresh_{name}"] = default.make
@@ -108,7 +114,7 @@ def _compiled_init(cls: Any, defaults: dict[str, object], frozen: bool, kw_only:
             parameters.append(f"{name}=_default_{name}")
         else:
             parameters.append(name)
-        env[f"_set_{name}"] = vars(cls)[name].__set__  # the slot itself: a frozen class refuses ``self.name = ...``
+        env[f"_set_{name}"] = getattr(cls, name).__set__  # the slot itself: a frozen class refuses ``self.name = ...``
         lines.append(f"    _set_{name}(self, {given})")
     if hasattr(cls, "__post_init__"):
         lines.append("    self.__post_init__()")
@@ -136,12 +142,12 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
     return f"{type(self).__qualname__}({shown})"
 
 
 def _reduce(self: Any) -> Any:
-    return _rebuild, (type(self), {name: getattr(self, name) for name in self.__slots__})
+    return _rebuild, (type(self), {name: getattr(self, name) for name in self._names})
 
 
 def _rebuild(cls: Any, fields: dict[str, object]) -> Any:

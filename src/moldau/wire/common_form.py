@@ -32,9 +32,10 @@ _SIZES_MAX = 1024
 """So many sizes of records in one form are kept."""
 
 _ONE = bytes(range(0, 128, 2))
-_LOW = bytes((2 * delta & 127) | 128 for delta in range(_TWO_BYTES))
-_HIGH = bytes(2 * delta >> 7 for delta in range(_TWO_BYTES))
-_MIDDLE = bytes(byte | 128 for byte in _HIGH)
+_LOW = bytes(range(128, 256, 2)) * 128
+_HIGH = b"".join(bytes((byte,)) * 64 for byte in range(128))
+_MIDDLE = b"".join(bytes((byte | 128,)) * 64 for byte in range(128))
+"""The bytes of offset deltas from 0 on: the first of two or three; the second if it is the last; if it is not."""
 _BYTE = tuple(bytes((byte,)) for byte in range(256))
 _UP_TO = tuple(bytes(range(byte & 128, byte + 1, 2)) for byte in range(256))
 """For the last byte of a column of timestamp deltas: which bytes are not larger, and of an even zigzag number."""

@@ -117,3 +117,32 @@ def test_a_value_can_be_copied_pickled_printed_and_matched() -> None:
         case Span(start, end):
             assert (start, end) == (1, 2)
     assert span.length == 1
+
+
+@value(kw_only=True)
+class Shape:
+    name: str
+    corners: int | None = None
+
+
+@value(kw_only=True)
+class Square(Shape):
+    corners: int = 4
+    side: float
+
+    @property
+    def area(self) -> float:
+        return self.side**2
+
+
+def test_a_value_has_the_fields_of_the_one_that_it_inherits_from() -> None:
+    square = Square(name="a", side=3.0)
+    assert (square.name, square.corners, square.side, square.area) == ("a", 4, 3.0, 9.0)
+    assert repr(square) == "Square(name='a', corners=4, side=3.0)"
+    assert replace(square, name="b") == Square(name="b", side=3.0) != square
+    assert pickle.loads(pickle.dumps(square)) == square
+    assert Shape(name="a").corners is None
+    with pytest.raises(TypeError, match="side"):
+        Square(name="a")  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match="name"):
+        square.name = "c"  # type: ignore[misc]

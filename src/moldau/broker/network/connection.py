@@ -2,8 +2,9 @@
 
 Answers of a wake-up leave in one write. A connection is read from no more while its client does not read, while too
 many of its requests are unanswered or too many bytes of its answers wait, and while a long request is worked on; after
-some milliseconds of its requests everybody else has a turn. Malformed frames, and frames larger than allowed, are
-refused before memory is taken. What each request does is ``moldau/broker/api``; read next: ``receiving.py``.
+some milliseconds of its requests, or of everybody's large ones, it goes on in the next turn of the loop. Malformed
+frames, and frames larger than allowed, are refused before memory is taken. What each request does is
+``moldau/broker/api``; read next: ``receiving.py``.
 """
 
 from __future__ import annotations
@@ -157,6 +158,9 @@ class Connection(Regulated):
                 break
             if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted(came, start, size)):
                 break
+            if size >= SLICES_FROM_BYTES and listener.turn.is_over:
+                self._turn_over = True
+                break
             if size > 1 and came[start + 5] in ASKING and not memory.may_ask(self):
                 self._refused_room = True
                 break
@@ -193,7 +197,9 @@ class Connection(Regulated):
         elif len(frame) - start < SLICES_FROM_BYTES:
             self._serve(read_request(frame, header), header, len(frame) - start)
         else:
+            since_ms = self.listener.now_ms()
             self._decode(frame, start, header)
+            self.listener.turn.spent(since_ms)
 
     def _decode(self, frame: memoryview, start: int, header: RequestHeader) -> None:
         """Decode a long frame: mostly it is done at once; else in slices, from bytes that stay where they are."""

@@ -17,6 +17,7 @@ from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SharedBuffer
 from moldau.broker.network.requests import Dispatch, Handler, ServedApi
 from moldau.broker.network.traffic import ApiStats, RequestStats
+from moldau.broker.network.turn import LoopTurn
 from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.ports import World
@@ -72,6 +73,7 @@ class ListenerState:
         self.name = name
         self.memory = RequestMemory(world.tasks) if memory is None else memory
         self.shared = SharedBuffer()
+        self.turn = LoopTurn(world)
         self.kind = kind
         self.frame_bytes_max = frame_bytes_max
         self.answers = answers
