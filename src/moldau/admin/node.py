@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from moldau.broker.node import Node
 
 USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
-SETTLED_S = 1.0
-"""How long after its start a node loads what answers requests that nobody has sent yet: it takes a processor for 60 ms,
-and the nodes of a cluster that start together need them for their first elections."""
+SETTLED_S, PAUSE_S = 1.0, 0.05
+"""How long after its start a node loads what answers requests that nobody has sent yet, and how long it rests between
+two of them: all together take a processor for 60 ms and hold the interpreter's lock, and nodes that start together
+need both for their first elections and their first clients."""
 log = logging.getLogger("moldau.node")
 
 
@@ -143,7 +144,7 @@ def _heed_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None)
 
 
 def _run(config: NodeConfig, logs: str | None, began: float) -> int:
-    from moldau.broker.api import import_handlers
+    from moldau.broker.api import handlers_to_import
     from moldau.broker.node import Node, StartRefused
     from moldau.ports.pools import COMPUTING
     from moldau.runtime.memory import collect_seldom, keep_freed_buffers
@@ -182,7 +183,10 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
             return 1
         log.info("node %d started in %.2f s", config.node_id, time.monotonic() - began)
         await asyncio.wait((ended,), timeout=SETTLED_S)
-        await world.tasks.off_loop(import_handlers, COMPUTING)
+        for work in handlers_to_import():
+            if not ended.done():
+                await world.tasks.off_loop(work, COMPUTING)
+                await asyncio.wait((ended,), timeout=PAUSE_S)
         # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()

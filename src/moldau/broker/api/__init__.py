@@ -5,7 +5,7 @@ controller answers too, ``control(node, request, context)`` for controller liste
 function may use of it: ``BrokerServices`` and ``ControllerServices`` of ``broker/services.py``; ``dispatch`` binds
 them. A handler returns the response,
 None (nothing is sent), an awaitable of the response, or for a long request ``Slices``; it is imported when the first
-such request arrives, or soon after the start (``import_handlers``), so that a slow disk holds up nobody's request.
+such request arrives, or soon after the start (``handlers_to_import``), so that a slow disk holds up nobody's request.
 
 The table is also the whole answer to ApiVersions: nothing is advertised that does not answer. Ranges are Apache Kafka
 4.2's maxima with 3.9's minima, so that clients old and new see one coherent release. Produce shows 0-2 though it
@@ -37,7 +37,7 @@ __all__ = [
     "control_of",
     "dispatch",
     "handler",
-    "import_handlers",
+    "handlers_to_import",
     "is_controllers",
 ]
 
@@ -104,7 +104,7 @@ def dispatch(kind: str, broker: Callable[[], BrokerServices], controller: Callab
     return find
 
 
-def import_handlers() -> None:
-    """Import whatever answers a request; for a thread, since a module that is not in memory may take its time."""
-    for key in ON_BROKER.keys() | ON_CONTROLLER.keys() | ON_ZOOKEEPER.keys():
-        module_of(key)
+def handlers_to_import() -> list[Callable[[], object]]:
+    """Each imports what answers one request; for a thread, since a module that is not in memory may take its time."""
+    keys = ON_BROKER.keys() | ON_CONTROLLER.keys() | ON_ZOOKEEPER.keys()
+    return [partial(module_of, key) for key in sorted(keys)]
