@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs wheels jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -117,7 +117,7 @@ kills-spark: setup  ## a stream into a table while brokers, Spark's processes an
 	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py $(ARGS)
 
 migration: setup  ## ZooKeeper to the quorum, back, there again and finished, under load (ARGS="--seed 7 --brief")
-	$(PY) -m moldau.cluster.migration $(ARGS)
+	$(PY) -m moldau.cluster.migration_drill $(ARGS)
 
 chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--seed 7 --system kafka"; ARGS=--list)
 	$(PY) -m moldau.cluster.chaos $(SCENARIO) --plane $(PLANE) $(ARGS)
@@ -153,8 +153,12 @@ bench-spark: setup  ## both connectors' rows a second, on one Spark (ARGS="--sys
 	@sh scripts/parity.sh
 	$(PY) -m bench.spark $(ARGS)
 
+wheels: setup  ## both distributions, in dist: moldau, and moldau-simulator of the same source
+	@rm -rf build simulator/build  # setuptools would take what an earlier build left there
+	$(PY) -m pip wheel -q --no-deps -w dist . ./simulator
+
 docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate
 
 clean:  ## remove what make made, but no data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build simulator/build
