@@ -24,6 +24,7 @@ from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.loading import read_all
 from moldau.broker.zookeeper.restoring import in_transactions
+from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
@@ -82,11 +83,11 @@ class Migration:
         self._stopped = False
         self._link = Link.CONNECTED
         self._link_news = asyncio.Event()
-        self.channels = Channels(node, to_migrating=True)
+        self.channels = Channels(node, Rules(), to_migrating=True)
         self.writer = Writer(node, self, self._seal)
         self._directories = Directories(node, zk, self.channels, self._remove)
         self.mode = ZooKeeperMode(node, zk, self.channels, self._heed)
-        node.metadata.watch(self.channels.carry)
+        node.metadata.watch(self.channels.send_changes)
         zk.on_link(self._linked)
 
     async def stop(self) -> None:

@@ -58,7 +58,7 @@ class AdminZnodes:
             "elections": self._elections,
             "isr notes": self._isr_notes,
         }
-        plane.channels.settled.append(lambda: mark("deletions"))
+        plane.channels.on_deletion_answered.append(lambda: mark("deletions"))
         node.metadata.watch(self._changed)
 
     def forget(self) -> None:

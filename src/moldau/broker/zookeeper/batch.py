@@ -32,17 +32,17 @@ class Sender:
     """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other.
 
     ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866). Requests say then
-    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers. ``untyped``: requests
-    say no type, as those of Apache Kafka's controllers in ZooKeeper mode. ``written_by``: partition -> epoch of the
-    controller that wrote its state, where it is not this one: each partition is sent with its own, as by Apache Kafka's
-    controllers in ZooKeeper mode. Those of KRaft send their own with all.
+    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers. ``sends_type``: requests
+    say their type, other than those of Apache Kafka's controllers in ZooKeeper mode. ``written_by``: partition -> epoch
+    of the controller that wrote its state, where it is not this one: each partition is sent with its own, as by Apache
+    Kafka's controllers in ZooKeeper mode. Those of KRaft send their own with all.
     """
 
     controller_id: int
     controller_epoch: int
     listener: str
     to_migrating: bool = False
-    untyped: bool = False
+    sends_type: bool = True
     written_by: Mapping[Key, int] = field(default_factory=dict)
 
     def epoch_of(self, key: Key) -> int:
@@ -144,7 +144,7 @@ def full(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] =
     """Everything: the whole cluster, then every replica of this broker, but those that it ``deleted`` already."""
     all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
     metadata = _update_metadata(broker, _shown(image, all_of_it, sender), live_brokers(image), sender)
-    metadata.type = UNKNOWN if sender.untyped else FULL
+    metadata.type = FULL if sender.sends_type else UNKNOWN
     all_roles = roles(image, broker, sender, deleted)
     all_roles.type = metadata.type
     return [metadata, all_roles]
@@ -240,7 +240,7 @@ def _update_metadata(broker: Broker, shown: list[Any], live: list[Any], sender: 
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
-        type=UNKNOWN if sender.untyped else INCREMENTAL,
+        type=INCREMENTAL if sender.sends_type else UNKNOWN,
         is_k_raft_controller=sender.to_migrating,
         topic_states=shown,
         live_brokers=live,
@@ -254,7 +254,7 @@ def _leader_and_isr(
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
-        type=UNKNOWN if sender.untyped else INCREMENTAL,
+        type=INCREMENTAL if sender.sends_type else UNKNOWN,
         is_k_raft_controller=sender.to_migrating,
     )
     topics: dict[bytes, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}

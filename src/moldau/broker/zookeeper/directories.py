@@ -68,7 +68,7 @@ class Directories:
         self._zk = zk
         self._channels = channels
         self._remove = remove
-        channels.answered.append(self._note)
+        channels.on_roles_answered.append(self._note)
 
     async def heed(self, watch: Watch | None = None) -> None:
         """Have whoever left a note say what it cannot have, and take the notes away."""
@@ -85,7 +85,7 @@ class Directories:
                 log.warning("a note is not understood: %s", error)
         for id in brokers:
             log.info("broker %d has lost a log directory", id)
-            self._channels.roles_again(id)
+            self._channels.send_roles_again(id)
         for path in notes:
             await self._remove(path)
 

@@ -227,9 +227,9 @@ class Receiving:
 
     def _told_cluster(self, request: UpdateMetadataRequest) -> None:
         me = self._node.config.node_id
-        untyped = request.type == UNKNOWN and any(shown.id == me for shown in request.live_brokers)
-        self._cluster_known |= request.type == FULL or untyped
-        if untyped and not self.complete:  # Kafka's controller has nothing more to say to a broker without replicas
+        without_type = request.type == UNKNOWN and any(shown.id == me for shown in request.live_brokers)
+        self._cluster_known |= request.type == FULL or without_type
+        if without_type and not self.complete:  # Kafka's controller sends a broker without replicas nothing more
             self.complete = not translation.names_replica(request, me)
 
     # ---- fences
