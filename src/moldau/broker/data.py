@@ -22,7 +22,7 @@ from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.host import Host, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.network.descriptors import open_files_most
-from moldau.broker.node_parts import WithChannel
+from moldau.broker.node_parts import WithControllerChannel
 from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.disk_probes import DiskProbes
@@ -72,7 +72,7 @@ class DirectoryNews(Protocol):
     def directory_failed(self) -> None: ...
 
 
-class BrokerNode(Host, WithChannel, WithClusterId, Protocol):
+class BrokerNode(Host, WithControllerChannel, WithClusterId, Protocol):
     """The broker around its data."""
 
     @property
@@ -143,7 +143,7 @@ class DataSide:
             world=node.world,
             config=node.config,
             logs=self.log_dirs,
-            ask_controller=node.asking.once,
+            ask_controller=node.controller_channel.send,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=self._broker_epoch,
             refused=node.leader_refused,

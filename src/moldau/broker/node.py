@@ -19,7 +19,7 @@ from moldau.broker.config.listeners import LOOPBACK, Listener
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import FormatRefused, own_meta
 from moldau.broker.config.warnings_at_start import warn_of_settings
-from moldau.broker.controller.channel import ControllerChannel, LocalContext
+from moldau.broker.controller.channel import LocalContext, NodeToControllerChannel
 from moldau.broker.controller.registration import ControllerRegistration
 from moldau.broker.controller.service import ControllerService
 from moldau.broker.controller.suspects import SuspectedBrokers
@@ -99,7 +99,7 @@ class Node:
             client_id=f"node-{config.node_id}", request_timeout_ms=config["request.timeout.ms"]
         )
         self.peers = Peers(world, self.connection_options)
-        self.asking = ControllerChannel(self, self._decide_locally if config.is_controller else None)
+        self.controller_channel = NodeToControllerChannel(self, self._decide_locally if config.is_controller else None)
         self.creating: Counter[str] = Counter()
         """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
         self.plane: QuorumPlane | ZooKeeperPlane
@@ -272,7 +272,7 @@ class Node:
                 encoded_topics=self.encoded_topics,
                 recently_gone=self.recently_gone,
                 quotas=self.quotas,
-                asking=self.asking,
+                controller_channel=self.controller_channel,
                 creating=self.creating,
                 suspects_a_death=self._suspects.any_left,
             )
@@ -491,7 +491,7 @@ class Node:
 
     def quorum_leader_changed(self) -> None:
         """Let the new controller know us at once: until then it cannot notice our death. Who waits for it asks it."""
-        self.asking.controller_changed()
+        self.controller_channel.controller_changed()
         if self.lifecycle is not None:
             self.lifecycle.beat_now()
 

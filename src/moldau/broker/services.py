@@ -20,7 +20,7 @@ from moldau.ports import World
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
-    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.controller.channel import NodeToControllerChannel
     from moldau.broker.groups.coordinator import Coordinator
     from moldau.broker.metadata.encoded_topics import EncodedTopics
     from moldau.broker.metadata.recently_gone import RecentlyGone
@@ -161,7 +161,7 @@ class BrokerServices(NodeServices):
     encoded_topics: EncodedTopics
     recently_gone: RecentlyGone
     quotas: ClientQuotas
-    asking: ControllerChannel
+    controller_channel: NodeToControllerChannel
     creating: Counter[str]
     """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
     suspects_a_death: Callable[[], bool]

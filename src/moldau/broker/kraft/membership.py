@@ -15,7 +15,7 @@ from typing import Protocol
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.host import WithClusterId
 from moldau.broker.loop import sleep
-from moldau.broker.node_parts import WithChannel
+from moldau.broker.node_parts import WithControllerChannel
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.ports import Handle, World
@@ -32,7 +32,7 @@ RETRY_MAX_MS = 5_000
 PATIENCE_MS = 10_000
 
 
-class Entered(WithChannel, WithClusterId, Protocol):
+class Entered(WithControllerChannel, WithClusterId, Protocol):
     """A controller with a seat in the quorum."""
 
     @property
@@ -126,7 +126,7 @@ class Membership:
     async def _ask(self, wish: Wish) -> None:
         try:
             request: Request[WishAnswer] = wish
-            answer = await self._node.asking.once(request, PATIENCE_MS)
+            answer = await self._node.controller_channel.send(request, PATIENCE_MS)
         except OSError as error:
             log.debug("the leader was not asked to change the voters: %s", error)
             return

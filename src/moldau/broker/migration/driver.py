@@ -19,7 +19,7 @@ from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
 from moldau.broker.migration.stages import Action, Event, Stage, State, step
-from moldau.broker.node_parts import WithChannels, WithReplicas
+from moldau.broker.node_parts import WithBrokerChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.loading import read_all
@@ -56,7 +56,7 @@ class Voters(Protocol):
     def voters(self) -> Mapping[int, tuple[str, int]]: ...
 
 
-class MigratingNode(Host, WithChannels, WithClusterId, WithPeers, WithReplicas, Protocol):
+class MigratingNode(Host, WithBrokerChannels, WithClusterId, WithPeers, WithReplicas, Protocol):
     """A controller of the quorum that takes a cluster over."""
 
     @property

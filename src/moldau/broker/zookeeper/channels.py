@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 from moldau.broker.host import Host
 from moldau.broker.loop import sleep
 from moldau.broker.network.peers import Link
-from moldau.broker.node_parts import WithChannels
+from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import said
 from moldau.broker.zookeeper.rules import Rules
@@ -48,7 +48,7 @@ UNSENT = object()
 """In place of the answer to a message that no request can carry."""
 
 
-class Teller(Host, WithChannels, Protocol):
+class Teller(Host, WithBrokerChannels, Protocol):
     """A controller that tells brokers in ZooKeeper mode."""
 
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.network.listener import SocketListener
-from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
+from moldau.broker.node_parts import WithBrokerChannels, WithControllerChannel, WithReplicas
 from moldau.broker.zookeeper.publishing import MetadataPublisher
 from moldau.broker.zookeeper.rules import Rules
 from moldau.image.partition import Key
@@ -171,7 +171,7 @@ class Plane(Protocol):
 
 
 class AnyNode(
-    Host, WithClusterId, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol
+    Host, WithClusterId, WithControllerChannel, WithBrokerChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol
 ):  # fmt: skip
     """The node, in whichever mode."""
 
