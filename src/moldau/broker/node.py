@@ -1,7 +1,7 @@
 """One node: its subsystems wired together, started, and stopped in order. Two screens; everything else is in them.
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
-wired: a controller has a seat in the quorum and a controller role, a broker logs, replicas and coordinators; both hold
+wired: a controller has a Raft replica and a controller role, a broker logs, replicas and coordinators; both hold
 the committed metadata. Read next: ``network/``, ``lifecycle.py`` (life with the controller), ``replicas/manager.py``.
 """
 
@@ -125,7 +125,7 @@ class Node:
     # ---- start
 
     async def start(self) -> None:
-        """Start; returns when a broker serves or a controller has its seat. StartRefused says why not."""
+        """Start; returns when a broker serves or a controller takes part. StartRefused says why not."""
         warn_of_settings(self.config)
         try:
             await self._open_pages()
@@ -136,11 +136,11 @@ class Node:
                 self.data.claim()
             # On ZooKeeper a controller may speak to us as soon as we listen: its brokers have their logs before.
             if not self.config.on_zookeeper:
-                await self._take_seat()
+                await self._start_plane()
             if not await self._load():  # told to stop meanwhile: nothing else begins
                 return
             if self.config.on_zookeeper:
-                await self._take_seat()
+                await self._start_plane()
             if self.lifecycle is not None:
                 self.lifecycle.start()
                 await self.lifecycle.running.wait()
@@ -190,7 +190,7 @@ class Node:
         self.zookeeper = ZooKeeperHost(self)
         return self.zookeeper.lifecycle
 
-    async def _take_seat(self) -> None:
+    async def _start_plane(self) -> None:
         """Bind the listeners and take part in the control plane. In KRaft mode this is before logs are loaded: after a
         power cut of the whole site that may take minutes, and brokers need controllers meanwhile."""
         if not self.config.is_broker:

@@ -51,7 +51,7 @@ class Plane(Protocol):
 
     @property
     def quorum(self) -> Quorum | None:
-        """The state of this node's seat in the quorum; None while it has none, and in ZooKeeper mode."""
+        """The state of this node's Raft replica; None while it does not run, and in ZooKeeper mode."""
 
     def voters(self) -> Mapping[int, tuple[str, int]]:
         """Controller id -> address."""
@@ -98,7 +98,7 @@ class Deciding(Protocol):
     async def ask(self, ask: Any) -> Any:  # Any: each ask of `controller.asks` has a reply of its own kind
         """The reply, once its records are committed; ``Refused`` when the ask as a whole is refused."""
 
-    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+    def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:
         """From now on the end of this connection is news of that broker."""
 
     async def predecessor_is_gone(self, broker_id: int) -> bool:

@@ -32,8 +32,8 @@ RETRY_MAX_MS = 5_000
 PATIENCE_MS = 10_000
 
 
-class Entered(WithControllerChannel, WithClusterId, Protocol):
-    """A controller with a seat in the quorum."""
+class MembershipNode(WithControllerChannel, WithClusterId, Protocol):
+    """A node that takes part in the quorum."""
 
     @property
     def config(self) -> NodeConfig: ...
@@ -42,11 +42,11 @@ class Entered(WithControllerChannel, WithClusterId, Protocol):
     def world(self) -> World: ...
 
     @property
-    def plane(self) -> Seated: ...
+    def plane(self) -> MembershipPlane: ...
 
 
-class Seated(Protocol):
-    """Where the seat is."""
+class MembershipPlane(Protocol):
+    """The node's plane; ``quorum`` is None while it does not take part."""
 
     @property
     def quorum(self) -> Quorum | None: ...
@@ -59,7 +59,7 @@ WishAnswer = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterRes
 class Membership:
     """One controller's entry. ``look`` is called whenever the voters or the leader may have changed."""
 
-    def __init__(self, node: Entered, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
+    def __init__(self, node: MembershipNode, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
         self._node = node
         self._me = me
         self._endpoints = endpoints

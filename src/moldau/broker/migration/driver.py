@@ -1,4 +1,4 @@
-"""The migration's hands on a controller of the quorum: does what ``stages.py`` says while this controller rules.
+"""Carries out the migration on a controller of the quorum: does what ``stages.py`` says while this controller rules.
 
 A listener of the quorum's plane, after the controller role: every committed batch goes on to ZooKeeper through the
 writer of that plane, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode through
@@ -86,7 +86,7 @@ class Migration:
         self.channels = Channels(node, Rules(), to_migrating=True)
         self.writer = Writer(node, self, self._seal)
         self._directories = Directories(node, zk, self.channels, self._remove)
-        self.mode = ZooKeeperMode(node, zk, self.channels, self._heed)
+        self.mode = ZooKeeperMode(node, zk, self.channels, self._take_notes)
         node.metadata.watch(self.channels.send_changes)
         zk.on_link(self._linked)
 
@@ -250,10 +250,10 @@ class Migration:
 
     # ---- what brokers in ZooKeeper mode leave there
 
-    async def _heed(self) -> None:
+    async def _take_notes(self) -> None:
         """Log directories that failed; nobody but who writes to ZooKeeper takes these notes away (law Z1)."""
         if self.state.stage is Stage.BOTH:
-            await self._directories.heed()
+            await self._directories.take_notes()
 
     async def _remove(self, path: str) -> None:
         guard = self.writer.guard

@@ -20,7 +20,7 @@ from moldau.broker.loop import sleep
 from moldau.broker.network.peers import Link
 from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
-from moldau.broker.zookeeper.directories import said
+from moldau.broker.zookeeper.directories import partition_codes
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.translation import roles_in
 from moldau.broker.zookeeper.undeleted import Undeleted
@@ -302,7 +302,7 @@ class Channels:
         assert self._sender is not None
         stops = [(image.topics[id].name, number, batch.DURING_DELETE) for id, number in keys]
         return [
-            *batch.farewell(image, broker, topic_ids, self._sender),
+            *batch.topic_deletions(image, broker, topic_ids, self._sender),
             *batch.deletion(broker, stops, self._sender),
         ]
 
@@ -359,7 +359,7 @@ class Channels:
                 self._node.world.tasks.spawn(self._tell_slow(channel), f"what broker {broker.id} has yet to delete")
             self._deletion_answered()
         elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.on_roles_answered:
-            codes = said(message, answer)
+            codes = partition_codes(message, answer)
             for listener in self.on_roles_answered:
                 listener(broker.id, broker.epoch, codes)
             self._find_later_log_epochs(message, codes)
