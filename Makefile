@@ -59,17 +59,19 @@ $(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
 	@if command -v java >/dev/null; then \
 		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
 
-# The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
+# The campaign counts on every core, and begins while mypy is still busy with one; what is live waits a lot, so each plane
+# goes beside the other.
 # Of the last, one process takes what is live, another what is live with Spark, a third the packages; who ends first helps
 # with the packages that are left (tests/conftest.py).
 # What takes long (tests/long.txt) is left out, and half of the campaign: see test-all.
 SHORT := --short
 SEEDS := --machines 1000 --nodes 100
+CAMPAIGN = $(PY) -m moldau.simulator.campaign $(SEEDS)
 
-test: check $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
+test: setup $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
-	$(PY) -m moldau.simulator.campaign $(SEEDS)
+	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(CAMPAIGN)'
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
 		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
