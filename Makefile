@@ -68,10 +68,15 @@ SHORT := --short
 SEEDS := --machines 1000 --nodes 100
 CAMPAIGN = $(PY) -m moldau.simulator.campaign $(SEEDS)
 
+# What cannot be imported fails here, and not after ten minutes. pytest keeps what it makes of each test file, which each
+# of four processes would make for itself, all at once: 17 s of processor time each.
+unexport PYTHONDONTWRITEBYTECODE
+COLLECT := $(PYTEST) -q --collect-only tests >/dev/null || { $(PYTEST) -qq --collect-only tests; exit 1; }
+
 test: setup $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
-	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(CAMPAIGN)'
+	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(COLLECT); $(CAMPAIGN)'
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
 		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
