@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs jars clean
+.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs wheels jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -59,17 +59,24 @@ $(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
 	@if command -v java >/dev/null; then \
 		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
 
-# The campaign counts on every core; what is live waits a lot, so each plane goes beside the other.
+# The campaign counts on every core, and begins while mypy is still busy with one; what is live waits a lot, so each plane
+# goes beside the other.
 # Of the last, one process takes what is live, another what is live with Spark, a third the packages; who ends first helps
 # with the packages that are left (tests/conftest.py).
 # What takes long (tests/long.txt) is left out, and half of the campaign: see test-all.
 SHORT := --short
 SEEDS := --machines 1000 --nodes 100
+CAMPAIGN = $(PY) -m moldau.simulator.campaign $(SEEDS)
 
-test: check $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
+# What cannot be imported fails here, and not after ten minutes. pytest keeps what it makes of each test file, which each
+# of four processes would make for itself, all at once: 17 s of processor time each.
+unexport PYTHONDONTWRITEBYTECODE
+COLLECT := $(PYTEST) -q --collect-only tests >/dev/null || { $(PYTEST) -qq --collect-only tests; exit 1; }
+
+test: setup $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
-	$(PY) -m moldau.simulator.campaign $(SEEDS)
+	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(COLLECT); $(CAMPAIGN)'
 	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
 		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
@@ -117,7 +124,7 @@ kills-spark: setup  ## a stream into a table while brokers, Spark's processes an
 	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py $(ARGS)
 
 migration: setup  ## ZooKeeper to the quorum, back, there again and finished, under load (ARGS="--seed 7 --brief")
-	$(PY) -m moldau.cluster.migration $(ARGS)
+	$(PY) -m moldau.cluster.migration_drill $(ARGS)
 
 chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--seed 7 --system kafka"; ARGS=--list)
 	$(PY) -m moldau.cluster.chaos $(SCENARIO) --plane $(PLANE) $(ARGS)
@@ -153,8 +160,12 @@ bench-spark: setup  ## both connectors' rows a second, on one Spark (ARGS="--sys
 	@sh scripts/parity.sh
 	$(PY) -m bench.spark $(ARGS)
 
+wheels: setup  ## both distributions, in dist: moldau, and moldau-simulator of the same source
+	@rm -rf build simulator/build  # setuptools would take what an earlier build left there
+	$(PY) -m pip wheel -q --no-deps -w dist . ./simulator
+
 docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate
 
 clean:  ## remove what make made, but no data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build simulator/build

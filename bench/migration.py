@@ -24,8 +24,8 @@ from bench.systems import resident_bytes
 from moldau.client.admin import NewTopic, create_topics
 from moldau.cluster import Cluster
 from moldau.cluster import cluster as room
-from moldau.cluster.migration.drill import TAKES_OVER
 from moldau.cluster.migration.steps import Migration
+from moldau.cluster.migration_drill.drill import TAKES_OVER
 from moldau.cluster.nodes import NodeSpec, is_alive, launch
 
 IN_A_TOPIC = 100

@@ -16,7 +16,7 @@ from moldau.model.topic_config import TOPIC_KEYS
 PAGE = Path(__file__).parent / "configuration.md"
 HEAD = """# Configuration
 
-Generated from `moldau/terms` by `make docs`; do not edit. Names, types, defaults and bounds are Apache Kafka 4.3's: the very
+Generated from `moldau/model` by `make docs`; do not edit. Names, types, defaults and bounds are Apache Kafka 4.3's: the very
 `server.properties` that starts a Kafka node starts a Moldau node, or is refused with the reason. A bad value stops the start
 with the key, the value and what is allowed. Keys that Kafka knows and Moldau has no use for are accepted and checked, and marked
 as without effect; DescribeConfigs says the same in its documentation. Those of them that the file sets are named in one warning

@@ -47,7 +47,6 @@ KEPT = (
     "tests/live/test_zookeeper_lost.py::*ensemble",
     "tests/packages/admin/test_planning.py",
     "tests/packages/simulator/test_found.py",
-    "tests/packages/simulator/test_machines.py",
 )
 _TOLD = re.compile(r"([\d.]+)s (?:call|setup|teardown) +(tests/\S+::.+?)\s*$")
 

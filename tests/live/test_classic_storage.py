@@ -141,7 +141,9 @@ def test_nothing_is_written_where_nothing_is_formatted(tmp_path: Path) -> None:
     ],
     ids=["a file", "no file in it", "another version", "half a file", "junk", "of another node"],
 )  # fmt: skip
-def test_folders_that_cannot_be_read_are_told_as_kafka_tells_them(tmp_path: Path, content: str | None) -> None:
+def test_folders_that_cannot_be_read_are_told_as_kafka_tells_them(
+    java: JavaTools, tmp_path: Path, content: str | None
+) -> None:
     folder, config = tmp_path / "x", tmp_path / "server.properties"
     given = {**CONTROLLER, **STATIC, "node.id": "5", "log.dirs": folder}
     config.write_text("".join(f"{key}={value}\n" for key, value in given.items()))
@@ -151,8 +153,7 @@ def test_folders_that_cannot_be_read_are_told_as_kafka_tells_them(tmp_path: Path
         folder.mkdir()
         (folder / META).write_text(content) if content else (folder / META).mkdir()
     words = ["format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(config)]
-    with JavaTools() as java:
-        theirs = java.run(main_class("kafka-storage.sh"), words)
+    theirs = java.run(main_class("kafka-storage.sh"), words)
     told = "".join(line for line in theirs.err.splitlines(keepends=True) if not line.startswith("\t"))
     assert ours("kafka-storage.sh", words) == (theirs.status, theirs.out, told)
 

@@ -9,7 +9,7 @@ import re
 import socket
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import confluent_kafka
@@ -47,12 +47,6 @@ DECIMAL = re.compile(r'(?<="value":)-?\d+\.\d+(E-?\d+)?(?=,"remove")')
 """A quota: Java before 19 writes some with other digits than the fewest that tell it from other numbers."""
 SPOILED = 300
 """How many spoiled records of each type and version are compared."""
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
 
 
 def same(java: JavaTools, arguments: Sequence[str]) -> str:

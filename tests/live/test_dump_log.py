@@ -6,7 +6,6 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -20,12 +19,6 @@ from moldau.client.admin import NewTopic, create_topics
 from moldau.storage import LogConfig
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import pytest
 from tests.packages.admin.test_examples import words_of
 
 from moldau import Cluster
-from moldau.cluster.migration.drill import SETTINGS, Drill, assert_done
 from moldau.cluster.migration.steps import Progress
+from moldau.cluster.migration_drill.drill import SETTINGS, Drill, assert_done
 from moldau.cluster.nodes import ClusterSpec, is_alive
 
 PATIENCE_S = 240

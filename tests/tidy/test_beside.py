@@ -38,10 +38,10 @@ def test_one_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
 
 
 def test_whoever_stops_it_stops_them_all(tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    both = [f"touch {started}; sleep 1000; true", "sleep 1000; true"]
+    started = [tmp_path / "first", tmp_path / "second"]
+    both = [f"touch {file}; sleep 1000; true" for file in started]
     process = subprocess.Popen([sys.executable, "-m", "tests.beside", *both], cwd=ROOT, stdout=subprocess.DEVNULL)
-    while not started.exists():
+    while not all(file.exists() for file in started):  # a shell that has just started hears of the first signal late
         assert process.poll() is None
         time.sleep(0.01)
 

@@ -10,7 +10,6 @@ OWN = {
     "output.py",
     "main.py",  # loads `output` when it fails, and no sooner
     "node.py",  # a node, which tells of its own file and has no cluster yet
-    "sim.py",  # a simulation's own names
     "completing.py",  # the script for a shell, as click gives it
     "cli.py",  # the end of the line in which a terminal shows ^C
 }

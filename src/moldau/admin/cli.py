@@ -41,7 +41,7 @@ COMMANDS = {
         "moldau.admin.classic.install:install_scripts",
         "Write kafka-topics.sh and so on to a folder.",
     ),
-    "sim": ("moldau.admin.sim:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
+    "sim": ("moldau.simulator.command:sim", "Run a cluster on simulated time, nets and disks, by a seed."),
     "perf": ("moldau.admin.perf:perf", "Measure writing, reading, and the way from one to the other."),
     "pipeline": ("moldau.admin.pipeline:pipeline", "Run pipelines that a file declares; see where every record went."),
     "doctor": ("moldau.admin.doctor:doctor", "Tell what is wrong with a cluster or a file of it, and what mends it."),
@@ -52,6 +52,9 @@ COMMANDS = {
     "completion": ("moldau.admin.completing:completion", "Print the script that completes words in a shell."),
     "demo": ("moldau.admin.demo:demo", "The whole story in three minutes: data, a stream, a killed broker, a report."),
 }
+
+SIMULATOR = "moldau.simulator"
+"""The package of commands that only the distribution moldau-simulator holds."""
 
 
 class _Interrupted(BaseException):
@@ -82,6 +85,16 @@ class _Tree(Noun):
     def invoke(self, ctx: click.Context) -> Any:  # Any: as click has it
         with _interrupts_pass():
             return super().invoke(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        try:
+            return super().get_command(ctx, cmd_name)
+        except ModuleNotFoundError as error:
+            if error.name != SIMULATOR:
+                raise
+            if not ctx.resilient_parsing:  # otherwise a shell asks which words may follow
+                fail(f"`{cmd_name}` needs moldau-simulator, which is not installed: pip install 'moldau[simulator]'")
+            return None
 
     def known_words(self, ctx: click.Context) -> list[str]:
         return [*self.list_commands(ctx), *SCRIPTS]

@@ -1,8 +1,8 @@
-"""A broker's data side in one place: log directories, replicas, coordinators, and the clock that drives their passes.
+"""A broker's log directories, replicas and group coordinator, and the tasks that run again and again over them.
 
 Starts and stops them in order and runs the periodic passes (flush, checkpoint, retention, deletion, compaction), what
 waits for a disk off the loop and for each directory by itself. Watches that no disk call is overdue: a directory that
-hangs is offline, and a node all of whose disks hang stops its heartbeats.
+hangs is offline, and a node all of whose disks hang sends no heartbeats.
 Decides nothing about any record: ``storage`` and ``replicas/manager.py`` do.
 """
 
@@ -22,7 +22,7 @@ from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.host import Host, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.network.descriptors import open_files_most
-from moldau.broker.node_parts import WithChannel
+from moldau.broker.node_parts import WithControllerChannel
 from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.disk_probes import DiskProbes
@@ -72,7 +72,7 @@ class DirectoryNews(Protocol):
     def directory_failed(self) -> None: ...
 
 
-class BrokerNode(Host, WithChannel, WithClusterId, Protocol):
+class BrokerNode(Host, WithControllerChannel, WithClusterId, Protocol):
     """The broker around its data."""
 
     @property
@@ -143,7 +143,7 @@ class DataSide:
             world=node.world,
             config=node.config,
             logs=self.log_dirs,
-            ask_controller=node.asking.once,
+            ask_controller=node.controller_channel.send,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=self._broker_epoch,
             refused=node.leader_refused,
@@ -152,7 +152,7 @@ class DataSide:
         )
         self.replicas = ReplicaManager(deps)
         self.replicas.on_lost = self._replica_lost
-        self.log_dirs.damaged.on_found = self._tell
+        self.log_dirs.damaged.on_found = self._log_damage
         for dir in self.log_dirs.dirs:
             dir.on_cut = self._producers_cut
         now_ms = self._world.clock.wall_ms()
@@ -190,7 +190,7 @@ class DataSide:
         await together(read_some() for _ in range(threads))
 
     @staticmethod
-    def _tell(sentence: str) -> None:
+    def _log_damage(sentence: str) -> None:
         log.error("%s", sentence)
 
     def _producers_cut(self) -> None:
@@ -223,11 +223,11 @@ class DataSide:
             self._node.failed("log directories", BrokerWithoutDisk(dir.path, dir.offline, why))
             return
         # Not at once: whoever ran into the failure is still in the middle of something.
-        self._world.tasks.call_soon(lambda: self._retire(dir))
+        self._world.tasks.call_soon(lambda: self._directory_offline(dir))
         timeout_ms = self._node.config["log.dir.failure.timeout.ms"]
-        self._world.tasks.call_later(timeout_ms, lambda: self._insist(dir))
+        self._world.tasks.call_later(timeout_ms, lambda: self._stop_unless_told(dir))
 
-    def _retire(self, dir: LogDir) -> None:
+    def _directory_offline(self, dir: LogDir) -> None:
         """Its replicas lead and follow no more, and the controller hears of it."""
         self.replicas.failed(DirOffline(dir.path, dir.offline))
         if self._node.lifecycle is not None:
@@ -237,8 +237,9 @@ class DataSide:
         if self._node.lifecycle is not None:
             self._node.lifecycle.directory_failed()
 
-    def _insist(self, dir: LogDir) -> None:
-        """The controller must know by now: as long as it does not, it lets us lead what we have lost (KIP-858)."""
+    def _stop_unless_told(self, dir: LogDir) -> None:
+        """Stop the node where the controller has not been told by now that the directory failed: as long as it does not
+        know, it lets this broker lead what it has lost (KIP-858)."""
         registered = self._node.metadata.image.brokers.get(self._node.config.node_id)
         if registered is not None and dir.id in registered.log_dirs and not self._stopped:
             why = "The controller could not be told in log.dir.failure.timeout.ms, and this node stops"
@@ -309,9 +310,9 @@ class DataSide:
         if not self._passing:
             self._idle.set()
 
-    def _beside(self, name: str, work: Callable[[LogDir], Awaitable[None]], *, restarts: bool = True) -> None:
-        """Do the part of a pass that waits for disks, of each directory for itself: one that hangs holds up its own. A
-        directory in which the last run of the pass is not through is left out."""
+    def _per_directory(self, name: str, work: Callable[[LogDir], Awaitable[None]], *, restarts: bool = True) -> None:
+        """Run the part of a pass that waits for disks, for all directories side by side: one that hangs holds up no
+        other. A directory in which the last run of the pass has not ended is left out."""
 
         async def once(dir: LogDir) -> None:
             try:
@@ -350,12 +351,12 @@ class DataSide:
                     with self.log_dirs.damaged.guard(taken.log, "the removal of segments"), dir.watch:
                         raise taken.error
 
-        self._beside("retention", remove)
+        self._per_directory("retention", remove)
 
     def _flush(self) -> None:
         if (buggify := self._world.buggify) is not None and buggify(LATE_FLUSH):
             return
-        self._beside("flush", self._flush_directory, restarts=False)
+        self._per_directory("flush", self._flush_directory, restarts=False)
 
     async def _flush_directory(self, dir: LogDir) -> None:
         for saves in index_saves.due([dir]):
@@ -383,14 +384,14 @@ class DataSide:
             for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_turns(dir)):
                 await self._write_checkpoint(checkpoint)
 
-        self._beside("checkpoint", write)
+        self._per_directory("checkpoint", write)
 
     async def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
         await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
         self.log_dirs.end_checkpoint(checkpoint)
 
     def _delete(self) -> None:
-        self._beside("deletion", self._delete_in)
+        self._per_directory("deletion", self._delete_in)
 
     async def _delete_in(self, dir: LogDir) -> None:
         """Make the folders that went go for good, and remove those whose time has come."""
@@ -404,7 +405,7 @@ class DataSide:
             self.log_dirs.end_deletion(deletion)
 
     async def _probe(self, dir: LogDir) -> None:
-        """Write a byte now and then, off the loop; how long it takes is the disk's pulse."""
+        """Write a byte now and then, off the loop; how long that takes tells whether the disk answers."""
         while not self._stopped and dir.offline is None:
             self._probes.sent(dir)
             error = await self._world.tasks.off_loop(partial(self._touch, dir), pools.probe(dir.path))
@@ -442,7 +443,7 @@ class DataSide:
         return [dir.id for dir in self.log_dirs.offline if dir.id != bytes(16)]
 
     async def refuse(self) -> None:
-        """Serve nobody any more: from now on nothing is acknowledged here, and whoever waits is told to look elsewhere.
+        """Serve nobody any more: from now on nothing is acknowledged here, and who waits is told to ask another broker.
 
         Returns when no pass works on a log.
         """

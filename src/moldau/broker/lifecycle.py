@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
-from moldau.broker.node_parts import WithChannel
+from moldau.broker.node_parts import WithControllerChannel
 from moldau.controller.feature_support import ADVICE, unsupported
 from moldau.controller.features import REGISTERED
 from moldau.image import Endpoint
@@ -47,7 +47,7 @@ class RegistrationRefused(Exception):
     """The cluster will not have this broker: another lives under its id, or it belongs to another cluster."""
 
 
-class LivingNode(Host, WithChannel, WithClusterId, WithPeers, WithOwnEndpoints, Protocol):
+class LivingNode(Host, WithControllerChannel, WithClusterId, WithPeers, WithOwnEndpoints, Protocol):
     """What a broker's life depends on."""
 
     @property
@@ -202,7 +202,8 @@ class Lifecycle:
             offline_log_dirs=node.offline_dirs(),
         )
         try:
-            answer = await node.asking.once(request, timeout_ms=node.config["broker.session.timeout.ms"] // 2)
+            timeout_ms = node.config["broker.session.timeout.ms"] // 2
+            answer = await node.controller_channel.send(request, timeout_ms=timeout_ms)
         except OSError as error:
             log.debug("no answer to a heartbeat: %s", error)
             return None
@@ -215,7 +216,7 @@ class Lifecycle:
         why = "no controller was found"
         while True:
             try:
-                answer = await self._node.asking.once(self._request())
+                answer = await self._node.controller_channel.send(self._request())
                 if (buggify := self._world.buggify) is not None and buggify(UNHEARD_REGISTRATION):
                     raise ConnectionError("the answer is lost")
                 if answer.error_code == Code.NONE:

@@ -1,7 +1,7 @@
 """One node: its subsystems wired together, started, and stopped in order. Two screens; everything else is in them.
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
-wired: a controller has a seat in the quorum and a controller role, a broker logs, replicas and coordinators; both hold
+wired: a controller has a Raft replica and a controller role, a broker logs, replicas and coordinators; both hold
 the committed metadata. Read next: ``network/``, ``lifecycle.py`` (life with the controller), ``replicas/manager.py``.
 """
 
@@ -19,7 +19,7 @@ from moldau.broker.config.listeners import LOOPBACK, Listener
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import FormatRefused, own_meta
 from moldau.broker.config.warnings_at_start import warn_of_settings
-from moldau.broker.controller.channel import ControllerChannel, LocalContext
+from moldau.broker.controller.channel import LocalContext, NodeToControllerChannel
 from moldau.broker.controller.registration import ControllerRegistration
 from moldau.broker.controller.service import ControllerService
 from moldau.broker.controller.suspects import SuspectedBrokers
@@ -99,7 +99,7 @@ class Node:
             client_id=f"node-{config.node_id}", request_timeout_ms=config["request.timeout.ms"]
         )
         self.peers = Peers(world, self.connection_options)
-        self.asking = ControllerChannel(self, self._decide_locally if config.is_controller else None)
+        self.controller_channel = NodeToControllerChannel(self, self._decide_locally if config.is_controller else None)
         self.creating: Counter[str] = Counter()
         """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
         self.plane: QuorumPlane | ZooKeeperPlane
@@ -125,7 +125,7 @@ class Node:
     # ---- start
 
     async def start(self) -> None:
-        """Start; returns when a broker serves or a controller has its seat. StartRefused says why not."""
+        """Start; returns when a broker serves or a controller takes part. StartRefused says why not."""
         warn_of_settings(self.config)
         try:
             await self._open_pages()
@@ -136,11 +136,11 @@ class Node:
                 self.data.claim()
             # On ZooKeeper a controller may speak to us as soon as we listen: its brokers have their logs before.
             if not self.config.on_zookeeper:
-                await self._take_seat()
+                await self._start_plane()
             if not await self._load():  # told to stop meanwhile: nothing else begins
                 return
             if self.config.on_zookeeper:
-                await self._take_seat()
+                await self._start_plane()
             if self.lifecycle is not None:
                 self.lifecycle.start()
                 await self.lifecycle.running.wait()
@@ -190,7 +190,7 @@ class Node:
         self.zookeeper = ZooKeeperHost(self)
         return self.zookeeper.lifecycle
 
-    async def _take_seat(self) -> None:
+    async def _start_plane(self) -> None:
         """Bind the listeners and take part in the control plane. In KRaft mode this is before logs are loaded: after a
         power cut of the whole site that may take minutes, and brokers need controllers meanwhile."""
         if not self.config.is_broker:
@@ -272,7 +272,7 @@ class Node:
                 encoded_topics=self.encoded_topics,
                 recently_gone=self.recently_gone,
                 quotas=self.quotas,
-                asking=self.asking,
+                controller_channel=self.controller_channel,
                 creating=self.creating,
                 suspects_a_death=self._suspects.any_left,
             )
@@ -491,7 +491,7 @@ class Node:
 
     def quorum_leader_changed(self) -> None:
         """Let the new controller know us at once: until then it cannot notice our death. Who waits for it asks it."""
-        self.asking.controller_changed()
+        self.controller_channel.controller_changed()
         if self.lifecycle is not None:
             self.lifecycle.beat_now()
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.controller.channel import NodeToControllerChannel
     from moldau.broker.controller.service import ControllerService
     from moldau.broker.metadata.state_change_log import StateChangeLog
     from moldau.broker.replicas.manager import ReplicaManager
     from moldau.client.connection import ConnectionOptions
 
 
-class WithChannel(Protocol):
+class WithControllerChannel(Protocol):
     """A node that asks the active controller."""
 
     @property
-    def asking(self) -> ControllerChannel: ...
+    def controller_channel(self) -> NodeToControllerChannel: ...
 
 
 class WithController(Protocol):
@@ -33,7 +33,7 @@ class WithReplicas(Protocol):
     def replicas(self) -> ReplicaManager: ...
 
 
-class WithChannels(WithController, Protocol):
+class WithBrokerChannels(WithController, Protocol):
     """A controller that tells brokers in ZooKeeper mode what it decided."""
 
     @property

@@ -20,7 +20,7 @@ from moldau.ports import World
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
-    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.controller.channel import NodeToControllerChannel
     from moldau.broker.groups.coordinator import Coordinator
     from moldau.broker.metadata.encoded_topics import EncodedTopics
     from moldau.broker.metadata.recently_gone import RecentlyGone
@@ -51,7 +51,7 @@ class Plane(Protocol):
 
     @property
     def quorum(self) -> Quorum | None:
-        """The state of this node's seat in the quorum; None while it has none, and in ZooKeeper mode."""
+        """The state of this node's Raft replica; None while it does not run, and in ZooKeeper mode."""
 
     def voters(self) -> Mapping[int, tuple[str, int]]:
         """Controller id -> address."""
@@ -98,7 +98,7 @@ class Deciding(Protocol):
     async def ask(self, ask: Any) -> Any:  # Any: each ask of `controller.asks` has a reply of its own kind
         """The reply, once its records are committed; ``Refused`` when the ask as a whole is refused."""
 
-    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+    def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:
         """From now on the end of this connection is news of that broker."""
 
     async def predecessor_is_gone(self, broker_id: int) -> bool:
@@ -161,7 +161,7 @@ class BrokerServices(NodeServices):
     encoded_topics: EncodedTopics
     recently_gone: RecentlyGone
     quotas: ClientQuotas
-    asking: ControllerChannel
+    controller_channel: NodeToControllerChannel
     creating: Counter[str]
     """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
     suspects_a_death: Callable[[], bool]

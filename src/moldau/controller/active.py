@@ -51,7 +51,7 @@ class _Waiting(NamedTuple):
 
 
 class ActiveController:
-    """One node's seat as controller; holds something only while the node is active."""
+    """One node's controller; holds something only while the node is active."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

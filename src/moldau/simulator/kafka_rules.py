@@ -50,7 +50,8 @@ class KafkaRules(Rules):
     """One life of one broker's."""
 
     machine = KafkaPartition
-    untyped = True
+    sends_type = False
+    resends_when_stale = False
 
     def __init__(self) -> None:
         self._shown: dict[Key, PartitionRecord] = {}

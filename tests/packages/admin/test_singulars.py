@@ -25,7 +25,6 @@ SEVERAL = {
     "admin/demo/story.py": {"partitions"},  # six
     "admin/perf.py": {"records"},  # a measurement, whose form scripts read
     "admin/reassignment/planning.py": {"replicas"},  # more than there are brokers
-    "admin/sim.py": {"records"},  # of a simulated day
     "pipeline/lint.py": {"columns"},  # more than a limit
 }
 """Nouns that are never of one thing there."""

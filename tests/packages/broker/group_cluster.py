@@ -30,11 +30,11 @@ SETTINGS = {
 
 
 class GroupBroker(MiniBroker):
-    """A data plane with a coordinator; ``asking`` reaches a controller that creates whatever is wished."""
+    """A data plane with a coordinator; ``controller_channel`` reaches a controller that creates whatever is wished."""
 
     def __init__(self, cluster: DataCluster, id: int, folder: Path, settings: dict[str, str]) -> None:
         super().__init__(cluster, id, folder, {**SETTINGS, **settings})
-        self.asking = self
+        self.controller_channel = self
         self.creating: Counter[str] = Counter()
         self.created: list[Any] = []
 
@@ -42,7 +42,7 @@ class GroupBroker(MiniBroker):
         await super().start()
         self.coordinator = Coordinator(self.world, self, self.replicas, self.config)
 
-    async def patiently(
+    async def send_with_retry(
         self, message: Any, timeout_ms: int = 0, who: Any = None, client: Any = None
     ) -> CreateTopicsResponse:
         answer = CreateTopicsResponse()

@@ -122,7 +122,7 @@ class Seat:
             quorum_leader_changed=self._leader_changed,
             controller_endpoints=lambda: [Endpoint("CONTROLLER", "host", self.port)],
             cluster_id=CLUSTER,
-            asking=SimpleNamespace(once=self._ask_the_leader),
+            controller_channel=SimpleNamespace(send=self._ask_the_leader),
         )
         meta = MetaProperties(CLUSTER, id, directory_id=self.directory_id)
         self.plane = node.plane = QuorumPlane(node, meta, [self.listener])

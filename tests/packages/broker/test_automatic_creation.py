@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import k03_metadata
-from moldau.broker.controller.channel import ControllerChannel
+from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.model import Code
 from moldau.runtime.world import new_loop
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -87,7 +87,7 @@ def asked_of(says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]], lea
     made.plane = SimpleNamespace(leader=(leader, 1), voters=lambda: {2: ("there", 2)})
     made.peers = SimpleNamespace(ask=says, pass_on=says)
     made.creating = Counter()
-    made.asking = ControllerChannel(made)
+    made.controller_channel = NodeToControllerChannel(made)
     return made
 
 

@@ -16,7 +16,7 @@ from moldau.ports import buggify
 from moldau.wire.batch import headers
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 from tests.packages.broker.data_cluster import DROPS_SOON, DataCluster, batch, run, until
-from tests.packages.broker.test_asking import FOREVER_MS, Seat, said
+from tests.packages.broker.test_controller_channel import FOREVER_MS, Seat, said
 from tests.packages.broker.test_delivery import Bench, Ear
 
 
@@ -139,7 +139,7 @@ def test_who_does_not_reach_the_controller_asks_again() -> None:
     async def work() -> None:
         seat = Seat(said(Code.NONE))
         seat.world.buggify = Takes(buggify.UNREACHED_CONTROLLER)
-        asked = asyncio.ensure_future(seat.asking.patiently(UpdateFeaturesRequest(), FOREVER_MS))
+        asked = asyncio.ensure_future(seat.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
         await until(lambda: seat.timers.set, "it waits")
         assert len(seat.answers) == 1, "nothing was asked"
         seat.timers.set[0][1]()

@@ -65,11 +65,11 @@ class Seat:
 
     def settle(self) -> None:
         """Become active and forget which addresses it tried then."""
-        self.controller.stands_for("first connection", 7)
+        self.controller.connection_is_of("first connection", 7)
         self.controller.became_active(1)
 
 
-def test_a_door_that_still_opens_while_its_process_dies_is_knocked_at_again() -> None:
+def test_a_listener_that_still_accepts_while_its_process_dies_is_probed_again() -> None:
     """A killed process closes its connections before its listeners: the first knock may come between the two."""
 
     async def scenario() -> None:
@@ -83,10 +83,10 @@ def test_a_door_that_still_opens_while_its_process_dies_is_knocked_at_again() ->
     run(scenario)
 
 
-def test_a_broker_that_connects_again_is_not_knocked_at_any_more() -> None:
+def test_a_broker_that_connects_again_is_not_probed_any_more() -> None:
     async def scenario() -> None:
         def knock() -> bool:
-            seat.controller.stands_for("second connection", 7)
+            seat.controller.connection_is_of("second connection", 7)
             return False
 
         seat = Seat(knock)
@@ -149,7 +149,7 @@ class Claimed(Seat):
 
     def beats(self, connection: str) -> None:
         self.controller.tell(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
-        self.controller.stands_for(connection, 7)
+        self.controller.connection_is_of(connection, 7)
 
 
 @pytest.mark.parametrize("refuses", [True, False])

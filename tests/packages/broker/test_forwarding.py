@@ -13,8 +13,8 @@ import pytest
 
 from moldau.broker.api import CONTROLLER
 from moldau.broker.api.forwarding import forward
-from moldau.broker.controller import channel as asking
-from moldau.broker.controller.channel import ControllerChannel
+from moldau.broker.controller import channel
+from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.network.peers import PASSED_ON, Peers
 from moldau.broker.rate_limited_log import LINES, PERIOD_MS, RateLimitedLog
@@ -52,7 +52,7 @@ class Seat:
         self.cluster_id, self.metadata = "a cluster", MetadataCache()
         self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
         self.peers = Peers(self.world, ConnectionOptions(request_timeout_ms=60_000))
-        self.asking = ControllerChannel(self)
+        self.controller_channel = NodeToControllerChannel(self)
         self.failed: list[BaseException] = []
         self.go_on = asyncio.Event()
 
@@ -88,16 +88,18 @@ def test_clients_without_patience_break_no_connection_to_the_controller_and_floo
         with caplog.at_level(logging.WARNING, "moldau.forwarding"):
             nuisances = asyncio.gather(*(impatient() for _ in range(CLIENTS)))
             while not nuisances.done():
-                assert (await seat.asking.once(BrokerHeartbeatRequest(), 30_000)).is_caught_up
+                assert (await seat.controller_channel.send(BrokerHeartbeatRequest(), 30_000)).is_caught_up
                 await asyncio.sleep(0)
             await nuisances
-        assert seat.asking._unanswered == CLIENTS, "one request of each is at the controller, however often it asks"
+        assert seat.controller_channel._unanswered == CLIENTS, (
+            "one request of each is at the controller, however often it asks"
+        )
         assert len(caplog.records) <= LINES
         assert seat.controller.connections <= 1 + len(PASSED_ON)
         quiet = asyncio.ensure_future(forward(seat, create("quiet"), client()))
         seat.go_on.set()
         assert [one.error_code for one in (await quiet).topics] == [Code.NONE]
-        await until(lambda: seat.asking._unanswered == 0, "every answer, though nobody waits for it")
+        await until(lambda: seat.controller_channel._unanswered == 0, "every answer, though nobody waits for it")
         assert seat.controller.connections <= 1 + len(PASSED_ON)
         assert not seat.failed
         seat.peers.close()
@@ -125,7 +127,7 @@ def test_what_one_client_waits_for_long_does_not_hold_up_another(monkeypatch: py
 
 
 def test_a_controller_that_answers_nothing_is_not_asked_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "UNANSWERED_MAX", 5)
+    monkeypatch.setattr(channel, "UNANSWERED_MAX", 5)
 
     async def scenario() -> None:
         seat = Seat()
@@ -133,9 +135,9 @@ def test_a_controller_that_answers_nothing_is_not_asked_without_end(monkeypatch:
         for _ in range(12):
             answer = await forward(seat, create("slow", 1), client())
             assert [one.error_code for one in answer.topics] == [Code.REQUEST_TIMED_OUT]
-        assert seat.asking._unanswered == 5
+        assert seat.controller_channel._unanswered == 5
         seat.go_on.set()
-        await until(lambda: not seat.asking._unanswered, "the answers")
+        await until(lambda: not seat.controller_channel._unanswered, "the answers")
         assert (await forward(seat, create("quick"), client())).topics[0].error_code == Code.NONE
         seat.peers.close()
         await seat.controller.stop()

@@ -179,7 +179,7 @@ def test_a_broker_goes_on_asking_a_controller_that_does_not_know_its_requests(tm
             listeners="PLAINTEXT://127.0.0.1:0",
             controller_quorum_voters=f"{HOSTILE}@127.0.0.1:{await peer.listen()}",
         )
-        once, refused = scene.node.asking.once, []
+        once, refused = scene.node.controller_channel.send, []
 
         async def noted(*asked: Any) -> Any:
             try:
@@ -188,7 +188,7 @@ def test_a_broker_goes_on_asking_a_controller_that_does_not_know_its_requests(tm
                 refused.append(str(error))
                 raise
 
-        scene.node.asking.once = noted
+        scene.node.controller_channel.send = noted
         async with scene.running() as node:
 
             def is_through() -> bool:

@@ -42,7 +42,7 @@ class Forwarding:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str]] = []
 
-    async def patiently(self, request: Any, patience_ms: int, who: Any = None, client: Any = None) -> Any:
+    async def send_with_retry(self, request: Any, patience_ms: int, who: Any = None, client: Any = None) -> Any:
         self.asked += [(one.resource_type, one.resource_name) for one in request.resources]
         kind = IncrementalAlterConfigsResponse
         return kind(
@@ -55,7 +55,7 @@ class Forwarding:
 
 def node(*, on_zookeeper: bool = False) -> Any:
     config = SimpleNamespace(node_id=3, on_zookeeper=on_zookeeper, static_topic_config=dict)
-    return SimpleNamespace(config=config, asking=Forwarding(), metadata=SimpleNamespace(image=Image()))
+    return SimpleNamespace(config=config, controller_channel=Forwarding(), metadata=SimpleNamespace(image=Image()))
 
 
 def alter(
@@ -91,7 +91,7 @@ def test_a_level_is_set_at_once_and_a_removed_one_is_that_of_the_logger_above() 
     assert (levels()[NAME], levels()["root"], levels()["moldau"]) == ("TRACE", "ERROR", "INFO")
     assert alter(one, (LOGGER, "3", [(NAME, DELETE, None)])) == [("3", Code.NONE)]
     assert levels()[NAME] == "INFO"
-    assert not one.asking.asked
+    assert not one.controller_channel.asked
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_controller_is_asked_for_the_rest_and_answers_stay_in_order() -> Non
     ]  # fmt: skip
     codes = [Code.NONE, Code.INVALID_CONFIG, Code.NONE, Code.INVALID_REQUEST, Code.INVALID_REQUEST, Code.NONE]
     assert alter(one, *wishes) == list(zip("a3bccg", codes, strict=True))  # type: ignore[arg-type]
-    assert one.asking.asked == [(TOPIC, "a"), (TOPIC, "b"), (GROUP, "g")]
+    assert one.controller_channel.asked == [(TOPIC, "a"), (TOPIC, "b"), (GROUP, "g")]
 
 
 def test_on_the_zookeeper_plane_a_groups_settings_are_refused_and_others_unharmed() -> None:

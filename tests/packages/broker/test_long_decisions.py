@@ -219,7 +219,7 @@ def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -
                 topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
             )
 
-        made.asking = SimpleNamespace(patiently=create)
+        made.controller_channel = SimpleNamespace(send_with_retry=create)
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("topic-0", *NAMES[1:], *NAMES[1:])]
         context = SimpleNamespace(
             api_version=12, client_id="client", listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60)
@@ -243,7 +243,7 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
                 topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
             )
 
-        made.asking = SimpleNamespace(patiently=refuse)
+        made.controller_channel = SimpleNamespace(send_with_retry=refuse)
         assert len(await create_automatically(made, NAMES)) == MANY
         assert not made.creating, "nothing is remembered of names that clients made up"
 

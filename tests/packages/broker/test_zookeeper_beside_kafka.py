@@ -79,7 +79,10 @@ def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_m
             assert node.plane is not None
             receiving, own, image = node.plane.receiving, node.lifecycle, nodes.controller.metadata.image
             sender = batch.Sender(
-                controller_id=nodes.controller.config.node_id, controller_epoch=1, listener="PLAINTEXT", untyped=True
+                controller_id=nodes.controller.config.node_id,
+                controller_epoch=1,
+                listener="PLAINTEXT",
+                sends_type=False,
             )
             metadata, roles = batch.full(image, image.brokers[node.config.node_id], sender)
             epoch = own.epoch

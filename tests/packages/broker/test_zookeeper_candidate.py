@@ -53,7 +53,7 @@ def test_who_was_refused_since_another_was_elected_stands_for_the_next_epoch() -
         assert await stands(first) == 1
         server.apply(0, [Delete(path="/controller")])
         assert await stands(second) == 2
-        first.refused()
+        first.refused_by_broker()
         await first.resign()
         await second.resign()
         assert await stands(first) == 3
@@ -66,7 +66,7 @@ def test_who_was_refused_and_is_asked_to_stand_again_before_it_has_resigned_stan
         assert await stands(first) == 1
         server.apply(0, [Delete(path="/controller")])
         assert await stands(second) == 2
-        first.refused()
+        first.refused_by_broker()
         await second.resign()
         assert await stands(first) == 3
         await first.resign()
@@ -80,11 +80,11 @@ def test_who_was_refused_and_is_the_controller_passes_over_more_and_more_epochs_
         stood = []
         for _ in range(4):
             stood.append(await stands(first))
-            first.refused()
+            first.refused_by_broker()
             await first.resign()
         assert stood == [1, 3, 6, 11]
         assert await stands(first) == 20
-        first.heeded()
+        first.accepted_by_broker()
         await first.resign()
         assert await stands(first) == 21
 

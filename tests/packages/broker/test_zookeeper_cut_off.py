@@ -15,7 +15,9 @@ from tests.packages.broker.zookeeper_nodes import Nodes
 
 async def code_of_moves(nodes: Nodes) -> Code:
     """What the controller answers whoever asks what moves."""
-    return Code((await nodes.controller.asking.once(ListPartitionReassignmentsRequest(topics=None))).error_code)
+    return Code(
+        (await nodes.controller.controller_channel.send(ListPartitionReassignmentsRequest(topics=None))).error_code
+    )
 
 
 def test_a_controller_without_zookeeper_does_not_say_that_it_rules(

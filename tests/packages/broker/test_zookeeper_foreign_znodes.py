@@ -435,7 +435,7 @@ def test_a_message_that_no_request_can_carry_is_passed_over(tmp_path: Path, capl
         async with Nodes(tmp_path) as nodes:
             channels = nodes.controller.plane.channels
             channel = next(iter(channels._open.values()))
-            channel.say([StopReplicaRequest(controller_id=1 << 40)], channel.queued)
+            channel.enqueue([StopReplicaRequest(controller_id=1 << 40)], channel.queued_offset)
             await until(lambda: "no StopReplicaRequest can carry it" in caplog.text, "it is named")
             await topic(nodes, "t")
             assert not nodes.failures

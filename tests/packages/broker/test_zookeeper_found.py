@@ -13,6 +13,7 @@ from moldau.broker.lifecycle import Stage
 from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.image import Delta
 from moldau.ports.zookeeper import ConnectionLoss, Stat
@@ -78,19 +79,19 @@ def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], m
     )
     node.metadata.image = image = SimpleNamespace(offset=3, topics={})
     node.state_change_log = SimpleNamespace(say=lambda *about: None, stepped=lambda *about: None, is_traced=False)
-    channels = Channels(node)
+    channels = Channels(node, Rules())
     closed: list[str] = []
-    fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), say=lambda messages, offset: None)
+    fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), enqueue=lambda messages, offset: None)
     monkeypatch.setattr(batch, "reachable", lambda image, sender: alive)
     monkeypatch.setattr(batch, "requests", lambda image, delta, sender, deleting: {})
     monkeypatch.setattr(batch, "full", lambda image, broker, sender, deleted: [])
-    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about, came, insists: fresh)
+    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about, **more: fresh)
     channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
     channels._open = {1: SimpleNamespace(broker=SimpleNamespace(id=1, epoch=7), close=lambda: closed.append("7"))}  # type: ignore[dict-item]
-    channels.settled.append(lambda: closed.append("told"))
-    channels.carry(image, Delta())
+    channels.on_deletion_answered.append(lambda: closed.append("told"))
+    channels.send_changes(image, Delta())
     assert closed == ["7", "told"]
-    channels.carry(image, Delta())
+    channels.send_changes(image, Delta())
     assert closed == ["7", "told"]
 
 

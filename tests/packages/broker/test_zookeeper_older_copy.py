@@ -100,7 +100,7 @@ def test_all_states_are_raised_above_all_logs_where_one_log_is_of_a_later_epoch(
 ) -> None:
     """A log elsewhere may be of the very next epoch, under another leader: elected to it, a second leader wrote under
     the same epoch, and the followers kept what the first had written there."""
-    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channels._hear_outdated", lambda *_: None)
+    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channels._find_later_log_epochs", lambda *_: None)
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

@@ -65,7 +65,7 @@ def test_a_replica_that_is_stopped_neither_leads_nor_follows_and_keeps_its_log(t
             assert on_disk(nodes, node)
             if again:
                 channels: Any = nodes.controller.plane.channels  # type: ignore[union-attr]
-                channels.roles_again(node.config.node_id)
+                channels.send_roles_again(node.config.node_id)
                 await until(lambda: key in replicas.by_key, "the part that it had is given to it again")
                 assert replicas.by_key[key].log is replicas.logs.logs[T0]
                 assert on_disk(nodes, node)
@@ -148,14 +148,14 @@ def test_who_is_told_its_roles_again_is_not_told_of_what_it_is_deleting(tmp_path
             key = active.metadata.image.topic("t").partitions[0].key  # type: ignore[union-attr]
             said: list[Any] = []
             channel = channels._open[node.config.node_id]
-            channel.say = lambda messages, offset: said.extend(messages)
+            channel.enqueue = lambda messages, offset: said.extend(messages)
             channels.delete([key[0]])
             said.clear()
-            channels.roles_again(node.config.node_id)
+            channels.send_roles_again(node.config.node_id)
             (roles,) = said
             assert isinstance(roles, LeaderAndIsrRequest)
             assert "t" not in [one.topic_name for one in roles.topic_states]
-            del channel.say
+            del channel.enqueue
 
     run(scenario)
 

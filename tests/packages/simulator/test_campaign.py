@@ -5,11 +5,11 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from moldau.simulator import campaign
-from moldau.simulator.campaign import NODES, PLANES, ZNODES, SeedChunk, Sum, chunks, missed, run_chunk, table
+from moldau.simulator.campaign import NODES, PLANES, ZNODES, SeedChunk, Sum, chunks, missed, run_chunk, table, too_few
 from moldau.simulator.coverage_points import COVERAGE_POINTS
 from moldau.simulator.coverage_points_zookeeper import ZOOKEEPER_COVERAGE_POINTS
 from moldau.simulator.machines.replication_world import ReplicationSimulation
-from moldau.simulator.machines.seeds import MACHINES
+from moldau.simulator.machines.seeds import MACHINES, coverage_points_of
 from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.mutants.replication import TruncatesToWatermark
 
@@ -36,6 +36,14 @@ def test_marks_that_whole_clusters_never_hit_are_named() -> None:
     assert missed({NODES: Sum(coverage=COVERAGE_POINTS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
     assert missed({ZNODES: Sum(coverage=set(ZOOKEEPER_COVERAGE_POINTS))}) == {}
     assert missed({ZNODES: Sum()}) == {ZNODES: sorted(ZOOKEEPER_COVERAGE_POINTS)}
+
+
+def test_a_machine_whose_seeds_reach_hardly_any_points_is_named_from_twenty_seeds_on() -> None:
+    points = sorted(coverage_points_of("quorum"))
+    most = set(points[: round(0.8 * len(points))])
+    assert too_few({"quorum": Sum(seeds=20, coverage=most)}) == {}
+    assert too_few({"quorum": Sum(seeds=19), NODES: Sum(seeds=100)}) == {}
+    assert too_few({"quorum": Sum(seeds=20, coverage={points[0]})}) == {"quorum": f"1 of {len(points)}"}
 
 
 def test_a_broken_law_ends_in_the_command_that_repeats_it() -> None:

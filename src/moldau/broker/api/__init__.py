@@ -77,7 +77,7 @@ ANSWERS = {BROKER: ON_BROKER, CONTROLLER: ON_CONTROLLER, ZOOKEEPER: ON_ZOOKEEPER
 
 
 QUORUMS_OWN = frozenset({1, 18, 52, 53, 54, 55, 59})
-"""Answered by this node's seat in the quorum, or from what it holds: nobody's request is passed on to them."""
+"""Answered by this node's Raft replica, or from what it holds: nobody's request is passed on to them."""
 
 
 def handler(key: int, kind: str) -> Unbound:

@@ -32,10 +32,10 @@ async def forward(node: BrokerServices, request: Request[ResponseT], context: Re
         return await refused_as_a_whole(node, request, context, Refused(Code.NOT_CONTROLLER))
     try:
         client = passed_on(node, context.client_id, context.api_version) if request.api_key in MUTATING else None
-        return await node.asking.patiently(request, _patience(request), context.connection, client)
+        return await node.controller_channel.send_with_retry(request, _patience(request), context.connection, client)
     except OSError as error:
         name = APIS[request.api_key].name
-        if (more := node.asking.unheard.more()) is not None:
+        if (more := node.controller_channel.unheard.more()) is not None:
             log.warning("no active controller answered %s of %s in time: %s%s", name, context.peer_host, error, more)
         message = f"No active controller answered in time: {error}"
         return await refused_as_a_whole(node, request, context, Refused(Code.REQUEST_TIMED_OUT, message))

@@ -1,7 +1,7 @@
 """Vote, 0-2, on controller listeners: a candidate (or one who asks whether it should be) wants our vote (KIP-595,
 KIP-996).
 
-Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
+Answered by this node's Raft replica: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations

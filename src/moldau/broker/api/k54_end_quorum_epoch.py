@@ -1,6 +1,6 @@
 """EndQuorumEpoch, 0-1, on controller listeners: a leader of the quorum leaves and names successors (KIP-595).
 
-Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
+Answered by this node's Raft replica: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations

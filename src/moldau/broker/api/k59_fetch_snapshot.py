@@ -1,6 +1,6 @@
 """FetchSnapshot, 0-1, on controller listeners: a piece of a metadata snapshot (KIP-630).
 
-Answered by this node's seat in the quorum: ``broker/kraft/plane.py``.
+Answered by this node's Raft replica: ``broker/kraft/plane.py``.
 """
 
 from __future__ import annotations

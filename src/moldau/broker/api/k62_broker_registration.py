@@ -24,7 +24,7 @@ async def control(
             return BrokerRegistrationResponse(error_code=Code.BROKER_ID_NOT_REGISTERED)
         response: BrokerRegistrationResponse = await node.migration.mode.admit(request)
         if response.error_code == Code.NONE:
-            node.controller.stands_for(context.connection, request.broker_id)
+            node.controller.connection_is_of(context.connection, request.broker_id)
         return response
     endpoints = endpoints_of(request.listeners)
     reply = await node.controller.ask(
@@ -44,5 +44,5 @@ async def control(
     if refused is not None:
         return BrokerRegistrationResponse(error_code=refused[0])
     if reply.code is Code.NONE:
-        node.controller.stands_for(context.connection, request.broker_id)
+        node.controller.connection_is_of(context.connection, request.broker_id)
     return BrokerRegistrationResponse(error_code=reply.code, broker_epoch=reply.broker_epoch)

@@ -30,7 +30,7 @@ async def control(
     refused = whole(reply)
     if refused is not None:
         return BrokerHeartbeatResponse(error_code=refused[0])
-    node.controller.stands_for(context.connection, request.broker_id)
+    node.controller.connection_is_of(context.connection, request.broker_id)
     return BrokerHeartbeatResponse(
         error_code=reply.code,
         is_caught_up=reply.is_caught_up,

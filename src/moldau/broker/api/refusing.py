@@ -57,7 +57,7 @@ class _Refusing:
     async def ask(self, ask: object) -> Refused:
         return self._refused
 
-    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+    def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:
         """A broker that is refused is not registered over this connection."""
 
     async def predecessor_is_gone(self, broker_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""Asking the active controller, wherever it is: in this process, or behind a connection.
+"""Sends requests to the active controller, wherever it is: in this process, or behind a connection.
 
 Requests that change the cluster arrive at any broker and are passed on as they are (KIP-590; one class holds all
 versions, so nothing is translated). Retries while there is no controller, or it moved, until the request's time is up.
@@ -58,8 +58,8 @@ class Leader(Protocol):
     def voters(self) -> Mapping[int, tuple[str, int]]: ...
 
 
-class Asker(Protocol):
-    """The node that asks; its plane is there before anything is asked."""
+class ChannelNode(Protocol):
+    """The node that the channel is of; its plane is there before anything is sent."""
 
     @property
     def config(self) -> NodeConfig: ...
@@ -80,10 +80,11 @@ Local = Callable[[Message, LocalContext], Outcome]
 """Answers a request as the controller in this process."""
 
 
-class ControllerChannel:
-    """The way to the active controller: ``local`` answers where this node is one, None where it never is."""
+class NodeToControllerChannel:
+    """What a node sends to the active controller goes through here (Kafka: NodeToControllerChannelManager). ``local``
+    answers where the controller is this node, None where it never is."""
 
-    def __init__(self, node: Asker, local: Local | None = None) -> None:
+    def __init__(self, node: ChannelNode, local: Local | None = None) -> None:
         self._node = node
         self._local = local
         self._retrying: dict[int, Callable[[], object]] = {}
@@ -94,18 +95,18 @@ class ControllerChannel:
         """For the line that no controller answered."""
 
     def controller_changed(self) -> None:
-        """Whoever waits to ask again asks now."""
-        for ask_again in self._retrying.values():
-            ask_again()
+        """Whoever waits to send again sends now."""
+        for send_again in self._retrying.values():
+            send_again()
 
-    async def once(self, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
-        """Ask whoever is the active controller now; ConnectionError when none is known or it cannot be reached.
+    async def send(self, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
+        """The answer of whoever is the active controller now; ConnectionError when none is known or it is not reached.
 
         A connection on which no answer came within ``timeout_ms`` is closed.
         """
-        return await self._ask(message, timeout_ms)
+        return await self._send(message, timeout_ms)
 
-    async def _ask(
+    async def _send(
         self,
         message: Request[ResponseT],
         timeout_ms: int | None,
@@ -129,15 +130,16 @@ class ControllerChannel:
             return await node.peers.pass_on(*address, message, timeout_ms, who=client)
         return await node.peers.ask(*address, message, timeout_ms)
 
-    async def patiently(
+    async def send_with_retry(
         self,
         message: Request[ResponseT],
         timeout_ms: int = 30_000,
         who: Hashable = None,
         client: PassedOn | None = None,
     ) -> ResponseT:
-        """Ask until an active controller answers or time is up; then the last answer, or ConnectionError. ``who`` is
-        the client's connection; ``client`` is given where it matters to the controller who asks."""
+        """The answer of an active controller, asked again and again until time is up; then the last answer, or
+        ConnectionError. ``who`` is the client's connection; ``client`` is given where it matters to the controller who
+        asks."""
         node, clock = self._node, self._node.world.clock
         deadline_ms = clock.monotonic_ms() + timeout_ms
         wait_ms: float = RETRY_MS
@@ -145,7 +147,7 @@ class ControllerChannel:
             answer: ResponseT | None = None
             error: OSError | None = None
             try:
-                answer = await self._within(message, max(deadline_ms - clock.monotonic_ms(), 1), who, client)
+                answer = await self._send_within(message, max(deadline_ms - clock.monotonic_ms(), 1), who, client)
                 if not is_elsewhere(answer):
                     return answer
             except OSError as failure:
@@ -158,7 +160,7 @@ class ControllerChannel:
             await self._wait(wait_ms)
             wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS) if node.plane.leader == known else RETRY_MS
 
-    async def _within(
+    async def _send_within(
         self, message: Request[ResponseT], wait_ms: int, who: Hashable, client: PassedOn | None
     ) -> ResponseT:
         """The answer, if it comes in time. What was asked is never called off: it may be half decided, and the
@@ -176,7 +178,7 @@ class ControllerChannel:
             raise ConnectionError(f"{self._unanswered} requests wait for the controller's answer already")
         self._unanswered += 1
         wire_ms = wait_ms if wait_ms > WIRE_MS else None
-        asked = asyncio.ensure_future(self._ask(message, wire_ms, client, passed_on=True))
+        asked = asyncio.ensure_future(self._send(message, wire_ms, client, passed_on=True))
         waiting = True
 
         def answered(_: object) -> None:

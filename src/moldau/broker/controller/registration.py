@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from moldau.broker.controller.channel import ControllerChannel
+from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.host import Host
 from moldau.controller.features import REGISTERED
 from moldau.image.registration import Controller, Endpoint
@@ -31,7 +31,7 @@ class Presented(Host, Protocol):
     """A controller that has listeners."""
 
     @property
-    def asking(self) -> ControllerChannel: ...
+    def controller_channel(self) -> NodeToControllerChannel: ...
 
     def controller_endpoints(self) -> Sequence[Endpoint]: ...
 
@@ -108,7 +108,7 @@ class ControllerRegistration:
             ],
         )
         try:
-            answer = await self._node.asking.once(request, RETRY_MAX_MS)
+            answer = await self._node.controller_channel.send(request, RETRY_MAX_MS)
         except OSError as error:
             log.debug("no answer to a controller's registration: %s", error)
             return False

@@ -1,4 +1,4 @@
-"""The controller's seat in a node: asks in, proposals to the plane, replies when they are committed, clocks, probes.
+"""The controller within a node: asks in, proposals to the plane, replies when they are committed, clocks, probes.
 
 Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken
 connections into probes (a broker whose connection closed and whose address then refuses is fenced at once), and
@@ -116,7 +116,7 @@ class ControllerService:
 
     @property
     def active(self) -> bool:
-        """Whether we rule; not before ``start``, when the newest snapshot is delivered already."""
+        """Whether this node is the active controller; not before ``start``, though a snapshot may be delivered."""
         return hasattr(self, "_controller") and self._controller.active
 
     @property
@@ -294,7 +294,7 @@ class ControllerService:
 
     # ---- fast death
 
-    def stands_for(self, connection: Hashable | None, broker_id: int) -> None:
+    def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:
         """From now on this connection's end is news of that broker."""
         if connection is not None:
             self._connections[connection] = broker_id
@@ -316,9 +316,9 @@ class ControllerService:
         if broker is None or broker.fenced or broker_id in self._probing or broker_id == self._node.config.node_id:
             return
         self._probing.add(broker_id)
-        self._world.tasks.spawn(self._knock(broker_id, broker.epoch, broker.endpoints), f"probe of broker {broker_id}")
+        self._world.tasks.spawn(self._probe(broker_id, broker.epoch, broker.endpoints), f"probe of broker {broker_id}")
 
-    async def _knock(self, broker_id: int, epoch: int, endpoints: Sequence[Endpoint]) -> None:
+    async def _probe(self, broker_id: int, epoch: int, endpoints: Sequence[Endpoint]) -> None:
         refused = False
         try:
             for pause_ms in PROBE_PAUSES_MS if endpoints else ():

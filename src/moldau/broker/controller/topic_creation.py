@@ -13,7 +13,7 @@ from collections.abc import Collection, Hashable
 from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.controller.channel import ControllerChannel
+from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.loop import each
 from moldau.broker.metadata.applied import WithMetadata, wait_until_applied
 from moldau.broker.network.peers import PassedOn
@@ -48,7 +48,7 @@ class Creating(WithMetadata, Protocol):
     def config(self) -> NodeConfig: ...
 
     @property
-    def asking(self) -> ControllerChannel: ...
+    def controller_channel(self) -> NodeToControllerChannel: ...
 
     @property
     def creating(self) -> Counter[str]:
@@ -91,7 +91,7 @@ async def _create(
 ) -> dict[str, Code]:
     own = await each(node, names, lambda name: _wanted(node, name))
     try:
-        answer: CreateTopicsResponse = await node.asking.patiently(
+        answer: CreateTopicsResponse = await node.controller_channel.send_with_retry(
             CreateTopicsRequest(topics=own), asked.timeout_ms, asked.who, asked.client
         )
     except OSError:

@@ -16,7 +16,7 @@ from moldau.broker.kraft.answers import Stranger, Unusable, WrongCluster, to_ans
 from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.effects import EffectExecutor
 from moldau.broker.kraft.requests import Endpoints, to_request
-from moldau.broker.kraft.settings import SeatSettings
+from moldau.broker.kraft.settings import RaftSettings
 from moldau.broker.kraft.watch import Watch
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
@@ -37,7 +37,7 @@ Address = tuple[str, int] | None
 class Driver:
     """A running machine. ``quorum`` is its state; effects may still be on their way."""
 
-    def __init__(self, settings: SeatSettings) -> None:
+    def __init__(self, settings: RaftSettings) -> None:
         self._settings = settings
         self._world = settings.world
         self._tasks = settings.world.tasks

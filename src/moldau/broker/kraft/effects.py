@@ -20,7 +20,7 @@ from moldau.broker.kraft.delivery import READ_BYTES, Delivery
 from moldau.broker.kraft.files import QuorumFiles
 from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
 from moldau.broker.kraft.retention import first_kept
-from moldau.broker.kraft.settings import SeatSettings
+from moldau.broker.kraft.settings import RaftSettings
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
 from moldau.ports.buggify import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
@@ -67,9 +67,9 @@ class MachineDriver(Protocol):
 
 
 class EffectExecutor:
-    """The hands of one machine. Tokens of asks are (future, wanted bytes) pairs."""
+    """Carries out the effects of one machine. Tokens of asks are (future, wanted bytes) pairs."""
 
-    def __init__(self, settings: SeatSettings, driver: MachineDriver) -> None:
+    def __init__(self, settings: RaftSettings, driver: MachineDriver) -> None:
         self._settings = settings
         self._driver = driver
         self._world = settings.world

@@ -15,7 +15,7 @@ from typing import Protocol
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.host import WithClusterId
 from moldau.broker.loop import sleep
-from moldau.broker.node_parts import WithChannel
+from moldau.broker.node_parts import WithControllerChannel
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.ports import Handle, World
@@ -32,8 +32,8 @@ RETRY_MAX_MS = 5_000
 PATIENCE_MS = 10_000
 
 
-class Entered(WithChannel, WithClusterId, Protocol):
-    """A controller with a seat in the quorum."""
+class MembershipNode(WithControllerChannel, WithClusterId, Protocol):
+    """A node that takes part in the quorum."""
 
     @property
     def config(self) -> NodeConfig: ...
@@ -42,11 +42,11 @@ class Entered(WithChannel, WithClusterId, Protocol):
     def world(self) -> World: ...
 
     @property
-    def plane(self) -> Seated: ...
+    def plane(self) -> MembershipPlane: ...
 
 
-class Seated(Protocol):
-    """Where the seat is."""
+class MembershipPlane(Protocol):
+    """The node's plane; ``quorum`` is None while it does not take part."""
 
     @property
     def quorum(self) -> Quorum | None: ...
@@ -59,7 +59,7 @@ WishAnswer = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterRes
 class Membership:
     """One controller's entry. ``look`` is called whenever the voters or the leader may have changed."""
 
-    def __init__(self, node: Entered, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
+    def __init__(self, node: MembershipNode, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
         self._node = node
         self._me = me
         self._endpoints = endpoints
@@ -126,7 +126,7 @@ class Membership:
     async def _ask(self, wish: Wish) -> None:
         try:
             request: Request[WishAnswer] = wish
-            answer = await self._node.asking.once(request, PATIENCE_MS)
+            answer = await self._node.controller_channel.send(request, PATIENCE_MS)
         except OSError as error:
             log.debug("the leader was not asked to change the voters: %s", error)
             return

@@ -1,4 +1,4 @@
-"""The control plane on the quorum: a node's seat, for its controller, its brokers' side and its request handlers.
+"""The control plane in KRaft mode: a node's part in the quorum, for its controller, its broker and its handlers.
 
 ``propose`` and ``resign`` are the verbs of ``moldau.ports.ControlPlane``; its events go to the listeners in order.
 Voters (controllers) and observers (brokers) run the same. Decides nothing: ``moldau.quorum`` does; ``broker/kraft/``
@@ -16,10 +16,10 @@ from moldau.broker.host import Host, WithPeers
 from moldau.broker.kraft.answers import refusal
 from moldau.broker.kraft.describing import describe
 from moldau.broker.kraft.driver import Driver
-from moldau.broker.kraft.membership import Entered, Membership
+from moldau.broker.kraft.membership import Membership, MembershipNode
 from moldau.broker.kraft.requests import NotForUs, QuorumResponse, to_ask
 from moldau.broker.kraft.retention import Retention
-from moldau.broker.kraft.settings import SeatSettings
+from moldau.broker.kraft.settings import RaftSettings
 from moldau.image import registration, snapshot_records
 from moldau.model import NO_UUID, Code
 from moldau.ports import PlaneEvents
@@ -37,9 +37,10 @@ log = logging.getLogger("moldau.quorum")
 
 HAND_OVER_MS = 2000
 FETCH_BYTES_MAX = 8 << 20
+NOT_YET = "This controller does not take part in the quorum yet."
 
 
-class Node(Host, Entered, WithPeers, Protocol):
+class Node(Host, MembershipNode, WithPeers, Protocol):
     """What the plane uses of its node."""
 
     def controller_endpoints(self) -> Sequence[registration.Endpoint]: ...
@@ -65,7 +66,7 @@ class QuorumPlane:
     # ---- start and stop
 
     async def start(self) -> None:
-        """Take the seat: the log is open, the newest snapshot is delivered, and the machine runs."""
+        """Begin to take part: the log is open, the newest snapshot is delivered, and the machine runs."""
         driver = Driver(self._settings())
         driver.start()
         self._driver = driver
@@ -85,13 +86,13 @@ class QuorumPlane:
         self._driver = None
         driver.end()
 
-    def _settings(self) -> SeatSettings:
+    def _settings(self) -> RaftSettings:
         config = self._config
-        return SeatSettings(
+        return RaftSettings(
             world=self._world,
             cluster_id=self._cluster_id,
             me=self._me,
-            voters=self._voters_by_hand(),
+            voters=self._static_voters(),
             bootstrap=tuple(self._config.bootstrap_controllers),
             endpoints=self._own_endpoints,
             listener=self._config.controller_listener_names[0],
@@ -121,7 +122,7 @@ class QuorumPlane:
         """The records of the committed image as it is now; it may go on changing while they are written."""
         return snapshot_records(self._node.metadata.image.copy())
 
-    def _voters_by_hand(self) -> VoterSet:
+    def _static_voters(self) -> VoterSet:
         """The voters that the settings name; what the log says goes before them (KIP-853)."""
         name = self._config.controller_listener_names[0]
         given = sorted(self._config.voters.items())
@@ -165,7 +166,7 @@ class QuorumPlane:
 
     @property
     def quorum(self) -> Quorum | None:
-        """The machine's state; None while this node has no seat."""
+        """The machine's state; None while this node does not take part."""
         return None if self._driver is None else self._driver.quorum
 
     @property
@@ -252,7 +253,7 @@ class QuorumPlane:
         """
         driver = self._driver
         if driver is None:
-            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, "This controller has no seat yet.")
+            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
         try:
             ask = to_ask(request, request.versions[1], self._cluster_id, self._me)
         except NotForUs as error:
@@ -269,7 +270,7 @@ class QuorumPlane:
         """Raise kraft.version to 1: the voters set by hand go into the log."""
         driver = self._driver
         if driver is None:
-            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, "This controller has no seat yet.")
+            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
         own = Voter(self._me, tuple(self._own_endpoints()))
         return await self._change(driver, UpgradeVotersAsk(timeout_ms, own))
 

@@ -1,4 +1,4 @@
-"""What a seat in the quorum is made of, as one value: who we are, who votes, how long to wait, what to keep."""
+"""What a node's part in the quorum goes by, as one value: who it is, who votes, how long to wait, what to keep."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from moldau.wire.schema import Message, Request, ResponseT
 
 
 class Peers(Protocol):
-    """The way to other voters."""
+    """Connections to other voters."""
 
     def ask(self, node_id: int, request: Request[ResponseT], timeout_ms: int) -> Awaitable[ResponseT]:
         """The response; ConnectionRefusedError when the peer's process is gone, OSError when there is no answer."""
 
 
 @value(kw_only=True)
-class SeatSettings:
-    """One node's seat. ``folder`` is the metadata folder, in which ``__cluster_metadata-0`` stands.
+class RaftSettings:
+    """The settings of one node's Raft replica. ``folder`` is the metadata folder, that of ``__cluster_metadata-0``.
 
-    ``voters`` are those set by hand, if any; ``bootstrap`` are addresses of controllers without their ids;
-    ``endpoints`` tells where this controller listens. ``contents`` makes the records of a snapshot of what has been
-    delivered so far: called on the loop, the iterable is run off it. ``may_vote``: this node is a controller, so it
-    flushes before it fetches even while it does not vote yet.
+    ``voters`` are the static ones (``controller.quorum.voters``), if any; ``bootstrap`` are addresses of controllers
+    without their ids; ``endpoints`` tells where this controller listens. ``contents`` makes the records of a snapshot
+    of what has been delivered so far: called on the loop, the iterable is run off it. ``may_vote``: this node is a
+    controller, so it flushes before it fetches even while it does not vote yet.
     """
 
     world: World

@@ -1,4 +1,4 @@
-"""The migration's hands on a controller of the quorum: does what ``stages.py`` says while this controller rules.
+"""Carries out the migration on a controller of the quorum: does what ``stages.py`` says while this controller rules.
 
 A listener of the quorum's plane, after the controller role: every committed batch goes on to ZooKeeper through the
 writer of that plane, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode through
@@ -19,11 +19,12 @@ from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
 from moldau.broker.migration.stages import Action, Event, Stage, State, step
-from moldau.broker.node_parts import WithChannels, WithReplicas
+from moldau.broker.node_parts import WithBrokerChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.loading import read_all
 from moldau.broker.zookeeper.restoring import in_transactions
+from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.writer import Writer
 from moldau.controller import asks
 from moldau.controller.migration import MigrationState
@@ -55,7 +56,7 @@ class Voters(Protocol):
     def voters(self) -> Mapping[int, tuple[str, int]]: ...
 
 
-class MigratingNode(Host, WithChannels, WithClusterId, WithPeers, WithReplicas, Protocol):
+class MigratingNode(Host, WithBrokerChannels, WithClusterId, WithPeers, WithReplicas, Protocol):
     """A controller of the quorum that takes a cluster over."""
 
     @property
@@ -82,11 +83,11 @@ class Migration:
         self._stopped = False
         self._link = Link.CONNECTED
         self._link_news = asyncio.Event()
-        self.channels = Channels(node, to_migrating=True)
+        self.channels = Channels(node, Rules(), to_migrating=True)
         self.writer = Writer(node, self, self._seal)
         self._directories = Directories(node, zk, self.channels, self._remove)
-        self.mode = ZooKeeperMode(node, zk, self.channels, self._heed)
-        node.metadata.watch(self.channels.carry)
+        self.mode = ZooKeeperMode(node, zk, self.channels, self._take_notes)
+        node.metadata.watch(self.channels.send_changes)
         zk.on_link(self._linked)
 
     async def stop(self) -> None:
@@ -249,10 +250,10 @@ class Migration:
 
     # ---- what brokers in ZooKeeper mode leave there
 
-    async def _heed(self) -> None:
+    async def _take_notes(self) -> None:
         """Log directories that failed; nobody but who writes to ZooKeeper takes these notes away (law Z1)."""
         if self.state.stage is Stage.BOTH:
-            await self._directories.heed()
+            await self._directories.take_notes()
 
     async def _remove(self, path: str) -> None:
         guard = self.writer.guard

@@ -48,15 +48,15 @@ class Counting(Host, WithController, WithClusterId, WithPeers, Protocol):
 
 
 class ZooKeeperMode:
-    """All brokers in that mode. ``channels``: how they are told. ``heed``: looks at what they left in ZooKeeper."""
+    """All brokers in that mode. ``channels``: how they are told. ``take_notes``: takes what they left in ZooKeeper."""
 
     def __init__(
-        self, node: Counting, zk: ZooKeeper, channels: Channels, heed: Callable[[], Awaitable[object]]
+        self, node: Counting, zk: ZooKeeper, channels: Channels, take_notes: Callable[[], Awaitable[object]]
     ) -> None:
         self._node = node
         self._zk = zk
         self._channels = channels
-        self._heed = heed
+        self._take_notes = take_notes
         self._news = asyncio.Event()
         self._task: Handle | None = None
         self._armed_in = 0
@@ -79,7 +79,7 @@ class ZooKeeperMode:
             self._news.clear()
             try:
                 await self.look()
-                await self._heed()
+                await self._take_notes()
             except ZooKeeperError as error:
                 log.debug("no look at the registrations: %s", error)  # as they were last, then
             await self._beat()

@@ -54,7 +54,7 @@ class FetchWaiter(Protocol):
     def note(self) -> None:
         """There is something new to tell, which nobody need be woken for."""
 
-    def heed(self) -> None:
+    def count_next_fetch(self) -> None:
         """The leader counts this follower's next fetch, whether or not it names the partition."""
 
 
@@ -158,7 +158,7 @@ class Replica:
         already, for it says nothing of who died since."""
         for asked in self.followers:
             if asked.replica_id in brokers:
-                asked.heed()
+                asked.count_next_fetch()
 
     def changed(self) -> None:
         """Role, epoch or log start changed: everybody who waits here looks again."""

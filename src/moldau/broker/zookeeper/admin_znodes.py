@@ -37,7 +37,7 @@ Moves = dict[TopicPartition, tuple[int, ...]]
 
 
 class AdminZnodes:
-    """The part of ``Watching`` that heeds tools. ``mark`` has a look repeated."""
+    """The part of ``Watching`` that carries out requests of tools. ``mark`` has a look repeated."""
 
     def __init__(self, node: ZooKeeperNode, plane: Plane, mark: Callable[[str], None]) -> None:
         self._node = node
@@ -58,7 +58,7 @@ class AdminZnodes:
             "elections": self._elections,
             "isr notes": self._isr_notes,
         }
-        plane.channels.settled.append(lambda: mark("deletions"))
+        plane.channels.on_deletion_answered.append(lambda: mark("deletions"))
         node.metadata.watch(self._changed)
 
     def forget(self) -> None:
@@ -172,7 +172,7 @@ class AdminZnodes:
         self._mark("deletions")
 
     async def remove(self, path: str, version: int = -1) -> None:
-        """Take a request or a note away that has been heeded."""
+        """Take a request or a note away that has been carried out."""
         await self._write(Delete(path=path, version=version))
 
     async def restore(self, topic: TopicZnode, version: int) -> None:

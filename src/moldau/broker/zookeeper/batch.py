@@ -32,17 +32,17 @@ class Sender:
     """Who speaks: the controller, under its epoch; ``listener`` is where brokers reach each other.
 
     ``to_migrating``: only to brokers in ZooKeeper mode; the others read the quorum's log (KIP-866). Requests say then
-    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers. ``untyped``: requests
-    say no type, as those of Apache Kafka's controllers in ZooKeeper mode. ``written_by``: partition -> epoch of the
-    controller that wrote its state, where it is not this one: each partition is sent with its own, as by Apache Kafka's
-    controllers in ZooKeeper mode. Those of KRaft send their own with all.
+    that a KRaft controller sends them, or Kafka's brokers would look for it among the brokers. ``sends_type``: requests
+    say their type, other than those of Apache Kafka's controllers in ZooKeeper mode. ``written_by``: partition -> epoch
+    of the controller that wrote its state, where it is not this one: each partition is sent with its own, as by Apache
+    Kafka's controllers in ZooKeeper mode. Those of KRaft send their own with all.
     """
 
     controller_id: int
     controller_epoch: int
     listener: str
     to_migrating: bool = False
-    untyped: bool = False
+    sends_type: bool = True
     written_by: Mapping[Key, int] = field(default_factory=dict)
 
     def epoch_of(self, key: Key) -> int:
@@ -61,7 +61,7 @@ def reachable(image: Image, sender: Sender) -> list[Broker]:
     ]
 
 
-def came(image: Image, delta: Delta) -> set[int]:
+def newly_registered(image: Image, delta: Delta) -> set[int]:
     """Brokers that are live now and were not, or live another life: they know nothing yet."""
     found = set()
     for id, before in delta.brokers.items():
@@ -82,7 +82,7 @@ def begin_shutdown(image: Image, delta: Delta) -> set[int]:
     return found
 
 
-def _halts(image: Image, broker_id: int) -> list[tuple[str, int, int]]:
+def _stops_at_shutdown(image: Image, broker_id: int) -> list[tuple[str, int, int]]:
     """What a broker that wants to stop need not follow any longer: it is in no ISR, and others are there."""
     return [
         (image.topics[p.topic_id].name, p.id, p.leader_epoch)
@@ -97,9 +97,10 @@ def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[byt
     changes = [change for change in delta.changes(image) if change.key[0] not in deleting]
     if not changes and not delta.brokers:
         return {}
-    new = came(image, delta)
-    halting = set() if sender.to_migrating else begin_shutdown(image, delta)
-    shown = _shown(image, (c.after for c in changes if c.after is not None), sender) + _deleted(sender, changes)
+    new = newly_registered(image, delta)
+    shutting_down = set() if sender.to_migrating else begin_shutdown(image, delta)
+    shown = _partition_states(image, (c.after for c in changes if c.after is not None), sender)
+    shown += _deleted_states(sender, changes)
     live = live_brokers(image)
     told: dict[int, list[Message]] = {}
     for broker in reachable(image, sender):
@@ -111,12 +112,12 @@ def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[byt
         changed = [c for c in changes if c.after is not None and broker.id in c.after.replicas]
         if changed:
             messages.append(_leader_and_isr(image, broker, changed, sender))
-        gone = [c for c in changes if c.before is not None and _leaves(c, broker.id)]
+        gone = [c for c in changes if c.before is not None and _is_taken_off(c, broker.id)]
         stops = [(c.topic, c.key[1], DURING_DELETE if c.after is None else c.after.leader_epoch) for c in gone]
         messages += deletion(broker, stops, sender)
-        halts = _halts(image, broker.id) if broker.id in halting else []
-        if halts:
-            messages.append(stop_replica(broker, halts, sender, delete=False))
+        stops_at_shutdown = _stops_at_shutdown(image, broker.id) if broker.id in shutting_down else []
+        if stops_at_shutdown:
+            messages.append(stop_replica(broker, stops_at_shutdown, sender, delete=False))
         told[broker.id] = messages
     return told
 
@@ -126,9 +127,9 @@ def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Send
     return [stop_replica(broker, stops, sender, delete=delete) for delete in (False, True)] if stops else []
 
 
-def farewell(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: Sender) -> list[Message]:
+def topic_deletions(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: Sender) -> list[Message]:
     """That topics are being deleted: no broker shows them to clients any more."""
-    states = _deleted(
+    states = _deleted_states(
         sender,
         [
             PartitionDelta(t.name, p.key, p, None)
@@ -143,8 +144,8 @@ def farewell(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: S
 def full(image: Image, broker: Broker, sender: Sender, deleted: Container[Key] = ()) -> list[Message]:
     """Everything: the whole cluster, then every replica of this broker, but those that it ``deleted`` already."""
     all_of_it = (p for topic in image.topics.values() for p in topic.partitions.values())
-    metadata = _update_metadata(broker, _shown(image, all_of_it, sender), live_brokers(image), sender)
-    metadata.type = UNKNOWN if sender.untyped else FULL
+    metadata = _update_metadata(broker, _partition_states(image, all_of_it, sender), live_brokers(image), sender)
+    metadata.type = FULL if sender.sends_type else UNKNOWN
     all_roles = roles(image, broker, sender, deleted)
     all_roles.type = metadata.type
     return [metadata, all_roles]
@@ -175,7 +176,7 @@ def live_brokers(image: Image) -> list[UpdateMetadataRequest.UpdateMetadataBroke
     ]
 
 
-def _leaves(change: PartitionDelta, broker_id: int) -> bool:
+def _is_taken_off(change: PartitionDelta, broker_id: int) -> bool:
     """Whether a change takes a replica off a broker: its topic is deleted, or it moved away."""
     assert change.before is not None
     return broker_id in change.before.replicas and (change.after is None or broker_id not in change.after.replicas)
@@ -187,7 +188,7 @@ def is_written(change: PartitionDelta) -> bool:
     return after is not None and (before is None or before.partition_epoch != after.partition_epoch)
 
 
-def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> list[Any]:
+def _partition_states(image: Image, partitions: Iterable[Partition], sender: Sender) -> list[Any]:
     """Topic states of UpdateMetadata; all brokers are sent the same."""
     live = {broker.id for broker in image.live_brokers()}
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
@@ -213,7 +214,7 @@ def _shown(image: Image, partitions: Iterable[Partition], sender: Sender) -> lis
     return list(states.values())
 
 
-def _deleted(sender: Sender, changes: Sequence[PartitionDelta]) -> list[Any]:
+def _deleted_states(sender: Sender, changes: Sequence[PartitionDelta]) -> list[Any]:
     """Topic states that say: forget it."""
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
     for c in changes:
@@ -240,7 +241,7 @@ def _update_metadata(broker: Broker, shown: list[Any], live: list[Any], sender: 
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
-        type=UNKNOWN if sender.untyped else INCREMENTAL,
+        type=INCREMENTAL if sender.sends_type else UNKNOWN,
         is_k_raft_controller=sender.to_migrating,
         topic_states=shown,
         live_brokers=live,
@@ -254,7 +255,7 @@ def _leader_and_isr(
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
         broker_epoch=broker.epoch,
-        type=UNKNOWN if sender.untyped else INCREMENTAL,
+        type=INCREMENTAL if sender.sends_type else UNKNOWN,
         is_k_raft_controller=sender.to_migrating,
     )
     topics: dict[bytes, LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}

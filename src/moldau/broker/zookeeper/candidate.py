@@ -141,7 +141,7 @@ class Candidate:
         again.
         """
         stands, version = await self._epoch()
-        # /controller_epoch may have been set back, or removed: brokers that know a newer one would heed nobody.
+        # /controller_epoch may have been set back, or removed: brokers that know a newer one would refuse all.
         epoch = max(stands, self._newest_epoch()) + self._ahead
         znode = ControllerZnode(
             broker_id=self._node.config.node_id,
@@ -162,11 +162,11 @@ class Candidate:
             return None
         return Ours(epoch + 1, version + 1)
 
-    def refused(self) -> None:
+    def refused_by_broker(self) -> None:
         """Brokers know a newer controller epoch than this one has stood for, and do not say which."""
         self._refused = True
 
-    def heeded(self) -> None:
+    def accepted_by_broker(self) -> None:
         """A broker takes its roles from us."""
         self._refused = False
         self._ahead = 0

@@ -1,4 +1,4 @@
-"""Per live broker one ordered queue and one sender with retry: how the active controller carries its decisions.
+"""Sends the active controller's decisions to live brokers: for each one ordered queue, and one task that retries.
 
 A channel appears with its broker and goes with it, or with the controller role; what was queued then is void, for
 whoever comes gets everything. A request is repeated until it is answered: all of them may be (``translation.py``). Its
@@ -18,9 +18,10 @@ from typing import Any, Protocol, cast
 from moldau.broker.host import Host
 from moldau.broker.loop import sleep
 from moldau.broker.network.peers import Link
-from moldau.broker.node_parts import WithChannels
+from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
-from moldau.broker.zookeeper.directories import said
+from moldau.broker.zookeeper.directories import partition_codes
+from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.translation import roles_in
 from moldau.broker.zookeeper.undeleted import Undeleted
 from moldau.controller.replica_states import ReplicaStates, ReplicaStep
@@ -37,7 +38,7 @@ from moldau.wire.schema import Message, Request
 
 log = logging.getLogger("moldau.controller")
 
-Heard = Callable[[Broker, Message, Any], object]  # Any: the response of one of three requests
+OnResponse = Callable[[Broker, Message, Any], object]  # Any: the response of one of three requests
 
 RETRY_MS = 20
 RETRY_MAX_MS = 1_000
@@ -47,50 +48,51 @@ UNSENT = object()
 """In place of the answer to a message that no request can carry."""
 
 
-class Teller(Host, WithChannels, Protocol):
+class Teller(Host, WithBrokerChannels, Protocol):
     """A controller that tells brokers in ZooKeeper mode."""
 
 
 class Channel:
-    """The way to one broker in one of its lives. ``read``: the offset up to which it has been told everything.
+    """The requests that one broker, under one registration, has yet to be sent. ``sent_offset``: the offset up to which
+    it has been told everything.
 
-    ``came``: it has only just registered, and may not listen yet. Brokers of Apache Kafka register first: their refusal
-    means nothing before they have answered once. Should they die meanwhile, their sessions end. ``insists``: a request
-    that names a registration of which the broker does not know is sent again; Kafka's controllers send it once.
+    ``just_registered``: it may not listen yet. Brokers of Apache Kafka register first: that one refuses a connection
+    means nothing before it has answered once. Should it die meanwhile, its session ends. ``resends_when_stale``: see
+    ``Rules``.
     """
 
     def __init__(
         self,
         node: Teller,
         broker: Broker,
-        heard: Heard,
-        stale: Callable[[int], object],
+        on_response: OnResponse,
+        on_newer_controller: Callable[[int], object],
         *,
-        came: bool = False,
-        insists: bool = True,
+        just_registered: bool,
+        resends_when_stale: bool,
     ) -> None:
         where = broker.endpoint(node.config.inter_broker_listener)
         assert where is not None, f"broker {broker.id} has no address"
         self._node = node
-        self._heard = heard
-        self._stale = stale
-        self._came = came
-        self._insists = insists
+        self._on_response = on_response
+        self._on_newer_controller = on_newer_controller
+        self._just_registered = just_registered
+        self._resends_when_stale = resends_when_stale
         self.broker = broker
         self.queue: deque[Message] = deque()
-        self.queued = -1
-        self.read = -1
+        self.queued_offset = -1
+        self.sent_offset = -1
         self._closed = False
         self._news = asyncio.Event()
         self._link = Link(node.world, where.host, where.port, node.connection_options, self._broken)
         self._task = node.world.tasks.spawn(self._send(), f"channel to broker {broker.id}")
 
-    def say(self, messages: list[Message], offset: int) -> None:
-        """Queue what an offset brought; nothing is fine too."""
+    def enqueue(self, messages: list[Message], offset: int) -> None:
+        """Queue what the broker must be told of the records up to ``offset``, which may be nothing."""
         self.queue.extend(messages)
-        self.queued = offset
+        self.queued_offset = offset
         if not self.queue:
-            self.read = offset
+            self.sent_offset = offset
         self._news.set()
 
     def close(self) -> None:
@@ -100,7 +102,7 @@ class Channel:
         self.queue.clear()
 
     def _broken(self) -> None:
-        if not self._came:
+        if not self._just_registered:
             self._node.controller.probe(self.broker.id)
 
     async def _send(self) -> None:
@@ -114,13 +116,13 @@ class Channel:
             if self._closed:
                 return  # what it answered has ended the controller role
             if answer is not None:
-                self._came = False
+                self._just_registered = False
                 self.queue.popleft()
                 wait_ms = RETRY_MS
                 if not self.queue:
-                    self.read = self.queued
+                    self.sent_offset = self.queued_offset
                 if answer is not UNSENT:
-                    self._heard(self.broker, message, answer)
+                    self._on_response(self.broker, message, answer)
             else:
                 self._broken()
                 await sleep(self._node.world.tasks, wait_ms)
@@ -136,7 +138,7 @@ class Channel:
         try:
             request = cast("Request[Message]", message)
             wait_ms = self._node.config["controller.socket.timeout.ms"]
-            answer: Any = await self._link.ask(request, wait_ms)  # Any: as in Heard
+            answer: Any = await self._link.ask(request, wait_ms)  # Any: as in OnResponse
         except OSError as error:
             if isinstance(error.__cause__, Malformed):
                 return self._unsent(message, error)
@@ -147,10 +149,10 @@ class Channel:
         if (buggify := self._node.world.buggify) is not None and buggify(UNHEARD_ANSWER):
             return None
         code = Code(answer.error_code)
-        if code is Code.STALE_BROKER_EPOCH and self._insists:
+        if code is Code.STALE_BROKER_EPOCH and self._resends_when_stale:
             return None  # it has not yet heard of its own registration; another life of it gets another channel
         if code is Code.STALE_CONTROLLER_EPOCH:
-            self._stale(self.broker.id)
+            self._on_newer_controller(self.broker.id)
         if code is not Code.NONE:
             log.warning("broker %d answers %s with %s", self.broker.id, type(message).__name__, code.name)
         return answer
@@ -159,26 +161,26 @@ class Channel:
 class Channels:
     """All channels of an active controller; none while this node is not."""
 
-    def __init__(self, node: Teller, *, to_migrating: bool = False) -> None:
+    def __init__(self, node: Teller, rules: Rules, *, to_migrating: bool = False) -> None:
+        """``to_migrating``: see ``batch.Sender``."""
         self._node = node
+        self._rules = rules
         self._to_migrating = to_migrating
         self._sender: batch.Sender | None = None
         self._written_by: dict[Key, int] = {}
         self._open: dict[int, Channel] = {}
-        self.untyped = False
         self.states = ReplicaStates(node.config.node_id)
         self.undeleted = Undeleted(self.states)
         self._soon: set[Channel] = set()
         """Those to brokers that will be told again what they were too slow to delete."""
-        self.settled: list[Callable[[], object]] = []
+        self.on_deletion_answered: list[Callable[[], object]] = []
         """Called whenever a StopReplica was answered, or cannot be any more."""
-        self.answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
+        self.on_roles_answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
         """Called with broker, broker epoch and a code for each partition whenever a LeaderAndIsr was answered."""
-
-        self.outdated: list[Callable[[dict[Key, int]], object]] = []
+        self.on_later_log_epochs: list[Callable[[dict[Key, int]], object]] = []
         """Called with partition -> leader epoch, where a broker's log has a later epoch than it was told."""
-        self.stale: list[Callable[[int], object]] = []
-        """Called with a broker that knows a newer controller epoch than ours, and heeds us no more."""
+        self.on_newer_controller: list[Callable[[int], object]] = []
+        """Called with a broker that knows a newer controller epoch than ours, and refuses our requests from now on."""
 
     def open(self, controller_epoch: int, offset: int, written_by: Mapping[Key, int] | None = None) -> None:
         """Begin as controller: every live broker is told everything, before any decision is made. ``written_by``: see
@@ -190,7 +192,7 @@ class Channels:
             controller_epoch=controller_epoch,
             listener=self._node.config.inter_broker_listener,
             to_migrating=self._to_migrating,
-            untyped=self.untyped,
+            sends_type=self._rules.sends_type,
             written_by=self._written_by,
         )
         image = self._node.metadata.image
@@ -199,10 +201,10 @@ class Channels:
             self._log_steps(self.states.start(image))
         self._log(self._sender, told)
         for id, messages in told.items():
-            self._channel(image.brokers[id]).say(messages, offset)
+            self._channel(image.brokers[id]).enqueue(messages, offset)
 
     def close(self) -> None:
-        """Be controller no longer: what is queued is not said any more."""
+        """Be controller no longer: what is queued is not sent any more."""
         self._sender = None
         self._written_by.clear()
         self.undeleted.clear()
@@ -211,8 +213,8 @@ class Channels:
             channel.close()
         self._open.clear()
 
-    def carry(self, image: Image, delta: Delta) -> None:
-        """Tell who must know of a committed batch; a watcher of this node's metadata."""
+    def send_changes(self, image: Image, delta: Delta) -> None:
+        """Queue for each broker what a committed batch changes for it; a watcher of this node's metadata."""
         sender = self._sender
         if sender is None:
             return
@@ -222,7 +224,7 @@ class Channels:
             if id not in live or live[id].epoch != channel.broker.epoch:
                 channel.close()
                 del self._open[id]
-                self._settle()  # who is gone answers nothing any more: what waited for its word waits no longer
+                self._deletion_answered()  # nothing that waits for an answer of this broker may wait any longer
         changes = list(delta.changes(image)) if self._written_by else []
         self._forget_writers(c.key for c in changes if batch.is_written(c))
         told = batch.requests(image, delta, sender, self.states.deleting)
@@ -238,7 +240,7 @@ class Channels:
         self._log_steps(steps)
         self._log(sender, told)
         for id, broker in live.items():
-            self._channel(broker, came=True).say(told.get(id, []), offset)
+            self._channel(broker, just_registered=True).enqueue(told.get(id, []), offset)
 
     def _forget_writers(self, keys: Iterable[Key]) -> None:
         """This controller wrote the states of these partitions, or they are gone."""
@@ -283,7 +285,7 @@ class Channels:
         told = self._again(image, broker, sender, steps)
         self._log_steps(steps)
         self._log(sender, {broker.id: told})
-        channel.say(told, image.offset)
+        channel.enqueue(told, image.offset)
 
     def _deletions(self, image: Image, broker: Broker, steps: list[ReplicaStep]) -> list[Message]:
         """What a broker that registered is told of topics that are being deleted."""
@@ -300,13 +302,13 @@ class Channels:
         assert self._sender is not None
         stops = [(image.topics[id].name, number, batch.DURING_DELETE) for id, number in keys]
         return [
-            *batch.farewell(image, broker, topic_ids, self._sender),
+            *batch.topic_deletions(image, broker, topic_ids, self._sender),
             *batch.deletion(broker, stops, self._sender),
         ]
 
     def delete(self, topic_ids: Iterable[bytes]) -> list[bytes]:
         """Have brokers delete the replicas of topics that are marked for deletion; those of which that has not begun
-        are returned. The others are told when they register, and who answers is heard of by ``settled``."""
+        are returned. The others are told when they register, and each answer calls ``on_deletion_answered``."""
         image = self._node.metadata.image
         begun = [id for id in topic_ids if id in image.topics and id not in self.states.deleting]
         if self._sender is None or not begun:
@@ -320,8 +322,8 @@ class Channels:
         self._log_steps(steps)
         self._log(self._sender, told)
         for id, messages in told.items():
-            self._open[id].say(messages, image.offset)
-        self._settle()
+            self._open[id].enqueue(messages, image.offset)
+        self._deletion_answered()
         return begun
 
     def deleted(self) -> frozenset[bytes]:
@@ -334,15 +336,20 @@ class Channels:
             author = Author(self._sender.controller_id, self._sender.controller_epoch)
             self._node.state_change_log.stepped(steps, author)
 
-    def _channel(self, broker: Broker, *, came: bool = False) -> Channel:
+    def _channel(self, broker: Broker, *, just_registered: bool = False) -> Channel:
         channel = self._open.get(broker.id)
         if channel is None:
             channel = self._open[broker.id] = Channel(
-                self._node, broker, self._heard, self._is_stale, came=came, insists=not self.untyped
+                self._node,
+                broker,
+                self._answered,
+                self._newer_controller,
+                just_registered=just_registered,
+                resends_when_stale=self._rules.resends_when_stale,
             )
         return channel
 
-    def _heard(self, broker: Broker, message: Message, answer: Any) -> None:
+    def _answered(self, broker: Broker, message: Message, answer: Any) -> None:
         if isinstance(message, StopReplicaRequest):
             self._log_steps(self.undeleted.heard(self._node.metadata.image, broker.id, message, answer))
             channel = self._open[broker.id]
@@ -350,29 +357,29 @@ class Channels:
             if slow and channel not in self._soon:
                 self._soon.add(channel)
                 self._node.world.tasks.spawn(self._tell_slow(channel), f"what broker {broker.id} has yet to delete")
-            self._settle()
-        elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.answered:
-            codes = said(message, answer)
-            for told in self.answered:
-                told(broker.id, broker.epoch, codes)
-            self._hear_outdated(message, codes)
+            self._deletion_answered()
+        elif isinstance(message, LeaderAndIsrRequest) and not answer.error_code and self.on_roles_answered:
+            codes = partition_codes(message, answer)
+            for listener in self.on_roles_answered:
+                listener(broker.id, broker.epoch, codes)
+            self._find_later_log_epochs(message, codes)
 
-    def _hear_outdated(self, message: LeaderAndIsrRequest, codes: Mapping[Key, Code]) -> None:
+    def _find_later_log_epochs(self, message: LeaderAndIsrRequest, codes: Mapping[Key, Code]) -> None:
         fenced = {key for key, code in codes.items() if code is Code.FENCED_LEADER_EPOCH}
         if fenced:
             epochs = {(id, state.partition_index): state.leader_epoch for _, id, state in roles_in(message)}
-            for told in self.outdated:
-                told({key: epochs[key] for key in fenced if key in epochs})
+            for listener in self.on_later_log_epochs:
+                listener({key: epochs[key] for key in fenced if key in epochs})
 
-    def _is_stale(self, broker_id: int) -> None:
-        for told in self.stale:
-            told(broker_id)
+    def _newer_controller(self, broker_id: int) -> None:
+        for listener in self.on_newer_controller:
+            listener(broker_id)
 
-    def _settle(self) -> None:
-        for listener in self.settled:
+    def _deletion_answered(self) -> None:
+        for listener in self.on_deletion_answered:
             listener()
 
-    def roles_again(self, broker_id: int) -> None:
+    def send_roles_again(self, broker_id: int) -> None:
         """Tell a broker its roles, so that it answers which of them it can have; nothing without a channel to it."""
         channel, sender = self._open.get(broker_id), self._sender
         if channel is not None and sender is not None:
@@ -384,11 +391,11 @@ class Channels:
             gone = {key for state in states for key in self.states.on_broker(broker_id, state)}
             roles: list[Message] = [batch.roles(image, channel.broker, sender, gone)]
             self._log(sender, {broker_id: roles})
-            channel.say(roles, image.offset)
+            channel.enqueue(roles, image.offset)
 
     def readers(self) -> dict[int, int]:
         """Broker id -> offset up to which it has been told everything."""
-        return {id: channel.read for id, channel in self._open.items()}
+        return {id: channel.sent_offset for id, channel in self._open.items()}
 
     def is_deleting(self, topic: str) -> bool:
         """Whether a live broker has yet to answer that it deletes replicas of a topic."""

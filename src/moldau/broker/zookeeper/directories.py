@@ -4,7 +4,7 @@ The broker writes /log_dir_event_notification/log_dir_event_N. The controller te
 answer says which replicas it cannot have; so says its answer to any controller that becomes active, and nothing about
 it needs to stand in ZooKeeper. A controller asks its own disks. What becomes of the partitions is the controller's
 decision, as on the quorum's plane (KIP-858): such a replica is in directory LOST. While a cluster migrates the quorum's
-controller heeds the notes (``migration/mode.py``). Source: KIP-112; Kafka 3.9's znodes.
+controller reads the notes (``migration/mode.py``). Source: KIP-112; Kafka 3.9's znodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AT_ONCE = 100
 """Replicas in one ask: no step of the loop holds more."""
 
 
-def said(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> dict[Key, Code]:
+def partition_codes(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> dict[Key, Code]:
     """What a broker answered about each partition."""
     ids = {topic.topic_name: bytes(topic.topic_id) for topic in request.topic_states}
     found = {(ids[one.topic_name], one.partition_index): Code(one.error_code) for one in answer.partition_errors}
@@ -59,7 +59,8 @@ class Holder(Host, WithController, WithReplicas, Protocol):
 
 
 class Directories:
-    """A controller's ear, on either plane. ``remove`` takes a note away, as the controller that we think we are."""
+    """Notes of failed log directories, as the controller takes them, on either plane. ``remove`` removes a note, as the
+    controller that we think we are."""
 
     def __init__(
         self, node: Holder, zk: ZooKeeper, channels: Roles, remove: Callable[[str], Awaitable[object]]
@@ -68,9 +69,9 @@ class Directories:
         self._zk = zk
         self._channels = channels
         self._remove = remove
-        channels.answered.append(self._note)
+        channels.on_roles_answered.append(self._note)
 
-    async def heed(self, watch: Watch | None = None) -> None:
+    async def take_notes(self, watch: Watch | None = None) -> None:
         """Have whoever left a note say what it cannot have, and take the notes away."""
         names = await self._zk.children(paths.LOG_DIR_EVENTS, watch)
         notes = [f"{paths.LOG_DIR_EVENTS}/{name}" for name in names]
@@ -85,7 +86,7 @@ class Directories:
                 log.warning("a note is not understood: %s", error)
         for id in brokers:
             log.info("broker %d has lost a log directory", id)
-            self._channels.roles_again(id)
+            self._channels.send_roles_again(id)
         for path in notes:
             await self._remove(path)
 

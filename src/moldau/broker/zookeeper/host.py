@@ -14,7 +14,7 @@ from moldau.broker.zookeeper.rules import Rules
 
 if TYPE_CHECKING:
     from moldau.broker.config.node_config import NodeConfig
-    from moldau.broker.controller.channel import ControllerChannel
+    from moldau.broker.controller.channel import NodeToControllerChannel
     from moldau.broker.controller.service import ControllerService
     from moldau.broker.metadata.cache import MetadataCache
     from moldau.broker.metadata.state_change_log import StateChangeLog
@@ -57,8 +57,8 @@ class ZooKeeperHost:
         return self._node.peers
 
     @property
-    def asking(self) -> ControllerChannel:
-        return self._node.asking
+    def controller_channel(self) -> NodeToControllerChannel:
+        return self._node.controller_channel
 
     @property
     def controller(self) -> ControllerService:

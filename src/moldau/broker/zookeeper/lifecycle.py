@@ -156,7 +156,7 @@ class ZooKeeperLifecycle:
         """Whether we may go, and the partitions that are still led here (none when nobody says)."""
         request = ControlledShutdownRequest(broker_id=self._node.config.node_id, broker_epoch=self.epoch)
         timeout_ms = self._node.config["controller.socket.timeout.ms"]
-        asked = asyncio.ensure_future(self._node.asking.once(request, timeout_ms))
+        asked = asyncio.ensure_future(self._node.controller_channel.send(request, timeout_ms))
         try:
             while not asked.done() and not self._node.plane.is_cut_off:
                 await asyncio.wait({asked}, timeout=LOOK_MS / 1000)

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.network.listener import SocketListener
-from moldau.broker.node_parts import WithChannel, WithChannels, WithReplicas
+from moldau.broker.node_parts import WithBrokerChannels, WithControllerChannel, WithReplicas
 from moldau.broker.zookeeper.publishing import MetadataPublisher
 from moldau.broker.zookeeper.rules import Rules
 from moldau.image.partition import Key
@@ -23,10 +23,10 @@ class Roles(Protocol):
     """Who tells brokers their roles, and hears what they answer."""
 
     @property
-    def answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]:
+    def on_roles_answered(self) -> list[Callable[[int, int, dict[Key, Code]], object]]:
         """Called with broker, broker epoch and a code for each partition."""
 
-    def roles_again(self, broker_id: int) -> object:
+    def send_roles_again(self, broker_id: int) -> object:
         """Tell a broker its roles once more."""
 
 
@@ -34,7 +34,7 @@ class PlaneChannels(Roles, Protocol):
     """A controller's channels to brokers."""
 
     @property
-    def settled(self) -> list[Callable[[], object]]: ...
+    def on_deletion_answered(self) -> list[Callable[[], object]]: ...
 
     def is_deleting(self, topic: str) -> bool:
         """Whether a live broker has yet to answer that it deletes replicas of a topic."""
@@ -171,7 +171,7 @@ class Plane(Protocol):
 
 
 class AnyNode(
-    Host, WithClusterId, WithChannel, WithChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol
+    Host, WithClusterId, WithControllerChannel, WithBrokerChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol
 ):  # fmt: skip
     """The node, in whichever mode."""
 

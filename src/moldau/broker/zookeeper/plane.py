@@ -67,21 +67,20 @@ class ZooKeeperPlane:
         self.receiving = Receiving(node, self)
         self.candidate = Candidate(node, zk, self._news.set, lambda: self.receiving.controller_epoch)
         self.settings = ZnodeSettings(node, self)
-        self.channels = Channels(node)
-        self.channels.stale.append(self._not_heeded)
-        self.channels.answered.append(lambda broker_id, epoch, codes: self.candidate.heeded())
-        self.channels.outdated.append(lambda told: node.controller.tell(asks.RaiseLeaderEpochs(told=told)))
+        self.channels = Channels(node, node.rules)
+        self.channels.on_newer_controller.append(self._refused_by_broker)
+        self.channels.on_roles_answered.append(lambda broker_id, epoch, codes: self.candidate.accepted_by_broker())
+        self.channels.on_later_log_epochs.append(lambda told: node.controller.tell(asks.RaiseLeaderEpochs(told=told)))
         self.writer = Writer(node, self)
         self.watching = Watching(node, self)
         self.presenting = Presenting(node) if node.config.migrates else None
-        node.metadata.watch(self.channels.carry)
+        node.metadata.watch(self.channels.send_changes)
 
     # ---- start and stop
 
     async def start(self) -> None:
         """Begin the first session, which the connection made; the rest happens by itself."""
         self._node.replicas.machine = self._node.rules.machine
-        self.channels.untyped = self._node.rules.untyped
         self.zk.on_link(self._linked)
         self._link = Link.CONNECTED
         self._task = self._world.tasks.spawn(self._live(), "zookeeper plane")
@@ -330,8 +329,8 @@ class ZooKeeperPlane:
         self._node.controller.denied(offset, why, code)
         self.deposed(why, rest_ms=DENIED_REST_MS)
 
-    def _not_heeded(self, broker_id: int) -> None:
-        self.candidate.refused()
+    def _refused_by_broker(self, broker_id: int) -> None:
+        self.candidate.refused_by_broker()
         self.deposed(f"broker {broker_id} knows a newer controller epoch than {self.claimed_epoch}")
 
     def deposed(self, why: str, *, rest_ms: int = RETRY_MS) -> None:

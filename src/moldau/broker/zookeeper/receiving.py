@@ -49,7 +49,7 @@ LEAP = 1 << 16
 """So many elections at once this broker has not missed: an epoch that is further ahead is looked up in ZooKeeper."""
 
 
-class Said:
+class RequestLog:
     """What the state-change log says of one request, before it is carried out and afterwards."""
 
     def __init__(
@@ -110,8 +110,8 @@ class Receiving:
         """The code of the whole, and (topic, topic id, partition, code) of each partition."""
         await self._hear_of_registration(request)
         async with self._order:
-            said = Said(self._node, request, correlation_id)
-            refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
+            request_log = RequestLog(self._node, request, correlation_id)
+            refusal = await self._forged(request) or self._refusal(request, request_log) or self._without_id(request)
             if refusal is not None:
                 return refusal, []
             node = self._node
@@ -132,15 +132,15 @@ class Receiving:
                 (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
                 for name, id, number, code in codes
             ]
-            said.done({(name, number): code for name, _, number, code in told if code is not Code.NONE})
+            request_log.done({(name, number): code for name, _, number, code in told if code is not Code.NONE})
             return Code.NONE, told
 
     async def update_metadata(self, request: UpdateMetadataRequest, correlation_id: int = 0) -> Code:
         """The code of the answer."""
         await self._hear_of_registration(request)
         async with self._order:
-            said = Said(self._node, request, correlation_id)
-            refusal = await self._forged(request) or self._refusal(request, said) or self._without_id(request)
+            request_log = RequestLog(self._node, request, correlation_id)
+            refusal = await self._forged(request) or self._refusal(request, request_log) or self._without_id(request)
             if refusal is not None:
                 return refusal
             node = self._node
@@ -155,7 +155,7 @@ class Receiving:
             self._told_cluster(request)
             self._asks_once = request.type == UNKNOWN
             node.lifecycle.heard()
-            said.done({})
+            request_log.done({})
         if self._blind and not self._looking:
             self._looking = True
             node.world.tasks.spawn(self._look_again(), "epochs of brokers")
@@ -192,8 +192,8 @@ class Receiving:
         is told in which directories logs were."""
         await self._hear_of_registration(request)
         async with self._order:
-            said = Said(self._node, request, correlation_id)
-            if (refusal := await self._forged(request) or self._refusal(request, said)) is not None:
+            request_log = RequestLog(self._node, request, correlation_id)
+            if (refusal := await self._forged(request) or self._refusal(request, request_log)) is not None:
                 return refusal, []
             node = self._node
             image, me = node.metadata.image, node.config.node_id
@@ -212,7 +212,7 @@ class Receiving:
                 node.replicas.stopped.stop(key)
                 if not at % REMOVED_AT_ONCE:
                     await yield_to_loop(node.world.tasks)
-            said.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
+            request_log.done({(name, number): code for name, number, code in codes if code is not Code.NONE})
             return Code.NONE, codes
 
     def _with_offline(self, codes: list[tuple[str, int, Code]]) -> list[tuple[str, int, Code]]:
@@ -227,9 +227,9 @@ class Receiving:
 
     def _told_cluster(self, request: UpdateMetadataRequest) -> None:
         me = self._node.config.node_id
-        untyped = request.type == UNKNOWN and any(shown.id == me for shown in request.live_brokers)
-        self._cluster_known |= request.type == FULL or untyped
-        if untyped and not self.complete:  # Kafka's controller has nothing more to say to a broker without replicas
+        without_type = request.type == UNKNOWN and any(shown.id == me for shown in request.live_brokers)
+        self._cluster_known |= request.type == FULL or without_type
+        if without_type and not self.complete:  # Kafka's controller sends a broker without replicas nothing more
             self.complete = not translation.names_replica(request, me)
 
     # ---- fences
@@ -306,10 +306,10 @@ class Receiving:
         )
         return True
 
-    def _refusal(self, request: Request, said: Said | None = None) -> Code | None:
+    def _refusal(self, request: Request, request_log: RequestLog | None = None) -> Code | None:
         if request.controller_epoch < self.controller_epoch:
-            if said is not None:
-                said.fenced(self.controller_epoch)
+            if request_log is not None:
+                request_log.fenced(self.controller_epoch)
             log.warning(
                 "controller %d of epoch %d is refused: epoch %d is known",
                 request.controller_id,

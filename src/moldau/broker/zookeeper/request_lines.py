@@ -135,7 +135,7 @@ def _cached(me: int, request: UpdateMetadataRequest, correlation_id: int, traced
 
 
 def fenced(me: int, request: Request, correlation_id: int, known_epoch: int, *, traced: bool) -> Iterator[Line]:
-    """That a controller of an older epoch is not heeded."""
+    """That a controller of an older epoch is refused."""
     yield (
         WARNING,
         f"[Broker id={me}] Ignoring {_NAMES[type(request)]} request from controller {request.controller_id}"

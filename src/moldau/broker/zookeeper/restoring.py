@@ -101,7 +101,7 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
 
     Taken for new ones, they would be led by the first live replica, whatever it has, and their logs would be cut to
     its. The leader epoch is one more than the known one. The version of a znode is the partition epoch, below which
-    brokers heed nothing: it is set until it is above the known one.
+    brokers take nothing from it: it is set until it is above the known one.
     """
     ids = {record.name: bytes(record.topic_id) for record in found.records if isinstance(record, TopicRecord)}
     lost = []

@@ -27,9 +27,12 @@ class Rules:
 
     machine: type[Partition] = Partition
     """What its replicas are."""
-    untyped = False
-    """Whether its requests as a controller say no type, and are not repeated when the broker does not know of its
-    registration, as those of Apache Kafka's controllers."""
+    sends_type = True
+    """Whether its requests as a controller say in ``type`` whether they hold everything; those of Apache Kafka's
+    controllers in ZooKeeper mode do not."""
+    resends_when_stale = True
+    """Whether, as a controller, it sends a request again that a broker answered with STALE_BROKER_EPOCH; Apache Kafka's
+    controllers send it once."""
 
     def leader_and_isr(
         self, image: Image, me: int, request: LeaderAndIsrRequest, stopped: Container[Key]

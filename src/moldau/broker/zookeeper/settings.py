@@ -39,7 +39,7 @@ _KINDS = {folder: kind for kind, folder in RESOURCES.items()}
 
 
 class ZnodeSettings:
-    """One node's ear for settings, in one session after the other."""
+    """One node's view of settings in znodes, and its watches of them, in one session after the other."""
 
     def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
         self._node = node
@@ -131,7 +131,7 @@ class ZnodeSettings:
                 notes = await self._plane.patiently(self._notes)
                 fresh = [note for note in notes if note not in self._seen]
                 if fresh:
-                    await self._plane.patiently(partial(self._heed, fresh))
+                    await self._plane.patiently(partial(self._apply_notes, fresh))
                 self._seen = set(notes)
                 if wait_ms > RETRY_MS:
                     log.info("changes of settings are heard of again")
@@ -156,7 +156,7 @@ class ZnodeSettings:
         except ZooKeeperError as error:
             log.debug("%s", error)
 
-    async def _heed(self, notes: Sequence[str]) -> None:
+    async def _apply_notes(self, notes: Sequence[str]) -> None:
         all_paths = [f"{paths.CONFIG_CHANGES}/{note}" for note in notes]
         entities: dict[str, None] = {}
         for path, found in zip(all_paths, await self._plane.zk.get_many(all_paths), strict=True):

@@ -181,7 +181,7 @@ class Watching:
 
     async def _failed_directories(self) -> None:
         self._directories.own()
-        await self._directories.heed(lambda happened, path: self.mark("directories"))
+        await self._directories.take_notes(lambda happened, path: self.mark("directories"))
 
     # ---- topics
 

@@ -1,6 +1,6 @@
 """The load: idempotent producers with acks=all, a reader that follows, and the last reading from the start.
 
-Everything goes through confluent-kafka (the ``demo`` extra) with its default timeouts, each producer in a thread of its
+Everything goes through confluent-kafka with its default timeouts, each producer in a thread of its
 own, and is recorded as it was seen. Decides nothing about right or wrong. Read next: ``moldau.history``.
 """
 

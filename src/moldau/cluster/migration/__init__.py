@@ -1,5 +1,5 @@
 """A cluster on this machine moves from ZooKeeper to the quorum, and back: what ``moldau migrate`` does (KIP-866).
 
-``steps.py`` does one step after the other, ``modes.py`` writes each node's properties for it, ``drill.py`` goes all the
-ways under load and judges (``python -m moldau.cluster.migration``). What nodes do is ``broker/migration/``.
+``steps.py`` does one step after the other, ``modes.py`` writes each node's properties for it. What nodes do is
+``broker/migration/``; ``cluster/migration_drill/`` goes all the ways under load and judges.
 """

@@ -7,7 +7,9 @@ waits in a broker) here. Each function returns the sentences of what does not ho
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import accumulate
 
 from moldau.history.checks import check
 from moldau.history.rows import History
@@ -18,6 +20,8 @@ from moldau.simulator.load import SimulatedMember, SimulatedReader, TopicWriter
 from moldau.simulator.plan import TopicPlan
 
 SHOWN = 3
+Commit = tuple[int, int, int, int, int]
+"""When it was asked and acknowledged, generation, partition, offset."""
 _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\Z")
 
 
@@ -47,16 +51,26 @@ def groups(members: list[SimulatedMember], committed: Mapping[TopicPartition, in
         end = max((at for p, at in committed.items() if p.partition == partition), default=-1)
         if end < offset:
             broken.append(f"S18: generation {generation} committed {offset} of partition {partition}, now it is {end}")
-    for asked, _, generation, partition, _ in rows:
-        newer = [row for row in rows if row[3] == partition and row[1] < asked and row[2] > generation]
-        if newer:
-            broken.append(f"S18: generation {generation} committed after {newer[0][2]} had, in partition {partition}")
+    for partition in sorted({row[3] for row in rows}):
+        broken += _generations(partition, [row for row in rows if row[3] == partition])
     for target, offset in committed.items():
         given = set().union(*(member.given.get(target.partition, set()) for member in members))
         missing = [one for one in range(offset) if one not in given]
         if missing:
             broken.append(f"S18: {target} is committed at {offset}, and {missing[:3]} were given to nobody")
     return broken[:SHOWN]
+
+
+def _generations(partition: int, rows: list[Commit]) -> Iterator[str]:
+    """S18: no commit of a partition is of an older generation than one that was acknowledged before it was asked."""
+    acknowledged = sorted((row[1], row[2]) for row in rows)
+    times = [at for at, _ in acknowledged]
+    newest = list(accumulate((generation for _, generation in acknowledged), max))
+    for asked, _, generation, _, _ in rows:
+        before = bisect_left(times, asked)
+        if before and newest[before - 1] > generation:
+            first = next(row[2] for row in rows if row[1] < asked and row[2] > generation)
+            yield f"S18: generation {generation} committed after {first} had, in partition {partition}"
 
 
 def positions(members: list[SimulatedMember], told: list[tuple[int, dict[int, int]]]) -> list[str]:

@@ -55,7 +55,7 @@ class PartitionReader(Protocol):
 
     def arrived(self, asked: FetchPartition, first_offset: int) -> None: ...
 
-    def heed(self, asked: FetchPartition) -> None: ...
+    def count_next_fetch(self, asked: FetchPartition) -> None: ...
 
 
 class FetchPartition:
@@ -131,6 +131,6 @@ class FetchPartition:
         """There is something new to tell, which nobody need be woken for."""
         self.reader.note(self)
 
-    def heed(self) -> None:
+    def count_next_fetch(self) -> None:
         """The leader counts this follower's next fetch, whether or not it names the partition."""
-        self.reader.heed(self)
+        self.reader.count_next_fetch(self)

@@ -51,7 +51,7 @@ class FetchReader:
         self.replicas = replicas
         self.parts: dict[PartKey, FetchPartition] = {}
         self.unread: dict[PartKey, FetchPartition] = {}
-        self.unheeded: dict[PartKey, FetchPartition] = {}
+        self.uncounted: dict[PartKey, FetchPartition] = {}
         """Partitions whose leader counts this follower's next fetch, whether or not it names them."""
         self.terms: FetchParams
         self.waiting: DelayedFetch | None = None
@@ -80,14 +80,14 @@ class FetchReader:
         """The partition is no longer asked for."""
         asked = self.parts.pop(key, None)
         self.unread.pop(key, None)
-        self.unheeded.pop(key, None)
+        self.uncounted.pop(key, None)
         if asked is not None:
             self._unwatch(asked)
 
     def forget_all(self) -> Generator[None, None, None]:
         """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
         self.unread.clear()
-        self.unheeded.clear()
+        self.uncounted.clear()
         while self.parts:
             for _ in range(min(len(self.parts), LOOK_AT_ONCE)):
                 _, asked = self.parts.popitem()
@@ -121,17 +121,17 @@ class FetchReader:
         assert asked.replica is not None
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
 
-    def heed(self, asked: FetchPartition) -> None:
+    def count_next_fetch(self, asked: FetchPartition) -> None:
         """The partition's leader counts this follower's next fetch, whether or not it names it."""
-        self.unheeded[asked.key] = asked
+        self.uncounted[asked.key] = asked
 
-    def heed_unnamed(self) -> None:
+    def count_unnamed(self) -> None:
         """A fetch has come, which repeats what it does not name (KIP-227): tell the machines to which that is news."""
-        for key, asked in self.unheeded.items():
+        for key, asked in self.uncounted.items():
             if self.parts.get(key) is asked:
                 asked.reported = False
                 self.unread[key] = asked
-        self.unheeded.clear()
+        self.uncounted.clear()
 
     def load(self, asked: FetchPartition, load: Load) -> None:
         """What the partition has is on the disk only: look again when it was brought into memory."""
@@ -315,7 +315,7 @@ class FetchReader:
             self._unwatch(asked)
         self.parts.clear()
         self.unread.clear()
-        self.unheeded.clear()
+        self.uncounted.clear()
 
 
 class DelayedFetch:

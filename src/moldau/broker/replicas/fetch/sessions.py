@@ -109,7 +109,7 @@ class FetchSessionCache:
             name = bytes(topic.topic_id) if session.by_id else topic.topic
             for number in topic.partitions:
                 session.forget((name, number))
-        session.heed_unnamed()
+        session.count_unnamed()
         return session
 
     def _create(self, *, by_id: bool, follower: bool) -> FetchSession | None:

@@ -251,7 +251,9 @@ def assert_done(cluster: Cluster) -> None:
 
 def main(arguments: list[str]) -> int:
     """The exit code: 0 when nothing was lost."""
-    parser = argparse.ArgumentParser(prog="python -m moldau.cluster.migration", description="The migration drill.")
+    parser = argparse.ArgumentParser(
+        prog="python -m moldau.cluster.migration_drill", description="The migration drill."
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--controllers", type=int, default=3)
     parser.add_argument("--brief", action="store_true", help="brokers keep the setting on the way back")

@@ -1,4 +1,4 @@
-"""ControllerChannel the controller, patiently: while there is none, when another one comes, and until time is up."""
+"""Sending to the controller until it answers: while there is none, when another one comes, and until time is up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ON_BROKER, forwarding
-from moldau.broker.controller.channel import RETRY_MAX_MS, ControllerChannel, LocalContext
+from moldau.broker.controller.channel import RETRY_MAX_MS, LocalContext, NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.image.configs import Resource
 from moldau.model import Code
@@ -57,7 +57,7 @@ class Seat:
         self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
         self.answers = list(answers)
         self.peers = SimpleNamespace(ask=self._answer, pass_on=self._answer)
-        self.asking = ControllerChannel(self)
+        self.controller_channel = NodeToControllerChannel(self)
 
     async def _answer(self, host: str, port: int, message: Any, timeout_ms: int | None, who: Any = None) -> Any:
         answer = self.answers.pop(0)
@@ -67,7 +67,7 @@ class Seat:
 
     def elects(self, leader: int) -> None:
         self.plane.leader = (leader, self.plane.leader[1] + 1)
-        self.asking.controller_changed()
+        self.controller_channel.controller_changed()
 
 
 def said(code: Code) -> UpdateFeaturesResponse:
@@ -77,7 +77,7 @@ def said(code: Code) -> UpdateFeaturesResponse:
 def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
     async def scenario() -> None:
         seat = Seat(ConnectionRefusedError("dead"), said(Code.NOT_CONTROLLER), said(Code.NONE))
-        asked = asyncio.ensure_future(seat.asking.patiently(UpdateFeaturesRequest(), FOREVER_MS))
+        asked = asyncio.ensure_future(seat.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
         await until(seat.timers.is_retry, "it waits")
         seat.elects(3)
         await until(lambda: len(seat.answers) == 1 and seat.timers.is_retry(), "it has asked, and waits again")
@@ -93,7 +93,7 @@ def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
 def test_waiting_without_news_takes_longer_each_time_and_ends() -> None:
     async def scenario() -> None:
         seat = Seat(*[said(Code.NOT_CONTROLLER)] * 4)
-        asked = asyncio.ensure_future(seat.asking.patiently(UpdateFeaturesRequest(), FOREVER_MS))
+        asked = asyncio.ensure_future(seat.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
         waits = []
         for _ in range(3):
             await until(seat.timers.is_retry, "it waits")
