@@ -21,6 +21,7 @@ from tests.packages.broker.data_cluster import TOPIC, DataCluster, batch, run, u
 P = TopicPartition(TOPIC, 0)
 LOOPS_OWN: dict[str, dict[str, int]] = {
     "a new partition": {},
+    "its first batch": {},
     "a partition that goes": {},
     "a roll": {},
     "a roll after a cut": {},
@@ -83,8 +84,12 @@ def test_a_partition_comes_and_goes_in_memory_and_its_folder_follows(tmp_path: P
         assert append(made, bytearray(batch()), 1).code is Code.NOT_LEADER_OR_FOLLOWER
         assert append(made, bytearray(batch()), 1, internal=True).code is Code.KAFKA_STORAGE_ERROR
         await until(lambda: not made.log.awaits_folder, "its folder is made")
-        assert append(made, bytearray(batch()), 1).code is Code.NONE
-        assert disk.list_dir(made.log.folder.path)
+        with disk.counting() as calls:
+            assert append(made, bytearray(batch()), 1).code is Code.NONE
+        assert calls == LOOPS_OWN["its first batch"]
+        await until(lambda: not made.log.awaits_file, "the file of its first segment is made")
+        assert set(disk.list_dir(made.log.folder.path)) == {"partition.metadata", f"{0:020}.log"}
+        assert disk.size(made.log.active.path()) == len(batch())
         with disk.counting() as calls:
             cluster.commit(records.RemoveTopicRecord(topic_id=bytes([8] * 16)))
         assert calls == LOOPS_OWN["a partition that goes"]

@@ -294,7 +294,15 @@ def live_with_late_files(disk: FaultyDisk, life: Life) -> None:
         opening.end()
         life.settled = log.settled_end
 
-    append(0)
+    append(0)  # of a new log: its first file is made later, too
+    first = log.opening
+    assert first is not None
+    first.run()
+    life.truncate(log, 0)
+    append(0, until_rolled=False)
+    first.end()
+    life.settled = log.settled_end
+    append(1)
     make()
     append(1)
     append(1, until_rolled=False)
