@@ -86,7 +86,9 @@ class MemoryFile:
 
 
 class Opening:
-    """The file of the ``segment`` that a roll, or a first batch, has begun, in a form that a worker thread can run; an error is kept."""
+    """The file of the ``segment`` that a roll or a first batch has begun, in a form that a worker thread can run; an
+    error is kept.
+    """
 
     __slots__ = ("_file", "_log", "_memory", "_written", "error", "segment")
 
