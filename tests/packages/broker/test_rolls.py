@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, brokers: int = 1, filled: tuple[int, ...] = (0, 1), **settings: str) -> AsyncIterator[Scene]:
+async def scene(
+    folder: Path, brokers: int = 1, filled: Sequence[int] = (0, 1), **settings: str
+) -> AsyncIterator[Scene]:
     disk = HeldDisk("open")
     cluster = DataCluster(folder, brokers, **settings)
     cluster.world = replace(cluster.world, disk=disk)
