@@ -16,7 +16,7 @@ from moldau.storage.segment import Segment
 class Renames(Protocol):
     """Files of a log that do not have the names yet that they should."""
 
-    log: Any  # a Log, which stands on this
+    log: Any  # Any: a Log, which stands on this
     error: OSError | None
 
     def rename(self) -> None:
