@@ -7,11 +7,12 @@ from pathlib import Path
 
 from docs import pictures, reference, rules, states
 
-from moldau.model.broker_config import SECTIONS
+from moldau.model.broker_config import BROKER_KEYS, SECTIONS
 from moldau.model.config_key import ConfigKey
 from moldau.model.dynamic_config import ONLY_DYNAMIC, update_mode
 from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.model.topic_config import TOPIC_KEYS
+from moldau.model.topic_defaults import BECOMES
 
 PAGE = Path(__file__).parent / "configuration.md"
 HEAD = """# Configuration
@@ -56,11 +57,18 @@ words ("Cannot update these configs dynamically: [node.id]"). Departures from Ap
 """
 
 
+def allowed(key: ConfigKey) -> str:
+    """What a key's value may be; where it becomes a topic's setting as it is, what that may be."""
+    topic_name, factor = BECOMES.get(key.name, ("", 0)) if BROKER_KEYS.get(key.name) is key else ("", 0)
+    # A negative time of retention is another way to say that there is no limit.
+    return TOPIC_KEYS[topic_name].allowed() if factor == 1 and topic_name != "retention.ms" else key.allowed()
+
+
 def row(key: ConfigKey) -> str:
     default = key.text(key.default)
     shown = "" if default is None else f"`{default}`" if default else "(empty)"
     note = "" if key.effect else " *(accepted, without effect)*"
-    return f"| `{key.name}` | {shown} | {key.allowed()} | {key.doc}{note} |"
+    return f"| `{key.name}` | {shown} | {allowed(key)} | {key.doc}{note} |"
 
 
 def row_of_broker(key: ConfigKey) -> str:

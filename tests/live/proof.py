@@ -22,9 +22,11 @@ IMPATIENT = {"socket.timeout.ms": 5_000, "request.timeout.ms": 5_000}
 class Proof:
     """Load on one topic, from ``with`` to its end, where every rule is checked."""
 
-    def __init__(self, cluster: Cluster, topic: str, partitions: int, rate_per_s: float = 150) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int, rate_per_s: float = 150, value_bytes: int = 100
+    ) -> None:
         self._cluster = cluster
-        self._plan = LoadPlan(topic, partitions, producers=2, rate_per_s=rate_per_s, more=IMPATIENT)
+        self._plan = LoadPlan(topic, partitions, 2, rate_per_s, value_bytes, IMPATIENT)
         self._load = ProducerLoad(cluster.bootstrap_servers, self._plan)
 
     def __enter__(self) -> Proof:

@@ -10,6 +10,8 @@ from docs.generate import PAGE, page
 from docs.pictures import PICTURES
 from docs.reference import PAGES as REFERENCE
 
+from moldau.model.topic_defaults import BECOMES, check_default
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 NO_LAWS: frozenset[str] = frozenset()
@@ -18,6 +20,17 @@ NO_LAWS: frozenset[str] = frozenset()
 
 def test_the_configuration_page_is_what_the_tables_say() -> None:
     assert PAGE.read_text() == page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, (_, factor) in BECOMES.items() if factor == 1))
+def test_the_configuration_page_says_what_a_default_of_topics_may_be_where_that_is_less(name: str) -> None:
+    """offsets.topic.segment.bytes was told to be 1 or more, and is refused below 1048576."""
+    lines = [line for line in page().splitlines() if line.startswith(f"| `{name}` |")]
+    assert lines
+    for line in lines:
+        if "a whole number" in line:
+            told = re.search(r"(?:of at least|from) (-?\d+)", line)
+            check_default(name, told[1] if told else str(-(1 << 63)))
 
 
 @pytest.mark.parametrize("path", [*REFERENCE, *PICTURES], ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from moldau.admin.output import printable
 from moldau.model import Code
 
 NEXT = {
@@ -49,7 +50,8 @@ def is_going(message: str | None) -> bool:
 
 
 def advised(code: Code, what: str, message: str | None = None) -> str:
-    """One line: what was refused, why, and what to do next."""
+    """One line, whatever names and messages hold: what was refused, why, and what to do next."""
+    what, message = printable(what), None if message is None else printable(message)
     why = f"{code.name}: {message}" if message and message != code.name else code.name
     text = what if code.name in what and not message else f"{what}: {why}"
     if is_going(message):

@@ -10,7 +10,7 @@ import heapq
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
 from moldau.clusterdata.state_changes.lines import time_of
 from moldau.clusterdata.state_changes.merging import logs, merge, wanted
-from moldau.clusterdata.state_changes.skew import skews
+from moldau.clusterdata.state_changes.skew import milliseconds, skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
 from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
 from moldau.model import TopicPartition
@@ -279,10 +279,7 @@ def skew(paths: tuple[str, ...], output: str) -> None:
         for one in skews(_all_events(_logs(paths, logs_and_twins), damaged), unread.append)
     ]
     show(rows, output, ["node", "controller", "ahead_ms_least", "ahead_ms_most", "pairs", "verdict"])
-    if unread:
-        note(
-            f"{counted(len(unread), 'entry has', 'entries have')} a time that is no date, as {unread[0].time}: left out"
-        )
+    _note_no_dates(unread, "left out")
     if not rows:
         note(
             "nothing to compare: that takes a controller's line of a decision (Changed partition ... to OnlinePartition"
@@ -318,6 +315,12 @@ def _all_events(files: list[list[str]], damaged: _Damaged) -> Iterator[Event]:
     return heapq.merge(_events(files, None, damaged), *alone, key=attrgetter("time"))
 
 
+def _note_no_dates(entries: Sequence[Event], what: str) -> None:
+    if entries:
+        count = counted(len(entries), "entry has", "entries have")
+        note(f"{count} a time that is no date, as {entries[0].time}: {what}")
+
+
 def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damaged) -> list[Change]:
     of = partition.topic, partition.partition
     lines = [event for event in _events(files, partition.topic, damaged) if of in event.partitions]
@@ -325,6 +328,8 @@ def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damage
     found = changes(completed(lines, twins), partition)
     if not found:
         fail(f"no log tells of {partition}")
+    no_dates = [event for event in lines if milliseconds(event.time) is None]
+    _note_no_dates(no_dates, "taken in by its text, where no epoch says what came first")
     return found
 
 

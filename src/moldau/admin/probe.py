@@ -11,6 +11,11 @@ import struct
 
 ANSWER_S = 5.0
 """How long a listener may take for its first bytes."""
+CLOSING = (
+    "a broker does so that has no file descriptors left (`ulimit -n`) or takes no more connections"
+    " (max.connections.per.ip; its log says which), or that wants TLS or SASL; or it is no Kafka broker"
+)
+"""Who closes a connection before a word is said."""
 _ID = 0x4D4F4C44
 _REQUEST = struct.pack(">ihhih", 10, 18, 0, _ID, -1)
 """ApiVersions v0 without a client id; every broker since 0.10 answers, and one that does not know a version says so."""
@@ -27,13 +32,13 @@ def why_not_kafka(host: str, port: int, patience_s: float = ANSWER_S) -> str | N
         except TimeoutError:
             return f"{host}:{port} took the connection and has said nothing for {patience_s:g} s"
         except OSError:
-            return f"{host}:{port} broke the connection: no Kafka broker, or one that wants TLS or SASL"
+            return f"{host}:{port} took the connection and broke it without an answer: {CLOSING}"
     if len(head) == 8:
         size, correlation = struct.unpack(">ii", head)
         if correlation == _ID and 4 <= size <= _SIZE_MAX:
             return None
     if not head:
-        return f"{host}:{port} closed the connection: no Kafka broker, or one that wants TLS"
+        return f"{host}:{port} took the connection and closed it without an answer: {CLOSING}"
     if head[:2] == b"\x15\x03":
         return f"{host}:{port} speaks TLS, which this command does not"
     kind = "a web server" if head.startswith((b"HTTP/", b"<")) else f"something that says {head!r}"

@@ -91,7 +91,7 @@ class DelayedOperationPurgatory:
         called, self._called = self._called, {}
         for waiter in called.values():
             if not waiter.done:
-                _safely(waiter, waiter.look)
+                safely(waiter, waiter.look)
 
     def _arm(self, deadline_ms: int, wait_ms: int) -> None:
         if self._timer is not None:
@@ -106,7 +106,7 @@ class DelayedOperationPurgatory:
         while heap and (heap[0][2].done or heap[0][0] <= now_ms):
             waiter = heappop(heap)[2]
             if not waiter.done:
-                _safely(waiter, waiter.expire)
+                safely(waiter, waiter.expire)
         if heap:
             self._arm(heap[0][0], heap[0][0] - now_ms)
 
@@ -116,11 +116,11 @@ class DelayedOperationPurgatory:
             self._timer.cancel()
         for _, _, waiter in self._heap:
             if not waiter.done:
-                _safely(waiter, waiter.expire)
+                safely(waiter, waiter.expire)
         self._heap.clear()
 
 
-def _safely(waiter: DelayedOperation, act: Callable[[], None]) -> None:
+def safely(waiter: DelayedOperation, act: Callable[[], None]) -> None:
     """What goes wrong with one waiter is that one's: the others must not wait for their time because of it."""
     try:
         act()

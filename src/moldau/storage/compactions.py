@@ -10,7 +10,7 @@ double: the cause may be mended. Nothing that compaction meets is anybody else's
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
@@ -19,7 +19,7 @@ from moldau.storage.cleanable import dirty_bytes, is_due, measure
 from moldau.storage.compaction import Compaction, plan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import DirOffline, UnusableFile
-from moldau.storage.swap import FolderSync, discard, in_place
+from moldau.storage.swap import DiskStep, Steps, discard, in_place
 
 if TYPE_CHECKING:
     from moldau.storage.directories import LogsOfDirectories
@@ -108,6 +108,8 @@ class Compactions:
         """A compaction of the log to run (anywhere) and to end; None when it cannot be, or needs none any more."""
         if log.partition in self.running or log.dir.offline is not None or not self._holds(log):
             return None
+        if log.swap is not None:  # what an earlier run made could not be put where it belongs; who renames tries again
+            return None
         try:
             compaction = plan(log, now_ms)
         except DirOffline:
@@ -119,17 +121,20 @@ class Compactions:
             self.running.add(log.partition)
         return compaction
 
-    def end(self, log: Log, compaction: Compaction, now_ms: int) -> Generator[FolderSync, None, int]:
+    def end(self, log: Log, compaction: Compaction, now_ms: int) -> Steps:
         """The run is over: put its result in place; bytes saved. What is yielded is run, anywhere, before the next
         step. DirOffline when the directory fails."""
         try:
             outcome = compaction.outcome
             if outcome is not None and not outcome.reason and self._holds(log) and log.dir.offline is None:
                 self.uncleanable.pop(log.partition, None)
-                return (yield from in_place(log, compaction, now_ms, lambda: self._holds(log)))
-            if outcome is not None:
-                with suppress(OSError):  # deleted meanwhile, folder and all
-                    discard(compaction, outcome.made)
+                try:
+                    return (yield from in_place(log, compaction, now_ms, lambda: self._holds(log)))
+                except UnusableFile as error:
+                    self._give_up(log, str(error), now_ms, may_be_mended=True)
+                    return 0
+            if outcome is not None and outcome.made:
+                yield DiskStep(partial(discard, compaction, outcome.made))  # or it was deleted, folder and all
             if outcome is not None and outcome.reason and self._holds(log):
                 if outcome.passing:
                     self.on_uncleanable(log, f"{outcome.reason}; it is tried again")
@@ -196,7 +201,7 @@ def _last(steps: Generator[None, None, Log | None]) -> Log | None:
             return found
 
 
-def end_now(steps: Generator[FolderSync, None, int]) -> int:
+def end_now(steps: Steps) -> int:
     """Run the steps of ``Compactions.end`` here and now; bytes saved."""
     while True:
         try:

@@ -16,7 +16,7 @@ from moldau.storage.producer_state import drop_snapshots
 if TYPE_CHECKING:
     from moldau.storage.folder import Folder
     from moldau.storage.segment import Segment
-    from moldau.storage.taken import Taken
+    from moldau.storage.taken import Renames
 
 
 class Due(Protocol):
@@ -33,14 +33,15 @@ class Cut:
     """One truncation: the ``gone`` segments are removed, from the end, and the last one that is left ends at its size.
 
     Snapshots ``above`` an offset describe what was cut. None: all do, for the log starts over with a new segment.
-    ``taken``: what retention took before and is still under its old names, which the log may give to others from here
-    on. ``marked``: what the checkpoint has of the log is outdated, which a mark says first (``restarted.py``).
+    ``taken``: what retention and compaction took before and is still under its old names, which the log may give to
+    others from here on, and compacted segments that do not take their places. ``marked``: what the checkpoint has of
+    the log is outdated, which a mark says first (``restarted.py``).
     """
 
     __slots__ = ("_above", "_gone", "_last", "_marked", "_size", "_taken", "done")
 
     def __init__(
-        self, gone: Sequence[Segment], last: Segment, above: int | None, taken: Sequence[Taken], *, marked: bool
+        self, gone: Sequence[Segment], last: Segment, above: int | None, taken: Sequence[Renames], *, marked: bool
     ) -> None:
         self._gone, self._last, self._size = gone, last, last.size
         self._above, self._taken, self._marked = above, tuple(taken), marked

@@ -95,7 +95,7 @@ class Flush:
 
     def _sync_closed(self, segment: Segment) -> None:
         try:
-            file = self._folder.disk.open(segment.path())
+            file = segment.there(self._folder.disk.open)
         except FileNotFoundError:
             if segment.gone:  # taken away meanwhile: nothing of it needs to be durable
                 return

@@ -173,6 +173,8 @@ class Log(LogState):
                 active = self.active
             if not active.size:
                 active.created_ms = now_ms
+                if active.file is None:
+                    self._have_file_made(active)
             active.append(data, marks, self._interval)
         except OSError as error:
             raise self._failed_append(error) from error
@@ -180,6 +182,14 @@ class Log(LogState):
         first, self.log_end_offset = self.log_end_offset, marks[-1].last_offset + 1
         if self.log_end_offset - self.recovery_point >= self.flush_messages:
             flushing.want(self, first, now_ms)
+
+    def _have_file_made(self, active: Segment) -> None:
+        """The first batch comes of a log that is new, or starts over: its file is made as one of a roll is."""
+        wanted = self.dir.on_file_wanted
+        if wanted is not None:  # else the append makes it
+            active.index.shrunk = True  # the index files follow with the next save
+            self.opening = Opening(self, active)
+            wanted(self)
 
     def _account(self, batches: list[BatchHeader], marks: list[Mark], data: Buffer) -> None:
         """The batches are in the log: producers are remembered from here on."""

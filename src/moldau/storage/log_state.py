@@ -26,15 +26,16 @@ from moldau.storage.segment import Segment
 if TYPE_CHECKING:
     from moldau.storage.closing import Closing
     from moldau.storage.cuts import Due
-    from moldau.storage.taken import Taken
+    from moldau.storage.taken import Renames
 
 _ADMISSIONS_MAX = 256
 
 
 class PendingSwap(Protocol):
-    """A compacted segment that is about to take its place."""
+    """A compacted segment that takes its place, or is taken back, as long as its files do not say so."""
 
-    def undo(self) -> None: ...
+    def undo(self) -> None:
+        """The log is cut: do not put it in place, unless it is; its files are among ``taken`` from here on."""
 
 
 class NewFile(Protocol):
@@ -94,12 +95,12 @@ class LogState(ABC):
         """What the files do not know yet: truncations, and of a new log that it is there."""
         self.opening: NewFile | None = None
         """What makes the file of the active segment, as long as that is not there."""
-        self.taken: list[Taken] = []
-        """What retention took out of the log, and is still to be renamed."""
+        self.taken: list[Renames] = []
+        """What retention took out of the log, or compaction changed in it, and is to be renamed, in this order."""
         self.findings: list[str] = []
         self.cleaned_to = -1
         self.swap: PendingSwap | None = None
-        """A compacted segment that is about to take its place."""
+        """A compacted segment that is about to take its place, or whose files are."""
         self.last_flush_ms = 0
         self.flush_wanted = self.held_from = 0
         """flush.messages wants what lies below the first to be durable, and what lies above the second waits for it."""

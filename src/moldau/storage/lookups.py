@@ -33,7 +33,8 @@ def _by_the_ends(segment: SegmentFile) -> tuple[int, int]:
     BrokenFile when either file lost its end, points beyond the log, or to no batch: then only the whole log can tell.
     """
     files, index_path, times_path = segment.folder, segment.path(INDEX), segment.path(TIME_INDEX)
-    newest, entry = index_file.last_time(files, times_path), index_file.last_entry(files, index_path)
+    newest = segment.there(lambda path: index_file.last_time(files, path), TIME_INDEX)
+    entry = segment.there(lambda path: index_file.last_entry(files, path), INDEX)
     timestamp, offset = (newest[0], segment.base_offset + newest[1]) if newest is not None else (-1, -1)
     position = entry[1] if entry is not None else 0
     if position >= segment.size:
@@ -53,8 +54,8 @@ def offset_before(segment: SegmentFile, timestamp: int) -> int:
     """An offset of the segment before which every record in it is older than ``timestamp``."""
     if segment.kept_index is None:
         try:
-            path = segment.path(TIME_INDEX)
-            return segment.base_offset + index_file.offset_before(segment.folder, path, timestamp)
+            found = segment.there(lambda path: index_file.offset_before(segment.folder, path, timestamp), TIME_INDEX)
+            return segment.base_offset + found
         except (FileNotFoundError, BrokenFile):
             segment.rebuild_index()
     return segment.base_offset + segment.index.offset_before(timestamp)
@@ -64,10 +65,10 @@ def position_before(segment: SegmentFile, offset: int) -> int:
     """A batch start at or before the batch that holds ``offset``."""
     if segment.kept_index is None:
         try:
-            path = segment.path(INDEX)
-            position = index_file.position_before(segment.folder, path, offset - segment.base_offset)
+            files, within = segment.folder, offset - segment.base_offset
+            position = segment.there(lambda path: index_file.position_before(files, path, within), INDEX)
             if position >= segment.size > 0:
-                raise BrokenFile(f"{path} points beyond the log")
+                raise BrokenFile(f"{segment.path(INDEX)} points beyond the log")
             return position
         except (FileNotFoundError, BrokenFile):
             try:
@@ -82,7 +83,7 @@ def entry_under(segment: SegmentFile, position: int, offset: int) -> int:
     if segment.kept_index is not None:
         return segment.kept_index.entry_under(position, offset)
     try:
-        entry = index_file.entry_under(segment.folder, segment.path(INDEX), position, offset)
+        entry = segment.there(lambda path: index_file.entry_under(segment.folder, path, position, offset), INDEX)
         if entry is not None:
             header = next(segment.walk(entry[1]))[1]
             if header.last_offset - segment.base_offset == entry[0]:

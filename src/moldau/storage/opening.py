@@ -1,10 +1,11 @@
 """The file of a new segment: made by a worker, while the log is appended to, and keeps the new records in memory.
 
-A log that rolls has its new segment at once. Until the segment's file is there nobody is told that the records in it
-are kept (``LogState.settled_end``), as nobody is of records that wait for a flush; a follower does not fetch on. So a
-crash before, or a file that cannot be made, costs nothing that was acknowledged, and is found as a log that has not
-rolled. Where there is no worker (tools, the metadata log) the log makes the file itself. Read next: ``log.py`` (who
-rolls), ``moldau.broker.replicas.awaited_flushes`` (who has the file made).
+A log that rolls has its new segment at once, and a new one takes its first batch at once. Until the segment's file is
+there nobody is told that the records in it are kept (``LogState.settled_end``), as nobody is of records that wait for a
+flush; a follower does not fetch on. So a crash before, or a file that cannot be made, costs nothing that was
+acknowledged, and is found as a log that has not rolled, or has taken nothing. Where there is no worker (tools, the
+metadata log) the log makes the file itself. Read next: ``log.py`` (who rolls),
+``moldau.broker.replicas.awaited_flushes`` (who has the file made).
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ class MemoryFile:
 
 
 class Opening:
-    """The file of the ``segment`` that a roll has begun, in a form that a worker thread can run; an error is kept."""
+    """The file of the ``segment`` that a roll or a first batch has begun, in a form that a worker thread can run; an
+    error is kept.
+    """
 
     __slots__ = ("_file", "_log", "_memory", "_written", "error", "segment")
 

@@ -86,7 +86,7 @@ def removable(log: LogState, now_ms: int) -> int:
 def age_stamp(segment: Segment) -> int:
     """The newest record's timestamp, or when the file was last written if its records have none."""
     newest = segment.largest_timestamp()
-    return newest if newest >= 0 else segment.folder.disk.mtime_ms(segment.path())
+    return newest if newest >= 0 else segment.there(segment.folder.disk.mtime_ms)
 
 
 class Deletion:

@@ -7,8 +7,9 @@ Decides where a batch stands in the file and when an index entry is due. Opens i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Self, TypeVar
 
 from moldau.model import Code
 from moldau.ports import File
@@ -16,9 +17,10 @@ from moldau.storage import index_file
 from moldau.storage.errors import BrokenFile, CorruptLog
 from moldau.storage.folder import Folder
 from moldau.storage.index import ENTRY_BYTES, TIME_ENTRY_BYTES, Index
-from moldau.storage.names import INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
+from moldau.storage.names import INDEX, LOG, SWAP, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MIN_LENGTH, BatchHeader, check, read_header
 
+T = TypeVar("T")
 _WALK_BYTES = 8192
 REMEMBERED = 512
 """So many exact positions of batches are kept in memory."""
@@ -97,12 +99,24 @@ class SegmentFile:
     def path(self, kind: str = LOG) -> str:
         return self.folder.file(offset_name(self.base_offset, kind) + self.suffix)
 
+    def there(self, call: Callable[[str], T], kind: str = LOG) -> T:
+        """What ``call`` returns of the path of a file. A worker may be at giving a compacted segment its name
+        (``swap.py``): a file that is not there under the one has the other by then, and what it replaced has gone.
+        """
+        path = self.path(kind)
+        try:
+            return call(path)
+        except FileNotFoundError:
+            if not path.endswith(SWAP):
+                raise
+            return call(path.removesuffix(SWAP))
+
     def open(self, *, create: bool = False) -> File:
         """The open file; a new one is counted against the limit of the log directory's open files."""
         file = self.file
         if file is None:
             try:
-                file = self.file = self.folder.disk.open(self.path(), create=create)
+                file = self.file = self.there(lambda path: self.folder.disk.open(path, create=create))
             except FileNotFoundError:
                 if create or not self.folder.disk.is_dir(self.folder.dir.path):
                     raise
@@ -163,8 +177,9 @@ class SegmentFile:
         return index
 
     def _load_index(self) -> Index:
-        folder, path = self.folder, self.path(INDEX)
-        index = Index.parse(index_file.read(folder, path), index_file.read(folder, self.path(TIME_INDEX)), path)
+        read = partial(index_file.read, self.folder)
+        path = self.path(INDEX)
+        index = Index.parse(self.there(read, INDEX), self.there(read, TIME_INDEX), path)
         if index.positions and index.positions[-1] >= self.size:
             raise BrokenFile(f"{path} points beyond the log")
         return index

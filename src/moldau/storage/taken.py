@@ -5,30 +5,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from moldau.storage.folder import Folder
 from moldau.storage.names import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.segment import Segment
 
 
-def doom(segment: Segment, due_ms: int) -> None:
-    """Rename a segment's files out of the log and have them removed at ``due_ms``."""
-    segment.drop()
-    segment.folder.dir.doomed += ((due_ms, path) for path in _put_away(segment))
-    segment.folder.names.touch()
+class Renames(Protocol):
+    """Files of a log that do not have the names yet that they should."""
+
+    log: Any  # Any: a Log, which stands on this
+    error: OSError | None
+
+    def rename(self) -> None:
+        """Rename what has its old name still; the folder's lock is held. OSError."""
+
+    def run(self) -> None:
+        """The same, by itself, on any thread; an error is kept."""
+
+    def end(self) -> bool:
+        """It has run, on the loop. Whether nothing is left to do."""
 
 
-def _put_away(segment: Segment) -> Iterator[str]:
-    """Rename the files of a segment that is in use no more, on any thread; what they are called then."""
-    folder = segment.folder
+def put_away(segment: Segment) -> list[str]:
+    """The names of the files of a segment that is in use no more, in the order in which they get others."""
     # The log first: without it the rest is litter that a start removes.
-    for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT):
-        path = folder.file(offset_name(segment.base_offset, kind))
-        if folder.disk.exists(path):
-            folder.disk.rename(path, path + DELETED)
-            yield path + DELETED
+    return [offset_name(segment.base_offset, kind) for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)]
 
 
 class Taken:
@@ -38,11 +42,13 @@ class Taken:
     A log that is cut may give their names to new segments, so that this comes before the files are cut (``cuts.py``).
     """
 
-    __slots__ = ("_done", "_due_ms", "_folder", "_paths", "_segments", "error", "log")
+    __slots__ = ("_before", "_done", "_due_ms", "_folder", "_paths", "_segments", "error", "log")
 
     def __init__(self, log: Any, segments: Sequence[Segment], due_ms: int) -> None:  # Any: a Log, which stands on this
         self.log, self._segments, self._due_ms = log, segments, due_ms
         self._folder: Folder = log.folder
+        self._before: Sequence[Renames] = tuple(log.taken)
+        """What comes first: a compacted segment has its name only then."""
         self._paths: list[str] = []
         self._done = False
         self.error: OSError | None = None
@@ -51,10 +57,18 @@ class Taken:
 
     def rename(self) -> None:
         """Rename what has its old name still; the folder's lock is held. OSError."""
-        if not self._done:
-            for segment in self._segments:
-                self._paths += _put_away(segment)
-            self._done = True
+        if self._done:
+            return
+        for one in self._before:
+            one.rename()
+        self._before = ()
+        disk = self._folder.disk
+        for segment in self._segments:
+            for path in map(self._folder.file, put_away(segment)):
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED)
+                    self._paths.append(path + DELETED)
+        self._done = True
 
     def run(self) -> None:
         """The same, by itself."""

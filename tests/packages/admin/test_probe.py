@@ -54,7 +54,10 @@ def test_a_broker_is_known_by_its_answer() -> None:
         (b"<!DOCTYPE HTML>", "a web server"),
         (b"\x15\x03\x01\x00\x02\x02\x46", "TLS"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "something that says"),
-        (b"", "closed the connection"),
+        (
+            b"",
+            "took the connection and closed it without an answer: a broker does so that has no file descriptors left",
+        ),
         (struct.pack(">ii", 14, 1), "something that says"),
     ],
 )
@@ -65,6 +68,18 @@ def test_what_else_answers_is_named(says: bytes, named: str) -> None:
 
     with answering(answer) as port:
         assert named in str(why_not_kafka(HOST, port))
+
+
+def test_who_takes_a_connection_and_breaks_it_is_not_called_no_broker() -> None:
+    """A node whose file descriptors were all taken did, and `doctor` said that it was no Kafka broker."""
+
+    def break_it(line: socket.socket) -> None:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with answering(break_it) as port:
+        said = str(why_not_kafka(HOST, port))
+    assert f"{HOST}:{port} took the connection and " in said
+    assert "(`ulimit -n`)" in said
 
 
 def test_a_port_that_says_nothing_is_not_waited_for_long() -> None:

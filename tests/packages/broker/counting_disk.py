@@ -57,6 +57,12 @@ class CountingDisk:
         return CountedFile(self, self._disk.open(path, create=create))
 
     def __getattr__(self, name: str) -> Any:  # Any: whatever a Disk has
-        if name in OF_DISKS:
+        whole = getattr(self._disk, name)
+        if name not in OF_DISKS:
+            return whole
+
+        def call(*given: Any) -> Any:
             self.note(name)
-        return getattr(self._disk, name)
+            return whole(*given)
+
+        return call

@@ -6,19 +6,21 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from moldau.broker.api import k03_metadata
+from moldau.broker.api import k03_metadata, k10_find_coordinator
 from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.model import Code
 from moldau.runtime.world import new_loop
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
 from moldau.wire.records.metadata import TopicRecord
 from tests.packages.broker.test_metadata import broker, node
 
+T = TypeVar("T")
 SOON_MS = 2_000
 
 
@@ -51,7 +53,7 @@ class Timers:
         self._set.append(entry)
         return SimpleNamespace(cancel=lambda: self._set.remove(entry) if entry in self._set else None)
 
-    async def passing(self, work: Coroutine[Any, Any, MetadataResponse]) -> MetadataResponse:
+    async def passing(self, work: Coroutine[Any, Any, T]) -> T:
         """The outcome, with as many timers fired as it takes."""
         task = asyncio.ensure_future(work)
         while not task.done():
@@ -83,6 +85,9 @@ def asked_of(says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]], lea
     """A broker that creates topics which clients name, and what the controller says to it."""
     made = node(1, broker(1), broker(2))
     made.config["auto.create.topics.enable"] = True
+    made.config |= {
+        "offsets.topic.num.partitions": 2, "offsets.topic.replication.factor": 1, "offsets.topic.segment.bytes": 1 << 20
+    }  # fmt: skip
     made.world = SimpleNamespace(clock=timers, tasks=timers, step=100, buggify=None)
     made.plane = SimpleNamespace(leader=(leader, 1), voters=lambda: {2: ("there", 2)})
     made.peers = SimpleNamespace(ask=says, pass_on=says)
@@ -116,6 +121,37 @@ def test_who_names_a_new_topic_is_told_soon_that_it_has_no_leader(
         assert [(one.name, one.error_code) for one in told] == [("new", Code.LEADER_NOT_AVAILABLE)]
         assert timers.now_ms <= SOON_MS
         assert not made.creating
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    loop = new_loop()
+    loop.run_until_complete(scenario())
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("leader", "says"),
+    [(None, silent), (2, silent), (2, another)],
+    ids=["none is known", "it does not answer", "it rules no more"],
+)
+def test_who_looks_for_a_coordinator_is_told_soon_to_ask_again_while_the_groups_log_is_being_made(
+    leader: int | None, says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]]
+) -> None:
+    """It waited for half a minute, which is longer than clients do: a call that Apache Kafka's answer would have had
+    them repeat failed in their application, and what they asked on that connection stood still."""
+
+    async def scenario() -> None:
+        timers = Timers()
+        made = asked_of(says, leader, timers)
+        for turn in (1, 2, 3):
+            context: Any = SimpleNamespace(listener="PLAINTEXT", api_version=4, client_id="c", connection=Client())
+            work = k10_find_coordinator.handle(made, FindCoordinatorRequest(coordinator_keys=["g"]), context)
+            began_ms = timers.now_ms
+            answer = await timers.passing(work)  # type: ignore[arg-type]
+            assert [(one.key, one.error_code) for one in answer.coordinators] == [("g", Code.COORDINATOR_NOT_AVAILABLE)]
+            assert timers.now_ms - began_ms <= SOON_MS, turn
+        assert not made.creating
+        assert made.controller_channel._unanswered <= 1, "whoever asks again waits for what was asked before"
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
 

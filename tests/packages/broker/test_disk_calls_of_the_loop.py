@@ -5,13 +5,16 @@ A call that hangs, or takes 100 ms, holds up a node if it is one of these, and i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
+from moldau.ports import pools
 from moldau.storage import index_saves
+from moldau.storage.compaction import plan
 from moldau.storage.names import RESTARTED
 from moldau.wire.batch import build, control_key
 from moldau.wire.records import metadata as records
@@ -21,6 +24,7 @@ from tests.packages.broker.data_cluster import TOPIC, DataCluster, batch, run, u
 P = TopicPartition(TOPIC, 0)
 LOOPS_OWN: dict[str, dict[str, int]] = {
     "a new partition": {},
+    "its first batch": {},
     "a partition that goes": {},
     "a roll": {},
     "a roll after a cut": {},
@@ -28,6 +32,7 @@ LOOPS_OWN: dict[str, dict[str, int]] = {
     "a new start": {},
     "a checkpoint after it": {},
     "a swap of directories": {"rename": 2},
+    "compacted segments that take their places": {},
 }
 """All that the loop's thread calls in each step. Who moves one of them to a worker takes it out here."""
 
@@ -83,8 +88,12 @@ def test_a_partition_comes_and_goes_in_memory_and_its_folder_follows(tmp_path: P
         assert append(made, bytearray(batch()), 1).code is Code.NOT_LEADER_OR_FOLLOWER
         assert append(made, bytearray(batch()), 1, internal=True).code is Code.KAFKA_STORAGE_ERROR
         await until(lambda: not made.log.awaits_folder, "its folder is made")
-        assert append(made, bytearray(batch()), 1).code is Code.NONE
-        assert disk.list_dir(made.log.folder.path)
+        with disk.counting() as calls:
+            assert append(made, bytearray(batch()), 1).code is Code.NONE
+        assert calls == LOOPS_OWN["its first batch"]
+        await until(lambda: not made.log.awaits_file, "the file of its first segment is made")
+        assert set(disk.list_dir(made.log.folder.path)) == {"partition.metadata", f"{0:020}.log"}
+        assert disk.size(made.log.active.path()) == len(batch())
         with disk.counting() as calls:
             cluster.commit(records.RemoveTopicRecord(topic_id=bytes([8] * 16)))
         assert calls == LOOPS_OWN["a partition that goes"]
@@ -190,6 +199,35 @@ def test_a_swap_of_directories_renames_and_waits_for_nothing(tmp_path: Path) -> 
         assert {sync.dir.path for sync in logs.name_syncs_due()} == {log.dir.path, other.path}
 
     scene(tmp_path, act, log_dirs=f"{tmp_path}/one,{tmp_path}/two")
+
+
+def test_compacted_segments_take_their_places_and_a_worker_renames_their_files(tmp_path: Path) -> None:
+    async def act(cluster: DataCluster, disk: CountingDisk, log: Any) -> None:
+        log.reconfigure(replace(log.config, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0))
+        for _ in range(2):
+            log.roll()
+            follow(log, 3)
+        log.flush()
+        log.high_watermark = log.restart_point = log.log_end_offset
+        compaction = plan(log, 0)
+        assert compaction is not None
+        compaction.run()
+        compactions = cluster.brokers[0].replicas.logs.compactions
+        steps, calls, saved = compactions.end(log, compaction, 0), Counter[str](), None
+        while saved is None:
+            try:
+                with disk.counting() as some:
+                    step = next(steps)
+            except StopIteration as over:
+                saved = over.value
+            calls += some
+            if saved is None:
+                await cluster.world.tasks.off_loop(step.run, pools.cleaner(0))
+        assert saved > 0
+        assert calls == LOOPS_OWN["compacted segments that take their places"]
+        assert not [name for name in disk.list_dir(log.folder.path) if name.endswith((".swap", ".cleaned"))]
+
+    scene(tmp_path, act)
 
 
 def test_closing_a_file_for_another_writes_no_index(tmp_path: Path) -> None:

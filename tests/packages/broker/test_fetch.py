@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.replicas.fetch.reader import FETCH_BYTES, PARTITION_BYTES
 from moldau.client.connection import connect
 from moldau.model import Code
 from moldau.wire.batch import headers
@@ -47,6 +48,31 @@ def test_a_parked_fetch_is_answered_by_what_arrives(tmp_path: Path) -> None:
             await cluster.produce(0, batch(3))
             assert offsets(await parked) == [0]
             line.close()
+
+    run(work)
+
+
+def test_a_parked_fetch_counts_what_it_holds_and_one_of_a_session_holds_nothing_more(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=20)
+            held = cluster.brokers[0].socket_listener.memory.parked
+            every = [(number, 0) for number in range(20)]
+            in_session = cluster.fetch_request(*every, session_id=0, session_epoch=0)
+            opened: FetchResponse = await cluster.ask(0, in_session, 12)
+            again = cluster.fetch_request(session_id=opened.session_id, session_epoch=1, max_wait_ms=30_000)
+            one, other = await cluster.connect_another(0), await cluster.connect_another(0)
+            kept = asyncio.ensure_future(cluster.ask(0, again, 12, one))
+            waits = cluster.brokers[0].replicas.purgatory
+            await until(lambda: len(waits) == 1, "a fetch of a session waits")
+            assert held.bytes == 0
+            whole = cluster.fetch_request(*every, max_wait_ms=30_000, session_epoch=-1)
+            alone = asyncio.ensure_future(cluster.ask(0, whole, 12, other))
+            await until(lambda: len(waits) == 2, "and one that names its partitions")
+            assert held.bytes == FETCH_BYTES + 20 * PARTITION_BYTES
+            await cluster.produce(0, batch(), number=3)
+            await asyncio.gather(kept, alone)
+            await until(lambda: not held.bytes, "it was answered")
 
     run(work)
 

@@ -48,7 +48,7 @@ def node(cluster: DataCluster, **more: Any) -> Any:
         controller=SimpleNamespace(active=True, awaiting_commit=2), lifecycle=SimpleNamespace(stage=Stage.RUNNING),
         loaded=True, coordinator=SimpleNamespace(shards={}), survivals={"retention": 2}, healthy=lambda: True,
         data=SimpleNamespace(log_dirs=broker.replicas.logs, cleaning=cleaning),
-        plane=SimpleNamespace(leader=(0, 1)), watchers=watchers,
+        plane=SimpleNamespace(leader=(0, 1), unregistered=""), watchers=watchers,
         metadata=SimpleNamespace(image=cluster.image, offset=7, watch=watchers.append), **more,
     )  # fmt: skip
 

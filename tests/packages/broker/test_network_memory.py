@@ -17,12 +17,14 @@ import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.network import memory as limits
+from moldau.broker.network import parked
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receiving import SHARED_BYTES
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.frames import request_frame
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
@@ -123,6 +125,7 @@ def play(work: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
             scene.memory.close()
         await scene.until(lambda: not scene.listener.connections)
         assert not scene.node.failures, scene.node.failures
+        await scene.until(lambda: not scene.memory.parked.bytes)
         assert (scene.memory.request_bytes, scene.memory.response_bytes, scene.memory.requests) == (0, 0, 0)
 
     try:
@@ -569,3 +572,132 @@ def test_requests_of_one_connection_do_not_hold_everybody_else() -> None:
         assert [id for id in order if id != 1000] == list(range(100))
 
     play(work)
+
+
+class Parked:
+    """A fetch that waits, as a handler makes it."""
+
+    kind = "Fetch"
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[FetchResponse | None] = asyncio.get_running_loop().create_future()
+        self.done = False
+
+    def look(self) -> None: ...
+
+    def expire(self) -> None:
+        self.done = True
+        self.answer.set_result(FetchResponse())
+
+    def abandon(self) -> None:
+        self.done = True
+        self.answer.cancel()
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class FetchScene:
+    """A scene in which every fetch is parked and takes ``each`` bytes; so many were ``parked`` at once, at most."""
+
+    def __init__(self, scene: Scene, each: int) -> None:
+        self.scene, self.each = scene, each
+        self.waits: list[Parked] = []
+        self.most = 0
+        scene.listener.handlers[1] = self._park
+
+    def _park(self, request: Any, context: Any) -> Awaitable[FetchResponse | None]:
+        wait = Parked()
+        self.waits.append(wait)
+        context.connection.waiting.add_fetch(wait, self.each, of_consumer=True)
+        self.most = max(self.most, self.scene.memory.parked.bytes)
+        return wait.answer
+
+    @property
+    def under_way(self) -> list[Parked]:
+        return [wait for wait in self.waits if not wait.done]
+
+
+FETCH = frame(FetchRequest(), 12, 1)
+
+
+def test_parked_fetches_of_however_many_connections_hold_what_all_may_and_each_is_answered() -> None:
+    async def work(scene: Scene) -> None:
+        its = FetchScene(scene, each=1 << 20)
+        streams = [await scene.connect() for _ in range(40)]
+        for _, writer in streams:
+            writer.write(FETCH * 10)
+        await scene.until(lambda: len(its.waits) >= 8)
+        await scene.settled(lambda: len(its.waits))
+        assert its.most == scene.memory.parked.bytes == 8 << 20
+        await scene.somebody_else_is_answered()
+
+        async def read_all(reader: asyncio.StreamReader) -> None:
+            for _ in range(10):
+                await read_frame(reader)
+
+        answers = asyncio.gather(*(read_all(reader) for reader, _ in streams))
+        while not answers.done():
+            for wait in its.under_way:
+                wait.expire()
+            await asyncio.sleep(0)
+        await answers
+        assert len(its.waits) == 400
+        assert its.most <= 8 << 20
+        assert scene.memory.parked.bytes == 0
+
+    play(work, request_bytes_max=4 << 20)
+
+
+def test_who_has_a_fetch_parked_when_there_are_many_waits_with_the_next_and_others_do_not() -> None:
+    async def work(scene: Scene) -> None:
+        its = FetchScene(scene, each=1 << 20)
+        reader, writer = await scene.connect()
+        writer.write(FETCH * 100)
+        await scene.until(lambda: len(its.waits) >= 4)
+        await scene.settled(lambda: len(its.waits))
+        assert len(its.under_way) == 4
+        _, other = await scene.connect()
+        other.write(FETCH)
+        await scene.until(lambda: len(its.waits) == 5)
+        for _ in range(100):
+            next(wait for wait in its.under_way if wait is not its.waits[4]).expire()
+            await read_frame(reader)
+            await scene.until(lambda: len(its.waits) == 101 or len(its.under_way) == 4)
+
+    play(work, request_bytes_max=4 << 20)
+
+
+def test_fetches_that_wait_for_ever_are_answered_when_others_have_waited_to_be_parked(monkeypatch: Any) -> None:
+    monkeypatch.setattr(parked, "PATIENCE_MS", 50)
+
+    async def work(scene: Scene) -> None:
+        its = FetchScene(scene, each=1 << 20)
+        greedy = [await scene.connect() for _ in range(2)]
+        for _, writer in greedy:
+            writer.write(FETCH * 100)
+        others = [await scene.connect() for _ in range(12)]
+        for _, writer in others:
+            writer.write(FETCH)
+        await scene.until(lambda: len(its.under_way) == 8)
+        first = list(its.waits)
+        await scene.until(lambda: first[0].done)
+        await asyncio.gather(*(read_frame(reader) for reader, _ in others[:2]))
+        assert its.most <= 8 << 20
+
+    play(work, request_bytes_max=4 << 20)
+
+
+def test_a_client_that_is_gone_holds_no_parked_fetch() -> None:
+    async def work(scene: Scene) -> None:
+        its = FetchScene(scene, each=1 << 20)
+        _, writer = await scene.connect()
+        writer.write(FETCH * 4)
+        await scene.until(lambda: len(its.waits) == 4)
+        _, other = await scene.connect()
+        other.write(FETCH * 2)
+        await scene.until(lambda: len(its.waits) == 5)
+        writer.close()
+        await scene.until(lambda: len(its.waits) == 6)
+        assert [wait.done for wait in its.waits] == [True] * 4 + [False] * 2
+
+    play(work, request_bytes_max=4 << 20)

@@ -99,7 +99,8 @@ def test_a_waiter_that_cannot_be_looked_at_fails_alone_and_the_others_are_looked
             ]
             await until(lambda: len(broker.replicas.purgatory) == 2, "both wait")
 
-            whole, first = DelayedFetch.look, broker.replicas.purgatory._heap[0][2]
+            waits = [wait for _, _, wait in broker.replicas.purgatory._heap]  # and produce requests that were answered
+            whole, first = DelayedFetch.look, next(wait for wait in waits if isinstance(wait, DelayedFetch))
 
             def look(self: DelayedFetch) -> None:
                 if self is first:

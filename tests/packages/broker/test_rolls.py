@@ -1,10 +1,11 @@
-"""A log that rolls in a directory that hangs or fails: the loop makes no file there, and nobody is told too much."""
+"""A log that rolls, or is new, in a directory that hangs or fails: the loop makes no file there, and nobody is told
+too much."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,21 +42,24 @@ class Scene:
         return sent
 
     def loop_opened(self, broker: int = 0) -> bool:
-        """Whether the loop itself has opened the file of the new segment."""
-        return any(call.startswith("open ") and f"{1:020}.log" in call for call in self.disk.on_loop)
+        """Whether the loop itself has opened the file of a new segment."""
+        made = (f"{0:020}.log", f"{1:020}.log")
+        return any(call.startswith("open ") and call.endswith(made) for call in self.disk.on_loop)
 
     def files(self, broker: int = 0) -> list[str]:
         return sorted(path.name for path in Path(self.log(broker).folder.path).glob("*.log"))
 
 
 @asynccontextmanager
-async def scene(folder: Path, brokers: int = 1, **settings: str) -> AsyncIterator[Scene]:
+async def scene(
+    folder: Path, brokers: int = 1, filled: Sequence[int] = (0, 1), **settings: str
+) -> AsyncIterator[Scene]:
     disk = HeldDisk("open")
     cluster = DataCluster(folder, brokers, **settings)
     cluster.world = replace(cluster.world, disk=disk)
     async with cluster:
         cluster.create(*range(brokers), partitions=2)
-        for number in (0, 1):
+        for number in filled:
             assert (await cluster.produce(0, batch(), number=number)).error_code == Code.NONE
         try:
             yield Scene(cluster, disk)
@@ -81,6 +85,82 @@ def test_a_roll_that_hangs_delays_the_answers_of_its_partition_alone(tmp_path: P
             assert its.files() == [f"{0:020}.log", f"{1:020}.log"]
             assert its.log().dir.unwritten == 0
             assert not its.loop_opened()
+
+    run(work)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_the_first_batches_of_a_log_whose_directory_hangs_wait_and_others_go_on(tmp_path: Path, acks: int) -> None:
+    async def work() -> None:
+        async with scene(tmp_path, filled=(1,)) as its:
+            its.disk.hold(FIRST)
+            sent = [await its.produce(acks) for _ in range(3)]
+            await until(lambda: its.disk.held, "the file that is made")
+            assert (await its.cluster.produce(0, batch(), acks, 1)).error_code == Code.NONE
+            assert not any(one.done() for one in sent)
+            assert (await its.cluster.fetch(0, 0)).records == b"", "nobody reads what may be lost"
+            assert its.log().settled_end == 0
+            its.disk.release()
+            assert [(await one).base_offset for one in sent] == [0, 1, 2]
+            assert len((await its.cluster.fetch(0, 0)).records) == 3 * len(batch())
+            assert its.files() == [f"{0:020}.log"]
+            assert its.log().dir.unwritten == 0
+            assert not its.loop_opened()
+
+    run(work)
+
+
+def test_a_follower_whose_first_file_hangs_is_not_counted(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path, 2, filled=(1,)) as its:
+            its.disk.hold(f"broker-1/{FIRST}")
+            sent = await its.produce()
+            await until(lambda: its.disk.held, "the follower's file")
+            assert (await its.cluster.produce(0, batch(), number=1)).error_code == Code.NONE
+            assert its.cluster.brokers[0].replica().machine.high_watermark == 0
+            assert not sent.done()
+            its.disk.release()
+            assert (await sent).error_code == Code.NONE
+            assert its.files(1) == [f"{0:020}.log"]
+            assert not its.loop_opened()
+
+    run(work)
+
+
+def test_a_log_that_starts_over_has_its_next_file_made_by_a_worker(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            log = its.log()
+            log.truncate_fully_at(1)
+            await until(lambda: not log.awaits_cut, "its files are cut")
+            its.disk.hold(FIRST)
+            sent = await its.produce(1)
+            await until(lambda: its.disk.held, "the file that is opened")
+            assert log.settled_end == 1
+            its.disk.release()
+            assert (await sent).base_offset == 1
+            assert its.files() == [f"{1:020}.log"]
+            assert not its.loop_opened()
+
+    run(work)
+
+
+def test_a_new_topic_that_is_deleted_before_its_first_file_is_made_leaves_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with scene(tmp_path, filled=(1,)) as its:
+            its.disk.hold(f"{FIRST}{0:020}.log")
+            sent = await its.produce(1)
+            await until(lambda: its.disk.held, "the file that is made")
+            its.cluster.folders_at_once = False  # else the rename is made here, which waits for who makes the file
+            its.cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
+            assert (await sent).error_code != Code.NONE
+            its.cluster.create(0, id=bytes([8] * 16))
+            new = its.cluster.brokers[0].replicas.logs.logs[TopicPartition(TOPIC, 0)]
+            its.disk.release()
+            await until(lambda: not new.awaits_folder, "the new topic has a folder")
+            await until(lambda: not its.cluster.brokers[0].replicas.flushes, "whoever made the file is through")
+            assert its.cluster.world.disk.list_dir(new.folder.path) == ["partition.metadata"]
+            assert new.dir.unwritten == 0
 
     run(work)
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker.metrics.health import not_ready
 from moldau.model import Code
+from moldau.ports.zookeeper import Link
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_plane import topic
@@ -18,6 +20,39 @@ async def code_of_moves(nodes: Nodes) -> Code:
     return Code(
         (await nodes.controller.controller_channel.send(ListPartitionReassignmentsRequest(topics=None))).error_code
     )
+
+
+def test_a_broker_is_not_ready_when_its_session_is_lost_or_must_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/readyz` said ready for as long as nothing answered: a session ends where ZooKeeper is, unheard."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            one = nodes.nodes[1]
+            await until(lambda: not not_ready(one), "it is ready")
+            monkeypatch.setattr(type(one.plane.zk), "session_timeout_ms", 600_000)
+            for session in nodes.server.opened:
+                session.suspend()
+            await until(lambda: one.plane.cut_off_ms > 0, "it is noticed")
+            assert not_ready(one) == [], "the session may live, and nobody else leads"
+            monkeypatch.setattr(type(one.plane.zk), "session_timeout_ms", 100)
+            await until(lambda: not_ready(one), "it is over")
+            (reason,) = not_ready(one)
+            assert reason.startswith("no connection with ZooKeeper for ")
+            assert "which lasts 0.1 s, is over" in reason
+            for session in nodes.server.opened:
+                session.heal()
+            await until(lambda: not not_ready(one), "it is back")
+            one.plane._follow_link(Link.LOST)
+            one.lifecycle.lost()
+            assert not_ready(one) == [
+                "the session with ZooKeeper is lost: the broker registers again as soon as it has another"
+            ]
+            one.plane._news.set()
+            await until(lambda: not not_ready(one), "it has another")
+
+    run(scenario)
 
 
 def test_a_controller_without_zookeeper_does_not_say_that_it_rules(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moldau.client.admin import NewTopic, create_topics
+from moldau.controller.asks import Heartbeat
+from moldau.ports.zookeeper import Delete
 from tests.packages.broker import zookeeper_nodes
 from tests.packages.broker.data_cluster import PATIENCE_S, run, until
 from tests.packages.broker.zookeeper_nodes import Nodes
@@ -54,6 +57,46 @@ def test_the_last_broker_waits_for_nobody_and_what_it_leads_keeps_its_leader(
     assert not any("unclean shutdown" in line for line in caplog.messages)
     for id in (1, 2):
         assert (tmp_path / f"node-{id}" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_broker_that_is_registered_and_fenced_may_come_back_and_is_waited_for_as_long_as_it_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its address refuses connections: it is being started again, or its process died, and then its session ends."""
+    monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
+    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "state.change.logger")
+    active = re.compile(r"Changed broker 2 with epoch \d+ from fenced to active")
+
+    def said(part: str) -> bool:
+        return any(part in line for line in caplog.messages)
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 2) as nodes:
+            await placed(nodes, [1, 2])
+            registered = nodes.server.znodes["/brokers/ids/2"].data
+            await stopped(nodes, 2)
+            await until(lambda: nodes.json(STATE)["leader"] == 1, "the other leads")
+            await until(lambda: nodes.nodes[1].is_active_controller, "and rules")
+            caplog.clear()
+            nodes.write("/brokers/ids/2", registered)
+            await until(lambda: any(active.search(line) for line in caplog.messages), "it is known again")
+            metadata = nodes.nodes[1].metadata
+            epoch = metadata.image.brokers[2].epoch
+            # As when a connection to it is refused that was there before.
+            fence = Heartbeat(broker_id=2, broker_epoch=epoch, metadata_offset=0, want_fence=True)
+            await nodes.nodes[1].controller.ask(fence)
+            await until(lambda: metadata.image.brokers[2].fenced, "it is fenced")
+            going = asyncio.ensure_future(stopped(nodes, 1))
+            await until(lambda: going.done() or said("goes on: 1 partition(s)"), "it asks")
+            assert metadata.image.brokers[2].fenced
+            assert not going.done()
+            nodes.server.apply(0, [Delete(path="/brokers/ids/2", version=-1)])
+            await going
+            assert nodes.json(STATE)["leader"] == 1
+
+    run(scenario)
+    assert said("no other broker lives")
 
 
 def test_where_another_broker_lives_a_replica_that_may_come_back_is_waited_for(

@@ -55,7 +55,10 @@ def test_a_date_that_is_none_ends_no_command(tmp_path: Path, odd: str) -> None:
         (tmp_path / "state-change.jsonl").write_text(beside)
         told = {command: said(command, tmp_path) for command in COMMANDS}
         assert all(odd in told[one] for one in COMMANDS if "merge" in one or "timeline" in one), told
-        assert f"have a time that is no date, as {odd},000: left out" in told["log skew -l"] or odd < "0002"
+        no_dates = f"2 entries have a time that is no date, as {odd},000: "
+        assert f"{no_dates}left out" in told["log skew -l"] or odd < "0002"
+        for one in ("log timeline orders-0 -l", "log why orders-0 -l"):
+            assert f"{no_dates}taken in by its text" in told[one] or odd < "0002"
 
 
 @pytest.mark.parametrize("number", ["7" * 5_000, "70000000000"])

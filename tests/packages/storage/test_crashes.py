@@ -328,14 +328,49 @@ def live_with_late_files(disk: FaultyDisk, life: Life) -> None:
     life.flushed = life.settled = log.log_end_offset
 
 
+def live_with_a_late_first_file(disk: FaultyDisk, life: Life) -> None:
+    """The file of a log that takes its first batch is made later as well, and the log cut meanwhile."""
+    dirs = LogDirs(disk, ["/d"])
+    dirs.load(lambda _: CONFIG)
+    dirs.dirs[0].on_file_wanted = lambda log: None
+    log = dirs.create(P, TOPIC_ID, CONFIG)
+    life.append(log, 0)
+    opening = log.opening
+    assert opening is not None
+    for epoch in (1, 2):
+        assert log.settled_end == 0
+        if epoch == 2:
+            opening.run()
+        life.truncate(log, 0)
+        life.append(log, epoch)
+    life.append(log, 2)
+    dirs.checkpoint()
+    begun = log.begin_flush()
+    assert begun is not None
+    begun.run()
+    log.end_flush(begun)
+    assert log.recovery_point == 0
+    opening.end()
+    assert not log.awaits_file
+    life.settled = log.settled_end
+    life.append(log, 3)
+    life.flush(log)
+    life.append(log, 3)
+    dirs.close()
+    life.flushed = life.settled = log.log_end_offset
+
+
 @pytest.mark.parametrize("seed", [-1, 0, 1, 2])
-def test_a_crash_at_any_step_of_a_life_in_which_segments_have_their_files_later_leaves_a_prefix(seed: int) -> None:
+@pytest.mark.parametrize("live", [live_with_late_files, live_with_a_late_first_file])
+def test_a_crash_at_any_step_of_a_life_in_which_segments_have_their_files_later_leaves_a_prefix(
+    live: Callable[[FaultyDisk, Life], None], seed: int
+) -> None:
     disk = FaultyDisk()
-    live_with_late_files(disk, Life())
+    live(disk, Life())
     for step in range(disk.steps):
         disk, life = FaultyDisk(crash_at=step), Life()
         with contextlib.suppress(Crash):
-            live_with_late_files(disk, life)
+            live(disk, life)
         if seed < 0:
             life.flushed = max(life.flushed, life.settled)  # what was acknowledged outlives a kill
         check(disk.process_killed() if seed < 0 else disk.power_cut(seed * 10_000 + step), life)

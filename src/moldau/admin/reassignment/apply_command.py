@@ -37,6 +37,7 @@ from moldau.admin.reassignment.journal import (
     Journal,
 )  # fmt: skip
 from moldau.admin.reassignment.waits import not_alive
+from moldau.admin.signals import caught_signals
 from moldau.admin.waiting import Looks
 from moldau.model.counted import counted
 
@@ -243,9 +244,10 @@ def _throttles_stand(verb: str, plan: str) -> str:
 
 @contextlib.contextmanager
 def _words(path: Path) -> Iterator[None]:
-    """What is told when a command ends before the plan does."""
+    """What is told when a command ends before the plan does, also by a signal."""
     try:
-        yield
+        with caught_signals():
+            yield
     except TakenOver as error:
         note(f"this ends here: the plan is {error.state} now, by another command.")
         raise SystemExit(IN_PROGRESS) from None

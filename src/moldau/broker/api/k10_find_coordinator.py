@@ -2,18 +2,18 @@
 
 That is the leader of the group's partition of __consumer_offsets, which is created when it is asked for first. Answers
 COORDINATOR_NOT_AVAILABLE, which clients retry, until it is led. Whoever asks while this broker has it created waits
-until the others were told too: librdkafka, which twice met a coordinator that did not know yet, rests for 3 s. No
-broker of Moldau coordinates transactions or share groups, and their keys are refused with a text, unless another broker
-leads the partition of __transaction_state: one of Apache Kafka coordinates then. A transactional id is refused as not
-authorised: of all codes this is the one on which librdkafka ends at once; on INVALID_REQUEST it asks again until its
-time is up.
+until the others were told too, for a few seconds at most: librdkafka, which twice met a coordinator that did not know
+yet, rests for 3 s. No broker of Moldau coordinates transactions or share groups, and their keys are refused with a
+text, unless another broker leads the partition of __transaction_state: one of Apache Kafka coordinates then. A
+transactional id is refused as not authorised: of all codes this is the one on which librdkafka ends at once; on
+INVALID_REQUEST it asks again until its time is up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
 
-from moldau.broker.controller.topic_creation import OFFSETS, create_automatically
+from moldau.broker.controller.topic_creation import NAMED_MS, OFFSETS, create_automatically
 from moldau.broker.loop import Pace, at_once_or_in_slices, run_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.transactions import STATE, is_coordinated_elsewhere
@@ -41,7 +41,8 @@ def handle(
 async def _create_first(
     node: BrokerServices, request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:
-    await create_automatically(node, [OFFSETS])
+    """While that takes long the answer is Kafka's, which does not wait at all: ask again."""
+    await create_automatically(node, [OFFSETS], timeout_ms=NAMED_MS, who=OFFSETS)
     return await run_in_slices(node.world.tasks, _answer(node, request, context))
 
 

@@ -25,11 +25,10 @@ from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTo
 log = logging.getLogger("moldau.topics")
 
 OFFSETS = "__consumer_offsets"
-PATIENCE_MS = 30_000
-"""How long whoever looks for a group's coordinator waits for a controller: its response is small."""
 NAMED_MS = 2_000
-"""How long a client that names a topic waits for one. It asks again by itself, and Kafka's brokers answer it at once;
-while it waits room is kept for its response, which may be large, and others who ask for metadata may have to wait."""
+"""How long a client that names a topic, or looks for a group's coordinator, waits for one. It asks again by itself, and
+Kafka's brokers answer it at once; while it waits room is kept for its response, which may be large, and others who ask
+for metadata may have to wait. Its own patience may be ten seconds, after which its application is told of an error."""
 _FOR_NOW = (
     Code.INVALID_REPLICATION_FACTOR,
     Code.THROTTLING_QUOTA_EXCEEDED,
@@ -68,7 +67,7 @@ async def create_automatically(
     names: Collection[str],
     client: PassedOn | None = None,
     *,
-    timeout_ms: int = PATIENCE_MS,
+    timeout_ms: int = NAMED_MS,
     who: Hashable = None,
 ) -> dict[str, Code]:
     """Create topics under the cluster's defaults; name -> code of those that could not be. ``node.creating`` counts

@@ -199,6 +199,11 @@ class QuorumPlane:
         """See ``Plane.is_cut_off``."""
         return False
 
+    @property
+    def unregistered(self) -> str:
+        """See ``reported.Plane``."""
+        return ""
+
     def readers(self) -> dict[int, int]:
         """If we lead: node -> offset of the last committed record that it holds and was told is committed."""
         role = None if self._driver is None else self._driver.quorum.role

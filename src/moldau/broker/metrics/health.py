@@ -24,8 +24,13 @@ def not_ready(node: Reported) -> list[str]:
     leader, _ = node.plane.leader
     if leader is None:
         reasons.append("no active controller is known")
-    if node.lifecycle is not None and node.lifecycle.stage is not Stage.RUNNING:
-        reasons.append(f"the broker is {node.lifecycle.stage.value}")
+    if node.lifecycle is not None:
+        stage = node.lifecycle.stage
+        unregistered = node.plane.unregistered if stage in (Stage.FENCED, Stage.RUNNING) else ""
+        if unregistered:
+            reasons.append(unregistered)
+        elif stage is not Stage.RUNNING:
+            reasons.append(f"the broker is {stage.value}")
     if not node.healthy():
         reasons.append("a disk does not answer, or every log directory has failed")
     return reasons

@@ -26,6 +26,11 @@ class Plane(Protocol):
     @property
     def quorum(self) -> Quorum | None: ...
 
+    @property
+    def unregistered(self) -> str:
+        """Why others take this broker for dead, though nobody has told it so; "" when they do not, and in KRaft mode,
+        where a broker that is not heard of hears of no controller."""
+
 
 class WithStage(Protocol):
     """How far a broker's life has come."""

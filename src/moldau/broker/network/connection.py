@@ -34,7 +34,6 @@ from moldau.broker.network.serving import (
     memory_of,
     of_unsupported,
 )
-from moldau.broker.network.waits import Waits
 from moldau.ports.buggify import CLOSED_CONNECTION
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
@@ -58,7 +57,7 @@ class Connection(Regulated):
 
     __slots__ = (
         "_busy", "_expected", "_flushing", "_out", "_out_bytes", "_out_memory", "_ready_bytes", "_stalled_bytes",
-        "_written", "heard", "since_ms", "waiting",
+        "_written", "heard", "since_ms",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -67,7 +66,6 @@ class Connection(Regulated):
         """When it was made, on the monotonic clock."""
         self.heard = True
         """Something came since ``IdleSweep`` last looked."""
-        self.waiting = Waits()
         self._ready_bytes = 0  # of answers that wait for an earlier one
         self._expected = 0  # bytes of answers that are being made
         self._out: list[Buffer] = []

@@ -1,12 +1,12 @@
 """Who owns bytes of requests and responses in a node, and how many there may be (decision 21).
 
-Counts three things: bytes of requests that are not whole yet or wait for their turn, requests whose arrays are worked
-through in slices, and bytes of responses that clients do not read. A client whose responses wait is not read from; when
-there is too much of everybody's, clients that hold any are read from no more, clients that hold nothing go on, one
-request at a time, as long as there is not twice as much; with a request whose response is small, as long as it is few
-who hold that. Nobody waits for ever: a frame that was begun first always
-gets its memory, who holds bytes and moves none of them while there are too many is closed, and so is, when nobody can
-go on, who has held bytes from one look to the next. Decides nothing about single requests.
+Counts bytes of requests that are not whole yet or wait for their turn, requests whose arrays are worked through in
+slices, fetches that wait for records (``parked.py``), and bytes of responses that clients do not read. A client whose
+responses wait is not read from; when there is too much of everybody's, clients that hold any are read from no more,
+clients that hold nothing go on, one request at a time, as long as there is not twice as much; with a request whose
+response is small, as long as it is few who hold that. Nobody waits for ever: a frame that was begun first always gets
+its memory, who holds bytes and moves none of them while there are too many is closed, and so is, when nobody can go on,
+who has held bytes from one look to the next. Decides nothing about single requests.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import deque
 from itertools import islice
 from typing import Protocol
 
+from moldau.broker.network.parked import ParkedFetches
 from moldau.ports import Handle, Tasks
 
 REQUEST_BYTES_MAX = 48 << 20
@@ -32,6 +33,7 @@ LONG_AT_ONCE = 16
 holds the items of its response meanwhile, whose bytes are counted when they are encoded."""
 EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
 """How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
+FETCH = 1
 ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 """What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
 one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
@@ -63,6 +65,9 @@ class Holder(Protocol):
     def give_up(self, why: str) -> None:
         """Close it."""
 
+    def answer_parked(self) -> None:
+        """Answer its fetches that wait for records, with what there is."""
+
 
 class RequestMemory:
     """The bytes of one node's connections. ``requests_max`` and ``request_bytes_max`` are queued.max.requests and
@@ -92,6 +97,7 @@ class RequestMemory:
         """So many were begun in this turn of the loop, or are to be."""
         self._woken: deque[Holder] = deque()
         """Who has waited and looks again."""
+        self.parked: ParkedFetches[Holder] = ParkedFetches(tasks, self._request_bytes_max, self._wake)
         self.expected = 0
         """Bytes of responses that are being made, as far as is known."""
         self._sizes: dict[int, int] = {}
@@ -205,7 +211,7 @@ class RequestMemory:
         self._give_room()
 
     def _set_busy(self) -> None:
-        self.busy = bool(self._responses or self.requests or self.expected)
+        self.busy = bool(self._responses or self.requests or self.expected or self.parked.are_many)
 
     def respond(self, holder: Holder, size: int) -> None:
         """So many bytes of responses wait for this holder's client by now."""
@@ -224,6 +230,18 @@ class RequestMemory:
             self._give_room()
         else:
             self._look_later()
+
+    # ---- fetches that wait
+
+    def park(self, holder: Holder, size: int) -> None:
+        """A fetch of this holder waits for records, and holds so many bytes until ``unpark``."""
+        self.parked.add(holder, size)
+        self._set_busy()
+
+    def unpark(self, holder: Holder, size: int) -> None:
+        """It was answered."""
+        self.parked.remove(holder, size)
+        self._set_busy()
 
     # ---- who may go on
 
@@ -259,6 +277,8 @@ class RequestMemory:
         """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
         ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
         mine, there = self._responses.get(holder, 0), self.response_bytes
+        if api_key == FETCH and not self.parked.admits(holder):
+            return False
         if api_key in ASKING and self.expected:
             there += self.expected + self._sizes.get(api_key, EXPECTED_BYTES)
             if expected:
@@ -282,6 +302,7 @@ class RequestMemory:
         """The connection ended, and gave its buffer back."""
         for waiting in (self._for_buffers, self._for_room, self._for_turns, self._for_questions, self._called):
             waiting.pop(holder, None)
+        self.parked.left(holder)
         self.respond(holder, 0)
 
     @property
@@ -354,6 +375,7 @@ class RequestMemory:
 
     def close(self) -> None:
         """The node stops."""
+        self.parked.close()
         if self._clogged is not None:
             self._clogged.cancel()
         if self._watch is not None:

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.receiving import Receiving
 from moldau.broker.network.serving import Slot
+from moldau.broker.network.waits import Waits
 from moldau.ports import Handle, Transport
 
 log = logging.getLogger("moldau.server")
@@ -27,7 +28,7 @@ class Regulated(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_held", "_moved", "_reading", "_receiving", "_refused_room", "_slots", "_stalled", "_throttle",
-        "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer",
+        "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -44,6 +45,7 @@ class Regulated(asyncio.BufferedProtocol):
         self._turn_over = False
         self._throttle: Handle | None = None  # ends when its client may be heard again
         self._throttled_until_ms = 0
+        self.waiting = Waits(self, listener.memory)
         self._moved: object = None
 
     def hold(self) -> None:
@@ -142,6 +144,10 @@ class Regulated(asyncio.BufferedProtocol):
         log.warning("closing the connection of %s on %s: %s", self.peer, self.listener.name, why)
         if self._transport is not None:
             self._transport.abort()
+
+    def answer_parked(self) -> None:
+        """Answer its fetches that wait, with what there is: others need the memory."""
+        self.waiting.answer_fetches()
 
     # ---- throttling
 

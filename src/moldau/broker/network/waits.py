@@ -6,19 +6,37 @@ A fetch of a consumer waits no longer than until its client asks for something e
 
 from __future__ import annotations
 
-from moldau.broker.purgatory import DelayedOperation
+from collections.abc import Callable
+from typing import Any, Protocol
 
-FETCH = 1
+from moldau.broker.network.memory import FETCH, Holder, RequestMemory
+from moldau.broker.purgatory import DelayedOperation, safely
+
+
+class Answer(Protocol):
+    """An answer that is still to come."""
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...  # Any: itself
+
+
+class DelayedFetch(DelayedOperation, Protocol):
+    """A fetch that waits for records."""
+
+    @property
+    def answer(self) -> Answer: ...
 
 
 class Waits:
     """The waits of one connection, and what is left of them."""
 
-    __slots__ = ("_all", "_fetches")
+    __slots__ = ("_all", "_fetches", "_held", "_holder", "_memory")
 
-    def __init__(self) -> None:
+    def __init__(self, holder: Holder, memory: RequestMemory) -> None:
+        self._holder, self._memory = holder, memory
         self._all: list[DelayedOperation] = []
         self._fetches: list[DelayedOperation] = []
+        self._held: dict[DelayedOperation, None] = {}
+        """Fetches whose memory is counted, the oldest first."""
 
     def add(self, waiter: DelayedOperation, *, of_consumer: bool = False) -> None:
         """The answer of a request waits there; ``of_consumer`` if it is a consumer's fetch."""
@@ -27,6 +45,24 @@ class Waits:
         self._all.append(waiter)
         if of_consumer:
             self._fetches.append(waiter)
+
+    def add_fetch(self, wait: DelayedFetch, size: int, *, of_consumer: bool) -> None:
+        """A fetch waits, with so many bytes of memory that nobody else counts."""
+        self.add(wait, of_consumer=of_consumer)
+        if size:
+            self._held[wait] = None
+            self._memory.park(self._holder, size)
+            wait.answer.add_done_callback(lambda _: self._answered(wait, size))
+
+    def _answered(self, wait: DelayedFetch, size: int) -> None:
+        del self._held[wait]
+        self._memory.unpark(self._holder, size)
+
+    def answer_fetches(self) -> None:
+        """Others need the memory: answer with what there is, in order."""
+        for wait in list(self._held):
+            if not wait.done:
+                safely(wait, wait.expire)
 
     def asked(self, api_key: int) -> None:
         """Another request has come: it does not wait behind a fetch that waits for records.

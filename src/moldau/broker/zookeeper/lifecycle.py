@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from moldau.broker.lifecycle import Stage
 from moldau.broker.loop import sleep
@@ -17,11 +19,13 @@ from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.registration import register
 from moldau.broker.zookeeper.restoring import assigned_undecided
 from moldau.model import Code
-from moldau.ports.zookeeper import SessionExpired, ZooKeeper
+from moldau.ports.zookeeper import SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
+from moldau.zookeeper import paths
 
 log = logging.getLogger("moldau.lifecycle")
 
+T = TypeVar("T")
 AGAIN_MS = 50
 """Between two requests for leave: the others hear of the new leaders in milliseconds."""
 NAMED = 20
@@ -121,7 +125,7 @@ class ZooKeeperLifecycle:
                 log.warning("ZooKeeper does not answer: nobody can decide who leads what is led here")
                 break
             allowed, left = await self._ask_leave()
-            alone = bool(left) and self._is_alone()
+            alone = bool(left) and await self._is_alone()
             if alone:
                 log.warning(
                     "no other broker lives: %d partition(s) that are led here keep their leader, and nobody is waited"
@@ -156,29 +160,42 @@ class ZooKeeperLifecycle:
         """Whether we may go, and the partitions that are still led here (none when nobody says)."""
         request = ControlledShutdownRequest(broker_id=self._node.config.node_id, broker_epoch=self.epoch)
         timeout_ms = self._node.config["controller.socket.timeout.ms"]
-        asked = asyncio.ensure_future(self._node.controller_channel.send(request, timeout_ms))
         try:
-            while not asked.done() and not self._node.plane.is_cut_off:
-                await asyncio.wait({asked}, timeout=LOOK_MS / 1000)
-            if not asked.done():
-                return False, []  # a controller that cannot write answers nothing
-            answer = asked.result()
+            answer = await self._unless_cut_off(self._node.controller_channel.send(request, timeout_ms))
         except OSError as error:
             log.debug("no answer to a controlled shutdown: %s", error)
             return False, []
-        finally:
-            asked.cancel()
+        if answer is None:
+            return False, []  # a controller that cannot write answers nothing
         left = [f"{one.topic_name}-{one.partition_index}" for one in answer.remaining_partitions]
         if answer.error_code not in (Code.NONE, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER):
             log.warning("controlled shutdown: %s", Code(answer.error_code).name)
         return answer.error_code == Code.NONE and not left, left
 
-    def _is_alone(self) -> bool:
-        """Whether this broker is the controller, and has decided that every other broker is dead: nobody may lead in
-        its place. Where another rules, that one lives."""
+    async def _unless_cut_off(self, asked: Coroutine[Any, Any, T]) -> T | None:  # Any: what a coroutine waits for
+        """What is answered; None when ZooKeeper is out of reach first."""
+        task = asyncio.ensure_future(asked)
+        try:
+            while not task.done() and not self._node.plane.is_cut_off:
+                await asyncio.wait({task}, timeout=LOOK_MS / 1000)
+            return task.result() if task.done() else None
+        finally:
+            task.cancel()
+
+    async def _is_alone(self) -> bool:
+        """Whether this broker is the controller, and no other is registered: nobody may lead in its place. One that is
+        registered and fenced may be about to serve, or to be back; if its process is gone, its session ends soon. Where
+        another rules, that one lives."""
         node = self._node
-        others = [broker for broker in node.metadata.image.live_brokers() if broker.id != node.config.node_id]
-        return node.plane.claimed_epoch is not None and not others
+        me = node.config.node_id
+        if node.plane.claimed_epoch is None or any(one.id != me for one in node.metadata.image.live_brokers()):
+            return False
+        try:
+            names = await self._unless_cut_off(node.plane.zk.children(paths.BROKER_IDS))
+        except ZooKeeperError as error:
+            log.debug("it is not known who is registered: %s", error)
+            return False
+        return names is not None and set(paths.broker_ids(names)[0]) <= {me}
 
     def stop(self) -> None:
         """Say nothing more to the controller."""

@@ -151,6 +151,20 @@ class ZooKeeperPlane:
         """See ``Plane.is_cut_off``."""
         return self.cut_off_ms >= CUT_OFF_MS
 
+    @property
+    def unregistered(self) -> str:
+        """See ``reported.Plane``. Not before the session may have ended: until then the broker leads what it led, and a
+        change of ZooKeeper's own leader cuts off every broker for a moment."""
+        if self._link is Link.LOST:
+            return "the session with ZooKeeper is lost: the broker registers again as soon as it has another"
+        lasts_ms, cut_ms = self.zk.session_timeout_ms, self.cut_off_ms
+        if cut_ms < lasts_ms:
+            return ""
+        return (
+            f"no connection with ZooKeeper for {cut_ms / 1000:.0f} s: the session, which lasts {lasts_ms / 1000:g} s,"
+            " is over where ZooKeeper is reached, and others lead"
+        )
+
     async def connected(self) -> bool:
         """Wait while the link is SUSPENDED; whether the session lives."""
         while self._link is Link.SUSPENDED:

@@ -9,7 +9,7 @@ log before and after: offsets stay, nothing above the watermark replaces anythin
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -19,7 +19,7 @@ from moldau.model import TopicPartition
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.storage import CorruptLog
 from moldau.storage.raw_records import raw_records
-from moldau.storage.swap import FolderSync
+from moldau.storage.swap import Steps
 from moldau.wire import batch
 
 CONTROL = 0x20
@@ -121,7 +121,7 @@ class CompactionLaws:
             planned_ms[log.partition] = now_ms
             return begin(log, now_ms)
 
-        def ended(log: Any, compaction: Any, now_ms: int) -> Generator[FolderSync, None, int]:
+        def ended(log: Any, compaction: Any, now_ms: int) -> Steps:
             """Each step as it is done: between two the loop turns, and others change the log."""
             steps = end(log, compaction, now_ms)
             saved, sync = 0, None

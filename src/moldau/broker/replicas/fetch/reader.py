@@ -20,6 +20,8 @@ from moldau.storage import LogError
 from moldau.storage.uncached import Load
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
+FETCH_BYTES, PARTITION_BYTES = 4096, 600
+"""What a parked fetch takes, and each partition that it names: measured."""
 DISK_WAIT_MS = 10_000
 """How long a fetch waits for its disk, though its client would not wait for more records."""
 IN_MEMORY_BYTES = 1 << 20
@@ -61,6 +63,11 @@ class FetchReader:
         self.session_id = 0
         self.lasting = False
         """A session watches its partitions as long as it lives, a single fetch only while it is parked."""
+
+    @property
+    def parked_bytes(self) -> int:
+        """About how much memory it takes to wait; a session's partitions are kept whether or not it does."""
+        return 0 if self.lasting else FETCH_BYTES + PARTITION_BYTES * len(self.parts)
 
     # ---- what is asked
 

@@ -1,0 +1,103 @@
+"""Memory of fetches that wait for records, of all connections that share one owner of requests (decision 21).
+
+A fetch that names its partitions (every one without a session) is kept with all of them until there is something to
+say, and a client may have many under way on one connection, and many connections. When there are too many, a client
+that has one waits with its next until one of its own is answered, as every client does in Apache Kafka; a client that
+has none parks one, up to twice as much. Beyond that it waits as well, and soon those that hold most are answered with
+what there is, as if their time were up. Decides nothing about what a fetch is answered: ``replicas/fetch/reader.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from moldau.ports import Handle, Tasks
+
+PATIENCE_MS = 300
+"""How long fetches stay parked, at least, while others that hold nothing wait to be."""
+
+
+class Parking(Protocol):
+    """A connection as this file needs it."""
+
+    def memory_freed(self) -> None:
+        """There may be room now."""
+
+    def answer_parked(self) -> None:
+        """Answer the fetches of this connection that are parked, with what there is."""
+
+
+Holder = TypeVar("Holder", bound=Parking)
+
+
+class ParkedFetches(Generic[Holder]):
+    """Those of the connections that share one ``RequestMemory``. ``bytes``: what they hold, about."""
+
+    def __init__(self, tasks: Tasks, bytes_max: int, wake: Callable[[dict[Holder, None], int], None]) -> None:
+        self._tasks, self._bytes_max, self._wake = tasks, bytes_max, wake
+        self.bytes = 0
+        self._held: dict[Holder, int] = {}
+        self._waiting: dict[Holder, None] = {}
+        """Who has another to park."""
+        self._timer: Handle | None = None
+
+    @property
+    def are_many(self) -> bool:
+        """Whether who has parked one may not park another."""
+        return self.bytes >= self._bytes_max
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether nobody may."""
+        return self.bytes >= 2 * self._bytes_max
+
+    def add(self, holder: Holder, size: int) -> None:
+        """A fetch is parked that holds so many bytes."""
+        self._held[holder] = self._held.get(holder, 0) + size
+        self.bytes += size
+
+    def remove(self, holder: Holder, size: int) -> None:
+        """It was answered, or its client is gone."""
+        were_many, were_too_many = self.are_many, self.are_too_many
+        self.bytes -= size
+        assert self.bytes >= 0, "a parked fetch was given back twice"
+        left = self._held[holder] - size
+        if left:
+            self._held[holder] = left
+        else:
+            del self._held[holder]
+        if were_many > self.are_many or were_too_many > self.are_too_many:
+            self._wake(self._waiting, len(self._waiting))
+        elif not left and holder in self._waiting:
+            self._wake({holder: self._waiting.pop(holder)}, 1)
+
+    def admits(self, holder: Holder) -> bool:
+        """Whether another fetch of this holder may be taken in now; if not, ``memory_freed`` is called later."""
+        if not self.are_many or (holder not in self._held and not self.are_too_many):
+            return True
+        self._waiting[holder] = None
+        if self._timer is None and holder not in self._held:
+            self._timer = self._tasks.call_later(PATIENCE_MS, self._make_room)
+        return False
+
+    def _make_room(self) -> None:
+        """Those who hold nothing have waited for long enough: who holds most is answered, until half of it is free."""
+        self._timer = None
+        if not self.are_too_many:
+            return
+        left = self.bytes
+        for holder in sorted(self._held, key=lambda one: -self._held[one]):
+            if left < self._bytes_max:
+                break
+            left -= self._held[holder]
+            holder.answer_parked()
+
+    def left(self, holder: Holder) -> None:
+        """The connection ended."""
+        self._waiting.pop(holder, None)
+
+    def close(self) -> None:
+        """The node stops."""
+        if self._timer is not None:
+            self._timer.cancel()
