@@ -24,7 +24,12 @@ _SIZE_MAX = 1 << 20
 
 def why_not_kafka(host: str, port: int, patience_s: float = ANSWER_S) -> str | None:
     """What answers there instead of a broker; None when a broker does. OSError when nobody can be connected to."""
-    with socket.create_connection((host, port), patience_s) as line:
+    broken = f"{host}:{port} took the connection and broke it without an answer: {CLOSING}"
+    try:
+        line = socket.create_connection((host, port), patience_s)
+    except ConnectionResetError:  # so soon that it was not heard of as made
+        return broken
+    with line:
         line.settimeout(patience_s)
         try:
             line.sendall(_REQUEST)
@@ -32,7 +37,7 @@ def why_not_kafka(host: str, port: int, patience_s: float = ANSWER_S) -> str | N
         except TimeoutError:
             return f"{host}:{port} took the connection and has said nothing for {patience_s:g} s"
         except OSError:
-            return f"{host}:{port} took the connection and broke it without an answer: {CLOSING}"
+            return broken
     if len(head) == 8:
         size, correlation = struct.unpack(">ii", head)
         if correlation == _ID and 4 <= size <= _SIZE_MAX:

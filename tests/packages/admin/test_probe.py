@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import struct
 import threading
@@ -80,6 +81,14 @@ def test_who_takes_a_connection_and_breaks_it_is_not_called_no_broker() -> None:
         said = str(why_not_kafka(HOST, port))
     assert f"{HOST}:{port} took the connection and " in said
     assert "(`ulimit -n`)" in said
+
+
+def test_a_connection_that_is_reset_as_it_is_made_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reset(*_: object) -> socket.socket:
+        raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+    monkeypatch.setattr(socket, "create_connection", reset)
+    assert str(why_not_kafka(HOST, 9)).startswith(f"{HOST}:9 took the connection and broke it without an answer: ")
 
 
 def test_a_port_that_says_nothing_is_not_waited_for_long() -> None:
