@@ -40,10 +40,11 @@ class MovingStates:
         self._watched.clear()
 
     def _changed(self, image: Image, delta: Delta) -> None:
-        moving = image.index.moving
-        if moving and self._plane.claimed_epoch is not None and not self._watched.issuperset(delta.partitions):
-            if any(key in moving and key not in self._watched for key in delta.partitions):
-                self._mark()
+        moving, watched = image.index.moving, self._watched
+        if not moving or self._plane.claimed_epoch is None:
+            return
+        if any(key in moving and key not in watched for key in delta.partitions):
+            self._mark()
 
     async def look(self) -> None:
         """Watch whatever moves, and compare what is there with what is known."""
