@@ -7,11 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from billing import SINK, STATE, billing_runs, order, prepare, read
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_peer import KafkaPeer, ask_cluster, java_tool, wait_until
 from mixed import KAFKA, MOLDAU, Load, dump, segments, values_of
-from mixed_zookeeper import admin_of, cluster
+from mixed_zookeeper import ZooKeeperPeer, admin_of, cluster
 
 PARTITIONS = 3
 pytestmark = pytest.mark.timeout(900)
@@ -20,6 +21,10 @@ long = pytest.mark.skipif(
 )
 MIXES = {"kkm": (KAFKA, KAFKA, MOLDAU), "mkk": (MOLDAU, KAFKA, KAFKA), "mmk": (MOLDAU, MOLDAU, KAFKA)}
 """Who runs brokers 1, 2 and 3; the first is the controller at first."""
+ONE_COORDINATOR = {
+    "transaction_state_log_num_partitions": 1, "transaction_state_log_replication_factor": 1,
+    "transaction_state_log_min_isr": 1, "offsets_topic_num_partitions": 1, "min_insync_replicas": 1,
+}  # fmt: skip
 
 
 def states(peer: KafkaPeer, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
@@ -46,9 +51,9 @@ def _shows(peer: KafkaPeer, node_id: int, topic: str) -> bool:
     return len(found) == PARTITIONS and all(p.leader >= 0 for p in found.values())
 
 
-def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path) -> None:
+def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path, partitions: int = PARTITIONS) -> None:
     """Move all partitions with Kafka's tool and wait until the move is over and all are in sync."""
-    parts = [f'{{"topic":"{topic}","partition":{n},"replicas":{replicas}}}' for n in range(PARTITIONS)]
+    parts = [f'{{"topic":"{topic}","partition":{n},"replicas":{replicas}}}' for n in range(partitions)]
     plan = folder / "plan.json"
     plan.write_text(f'{{"version":1,"partitions":[{",".join(parts)}]}}')
     java_tool(
@@ -140,13 +145,7 @@ def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bo
             commit(peer, "t", "readers", 100)
             for program in (MOLDAU, KAFKA):
                 for node_id in peer.ports:
-                    if kill:
-                        peer.kill(node_id)
-                        peer.forget(node_id)
-                    else:
-                        peer.stop_node(node_id)
-                    peer.programs[node_id] = program
-                    peer.restart(node_id)
+                    replaced(peer, node_id, program, kill=kill)
                     wait_until(lambda: _is_whole(peer, "t"), "all replicas are in sync")
                     load.wait_for(100)
                 assert committed(peer, "t", "readers") == 100, "the group has its offset under whoever coordinates it"
@@ -159,6 +158,68 @@ def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bo
         said = dump(peer.data_dir(1) / "t-0" / "00000000000000000000.log")
         assert "isvalid: true" in said
         assert "isvalid: false" not in said
+
+
+@long
+@pytest.mark.parametrize("mix", ["kmm", "mkm"], ids=["a controller of kafka", "a controller of moldau"])
+def test_each_order_is_billed_once_though_leaders_are_killed_under_it(tmp_path: Path, mix: str) -> None:
+    """One broker of Kafka coordinates transactions; all partitions and groups are led by those of Moldau."""
+    programs = [KAFKA if one == "k" else MOLDAU for one in mix]
+    coordinator = 1 + mix.index("k")
+    others = [n for n in (1, 2, 3) if n != coordinator]
+    with cluster(tmp_path, *programs, **ONE_COORDINATOR) as peer:
+        prepare(peer, others, coordinator)
+        where = peer.bootstrap_servers
+        orders: list[bytes] = []
+        with billing_runs(where) as billing:
+            for victim in others * 2:
+                orders += order(where, range(len(orders), len(orders) + 200))
+                peer.kill(victim)
+                orders += order(where, range(len(orders), len(orders) + 200))
+                peer.restart(victim)
+                wait_until(lambda: all(s[2] == [1, 2, 3] for s in states(peer, SINK).values()), "all are in sync")
+            wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
+        assert sorted(read(where), key=int) == orders
+        print(f"{mix}: {len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")
+
+
+@long
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_brokers_are_replaced_there_and_back_while_orders_are_billed(tmp_path: Path, kill: bool) -> None:
+    """The coordinator's partition is moved to a broker that is Kafka's again before its own broker is replaced."""
+    with cluster(tmp_path, KAFKA, KAFKA, KAFKA, **ONE_COORDINATOR) as peer:
+        prepare(peer, [2, 3], 1)
+        where = peer.bootstrap_servers
+        orders: list[bytes] = []
+        with billing_runs(where) as billing:
+
+            def replace(node_id: int, program: str) -> None:
+                nonlocal orders
+                orders += order(where, range(len(orders), len(orders) + 200))
+                replaced(peer, node_id, program, kill=kill)
+                orders += order(where, range(len(orders), len(orders) + 200))
+                wait_until(lambda: all(s[2] == [1, 2, 3] for s in states(peer, SINK).values()), "all are in sync")
+
+            for program in (MOLDAU, KAFKA):
+                for node_id in (2, 3):
+                    replace(node_id, program)
+            move(peer, STATE, [2], tmp_path, partitions=1)
+            for program in (MOLDAU, KAFKA):
+                replace(1, program)
+            wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
+        assert sorted(read(where), key=int) == orders
+        print(f"{len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")
+
+
+def replaced(peer: ZooKeeperPeer, node_id: int, program: str, *, kill: bool) -> None:
+    """A broker is another program's from now on, on the folder that it has."""
+    if kill:
+        peer.kill(node_id)
+        peer.forget(node_id)
+    else:
+        peer.stop_node(node_id)
+    peer.programs[node_id] = program
+    peer.restart(node_id)
 
 
 def commit(peer: KafkaPeer, topic: str, group: str, offset: int) -> None:
