@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,9 @@ class Load:
         self._topic, self._partitions = topic, partitions
         self.acked: list[bytes] = []
         self.failed: list[str] = []
+        self.longest_s = 0.0
+        """The longest time between two acknowledgements."""
+        self._told_s: float | None = None
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000}
         )
@@ -61,6 +65,7 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        print(f"{len(self.acked):,} acknowledged, {len(self.failed)} not, longest gap {self.longest_s:.1f} s")
 
     def _run(self) -> None:
         number = 0
@@ -73,6 +78,9 @@ class Load:
 
     def _told(self, error: object, message: object) -> None:
         if error is None:
+            now_s = time.monotonic()
+            self.longest_s = max(self.longest_s, now_s - (now_s if self._told_s is None else self._told_s))
+            self._told_s = now_s
             self.acked.append(message.value())  # type: ignore[attr-defined]
         else:
             self.failed.append(str(error))

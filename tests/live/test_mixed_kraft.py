@@ -133,6 +133,20 @@ def test_topics_are_made_changed_and_written_through_nodes_of_either_kind_and_ka
 
 @pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")
 @pytest.mark.timeout(900)
+def test_a_cluster_of_kafkas_is_replaced_by_the_roll_of_the_page_under_load(tmp_path: Path) -> None:
+    with OnHosts(dict.fromkeys((1, 2, 3), KAFKA), FASTER, tmp_path) as peer:
+        topic_through(peer, 1, "rolled")
+        with Load(peer.bootstrap_servers, "rolled", PARTITIONS + 1) as load:
+            load.wait_for(300)
+            order = roll_as_the_page_says(peer, tmp_path)
+            load.wait_for(300)
+        assert sorted(order) == [1, 2, 3], "each once"
+        assert set(peer.programs.values()) == {MOLDAU}
+        nothing_is_lost(peer, "rolled", load)
+
+
+@pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("programs", [(MOLDAU, KAFKA, KAFKA), (MOLDAU, MOLDAU, KAFKA)], ids=["mkk", "mmk"])
 def test_each_node_is_killed_and_no_acknowledged_record_is_lost_or_doubled(
     tmp_path: Path, programs: tuple[str, ...]
@@ -149,8 +163,6 @@ def test_each_node_is_killed_and_no_acknowledged_record_is_lost_or_doubled(
                 peer.restart(node_id)
                 load.wait_for(200)
         nothing_is_lost(peer, topic, load)
-        for node_id in peer.ports:
-            peer.stop_node(node_id)
     metadata = tmp_path / "node-1" / "data" / "__cluster_metadata-0" / "00000000000000000000.log"
     said = dump(metadata, "--cluster-metadata-decoder")
     assert "isvalid: true" in said

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from billing import SINK, STATE, billing_runs, order, prepare, read
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_peer import ALL_JARS, KafkaPeer, ask_cluster, java_command, java_tool, wait_until
-from kazoo.client import KazooClient
-from mixed import KAFKA, MOLDAU, SMALL_HEAP, Load, MixedPeer, dump, segments, values_of
+from confluent_kafka.admin import NewTopic
+from kafka_peer import KafkaPeer, ask_cluster, java_tool, wait_until
+from mixed import KAFKA, MOLDAU, Load, dump, segments, values_of
+from mixed_zookeeper import ZooKeeperPeer, admin_of, cluster
 
-from moldau.cluster.ensemble import LocalEnsemble
-
-JARS = ALL_JARS / "kafka-3.9.2"
 PARTITIONS = 3
 pytestmark = pytest.mark.timeout(900)
 long = pytest.mark.skipif(
@@ -25,76 +21,10 @@ long = pytest.mark.skipif(
 )
 MIXES = {"kkm": (KAFKA, KAFKA, MOLDAU), "mkk": (MOLDAU, KAFKA, KAFKA), "mmk": (MOLDAU, MOLDAU, KAFKA)}
 """Who runs brokers 1, 2 and 3; the first is the controller at first."""
-
-
-class ZooKeeperPeer(MixedPeer):
-    """Brokers on one ZooKeeper, each run by ``programs[node_id]``; the one that starts first is the controller."""
-
-    def __init__(self, programs: Mapping[int, str], zookeeper: str, folder: Path, session_ms: int) -> None:
-        super().__init__(programs, {}, folder)
-        self._zookeeper = zookeeper
-        for node_id, (port, _) in self.ports.items():
-            lines = {
-                "broker.id": node_id,
-                "zookeeper.connect": zookeeper,
-                "zookeeper.session.timeout.ms": session_ms,
-                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-                "log.dirs": self.data_dir(node_id),
-                "offsets.topic.replication.factor": 3,
-                "offsets.topic.num.partitions": 3,
-                "min.insync.replicas": 2,
-                "default.replication.factor": 3,
-                "group.initial.rebalance.delay.ms": 0,
-                "auto.leader.rebalance.enable": "false",
-            }
-            self.config_file(node_id).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-
-    def format(self) -> None:
-        """Nothing is formatted in ZooKeeper mode."""
-
-    def start(self, timeout_s: float = 180) -> ZooKeeperPeer:
-        first, *others = self.ports
-        self.start_node(first)
-        wait_until(lambda: self._controller() == first, f"node {first} is the controller, see {self.folder}")
-        for node_id in others:
-            self.start_node(node_id)
-        self.wait_ready(timeout_s)
-        return self
-
-    def _controller(self) -> int:
-        try:
-            return self.view().controller_id
-        except OSError:
-            return -1
-
-    def forget(self, node_id: int) -> None:
-        """Wait until a killed broker's session has ended: a broker of Kafka does not start before that."""
-        zk = KazooClient(self._zookeeper)
-        zk.start()
-        try:
-            wait_until(lambda: zk.exists(f"/brokers/ids/{node_id}") is None, f"broker {node_id} is registered no more")
-        finally:
-            zk.stop()
-            zk.close()
-
-    def node_command(self, node_id: int) -> list[str]:
-        if self.programs[node_id] == MOLDAU:
-            return super().node_command(node_id)
-        return java_command("kafka.Kafka", [self.config_file(node_id)], SMALL_HEAP, JARS)
-
-
-@contextmanager
-def cluster(folder: Path, *programs: str, session_ms: int = 6000) -> Iterator[ZooKeeperPeer]:
-    """``session_ms``: long where nobody is killed, so that nobody stops leading because a machine is slow."""
-    with LocalEnsemble(folder / "zookeeper") as ensemble:
-        ensemble.start()
-        ensemble.wait_ready()
-        with ZooKeeperPeer(dict(enumerate(programs, 1)), ensemble.connect, folder, session_ms) as peer:
-            yield peer
-
-
-def admin_of(peer: KafkaPeer, node_id: int) -> AdminClient:
-    return AdminClient({"bootstrap.servers": f"127.0.0.1:{peer.ports[node_id][0]}"})
+ONE_COORDINATOR = {
+    "transaction_state_log_num_partitions": 1, "transaction_state_log_replication_factor": 1,
+    "transaction_state_log_min_isr": 1, "offsets_topic_num_partitions": 1, "min_insync_replicas": 1,
+}  # fmt: skip
 
 
 def states(peer: KafkaPeer, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
@@ -121,9 +51,9 @@ def _shows(peer: KafkaPeer, node_id: int, topic: str) -> bool:
     return len(found) == PARTITIONS and all(p.leader >= 0 for p in found.values())
 
 
-def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path) -> None:
+def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path, partitions: int = PARTITIONS) -> None:
     """Move all partitions with Kafka's tool and wait until the move is over and all are in sync."""
-    parts = [f'{{"topic":"{topic}","partition":{n},"replicas":{replicas}}}' for n in range(PARTITIONS)]
+    parts = [f'{{"topic":"{topic}","partition":{n},"replicas":{replicas}}}' for n in range(partitions)]
     plan = folder / "plan.json"
     plan.write_text(f'{{"version":1,"partitions":[{",".join(parts)}]}}')
     java_tool(
@@ -215,13 +145,7 @@ def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bo
             commit(peer, "t", "readers", 100)
             for program in (MOLDAU, KAFKA):
                 for node_id in peer.ports:
-                    if kill:
-                        peer.kill(node_id)
-                        peer.forget(node_id)
-                    else:
-                        peer.stop_node(node_id)
-                    peer.programs[node_id] = program
-                    peer.restart(node_id)
+                    replaced(peer, node_id, program, kill=kill)
                     wait_until(lambda: _is_whole(peer, "t"), "all replicas are in sync")
                     load.wait_for(100)
                 assert committed(peer, "t", "readers") == 100, "the group has its offset under whoever coordinates it"
@@ -234,6 +158,68 @@ def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bo
         said = dump(peer.data_dir(1) / "t-0" / "00000000000000000000.log")
         assert "isvalid: true" in said
         assert "isvalid: false" not in said
+
+
+@long
+@pytest.mark.parametrize("mix", ["kmm", "mkm"], ids=["a controller of kafka", "a controller of moldau"])
+def test_each_order_is_billed_once_though_leaders_are_killed_under_it(tmp_path: Path, mix: str) -> None:
+    """One broker of Kafka coordinates transactions; all partitions and groups are led by those of Moldau."""
+    programs = [KAFKA if one == "k" else MOLDAU for one in mix]
+    coordinator = 1 + mix.index("k")
+    others = [n for n in (1, 2, 3) if n != coordinator]
+    with cluster(tmp_path, *programs, **ONE_COORDINATOR) as peer:
+        prepare(peer, others, coordinator)
+        where = peer.bootstrap_servers
+        orders: list[bytes] = []
+        with billing_runs(where) as billing:
+            for victim in others * 2:
+                orders += order(where, range(len(orders), len(orders) + 200))
+                peer.kill(victim)
+                orders += order(where, range(len(orders), len(orders) + 200))
+                peer.restart(victim)
+                wait_until(lambda: all(s[2] == [1, 2, 3] for s in states(peer, SINK).values()), "all are in sync")
+            wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
+        assert sorted(read(where), key=int) == orders
+        print(f"{mix}: {len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")
+
+
+@long
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_brokers_are_replaced_there_and_back_while_orders_are_billed(tmp_path: Path, kill: bool) -> None:
+    """The coordinator's partition is moved to a broker that is Kafka's again before its own broker is replaced."""
+    with cluster(tmp_path, KAFKA, KAFKA, KAFKA, **ONE_COORDINATOR) as peer:
+        prepare(peer, [2, 3], 1)
+        where = peer.bootstrap_servers
+        orders: list[bytes] = []
+        with billing_runs(where) as billing:
+
+            def replace(node_id: int, program: str) -> None:
+                nonlocal orders
+                orders += order(where, range(len(orders), len(orders) + 200))
+                replaced(peer, node_id, program, kill=kill)
+                orders += order(where, range(len(orders), len(orders) + 200))
+                wait_until(lambda: all(s[2] == [1, 2, 3] for s in states(peer, SINK).values()), "all are in sync")
+
+            for program in (MOLDAU, KAFKA):
+                for node_id in (2, 3):
+                    replace(node_id, program)
+            move(peer, STATE, [2], tmp_path, partitions=1)
+            for program in (MOLDAU, KAFKA):
+                replace(1, program)
+            wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
+        assert sorted(read(where), key=int) == orders
+        print(f"{len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")
+
+
+def replaced(peer: ZooKeeperPeer, node_id: int, program: str, *, kill: bool) -> None:
+    """A broker is another program's from now on, on the folder that it has."""
+    if kill:
+        peer.kill(node_id)
+        peer.forget(node_id)
+    else:
+        peer.stop_node(node_id)
+    peer.programs[node_id] = program
+    peer.restart(node_id)
 
 
 def commit(peer: KafkaPeer, topic: str, group: str, offset: int) -> None:

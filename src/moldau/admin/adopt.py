@@ -26,11 +26,13 @@ def adopt() -> None:
 @adopt.command()
 @SERVERS
 @OUTPUT
-def check(bootstrap: str, output: str) -> None:
+@click.argument("files", nargs=-1, metavar="[SERVER.PROPERTIES]...")
+def check(bootstrap: str, output: str, files: tuple[str, ...]) -> None:
     """Tell what of a running cluster would not work, or otherwise, on brokers of Moldau. Changes nothing.
 
-    Looks at feature levels, the settings of brokers and topics, listeners and security, groups, transactions and sizes.
-    An error stands in the way of every node, a warning in that of those who use what it names.
+    Looks at feature levels, migrations from ZooKeeper that are not ended, the settings of brokers and topics, listeners
+    and security, groups, transactions and sizes; with nodes' files, whether their folders are of this cluster. An error
+    stands in the way of every node, a warning in that of those who use what it names.
 
     \b
     moldau adopt check --bootstrap-server kafka-1:9092
@@ -40,7 +42,7 @@ def check(bootstrap: str, output: str) -> None:
     from moldau.admin.findings import SEVERITIES
 
     with Talk(bootstrap) as talk:
-        found = sorted(adopt_checks(talk), key=lambda one: SEVERITIES.index(one.severity))
+        found = sorted(adopt_checks(talk, files), key=lambda one: SEVERITIES.index(one.severity))
     wrong = [one for one in found if one.severity != "note"]
     if output not in TABLES:
         show([one._asdict() for one in found], output, ("severity", "about", "what", "mend"))

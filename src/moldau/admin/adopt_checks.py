@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.admin.adopt_plane import folders, migrating_brokers, plane, session_times
 from moldau.admin.asking import silent_brokers
 from moldau.admin.each_broker import told_directories
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
 from moldau.broker.config.node_config import NodeConfig
 from moldau.client import admin, groups
 from moldau.client.admin import ConfigEntry, Resource, ResourceType, Source
-from moldau.client.client import Client, NoController, Node, Refused
+from moldau.client.client import Client, Node, Refused
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.controller.features import SUPPORTED
@@ -47,17 +48,17 @@ _ANY = 1
 """Of resource types, names, patterns, operations and permissions in a filter of ACLs."""
 
 
-def adopt_checks(talk: Talk) -> list[Finding]:
-    """All that stands in the way, and what is worth knowing."""
+def adopt_checks(talk: Talk, files: Sequence[str] = ()) -> list[Finding]:
+    """All that stands in the way, and what is worth knowing. ``files``: of nodes that are to be replaced."""
     silent = silent_brokers(talk)
     mend = "start it, or wake it, and check again"
     lacking = "its settings, its groups and transactions, and its directories were not looked at"
     found = [
         Finding(WARNING, f"broker {id}", f"does not answer ({why}): {lacking}", mend) for id, why in silent.items()
     ]
-    for check in (_features, _plane, _brokers, _topics, _acls, _groups, _transactions, _sizes):
+    for check in (_features, plane, _brokers, _topics, _acls, _groups, _transactions, _sizes):
         found += _asked(check, talk, silent.keys())
-    return found
+    return [*found, *folders(talk, files)]
 
 
 def _asked(
@@ -74,7 +75,7 @@ def _asked(
         return [Finding(WARNING, about, f"could not be looked at: {error}", "mend that, and check again")]
 
 
-# ---- levels and plane
+# ---- levels
 
 INSTEAD = {
     "group.version": "consumers say group.protocol=classic",
@@ -104,21 +105,6 @@ def _features(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
             yield Finding(NOTE, name, what, f"{INSTEAD[name]}; groups that there are now are named below")
 
 
-def _plane(talk: Talk, _: Collection[int]) -> Iterator[Finding]:
-    try:
-        outcome, part = talk.ask(admin.describe_quorum)
-    except UnsupportedApi:
-        what = "the cluster keeps its metadata in ZooKeeper; Moldau was run there beside Apache Kafka 3.9 only"
-        yield Finding(NOTE, "ZooKeeper", what, "docs/interchange.md, On ZooKeeper; or migrate to KRaft first")
-        return
-    except NoController:
-        part = None
-    if part is None or outcome.code is not Code.NONE or part.leader_id < 0:
-        yield Finding(
-            ERROR, "controller", "no controller leads the metadata log", "mend the cluster first: `moldau doctor`"
-        )
-
-
 # ---- settings
 
 
@@ -130,6 +116,7 @@ def _brokers(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
                 yield Finding(WARNING, f"broker {one.broker_id}", what, "start it, and check again")
     places = [Resource(ResourceType.BROKER, str(id)) for id in sorted(talk.cluster.brokers()) if id not in silent]
     wrong: dict[tuple[str, str, str], list[str]] = {}
+    told: dict[str, Mapping[str, ConfigEntry]] = {}
     for place, (outcome, entries) in talk.ask(admin.describe_configs, places, synonyms=False).items():
         if not outcome.ok:
             yield Finding(
@@ -139,8 +126,11 @@ def _brokers(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
                 "ask as one who may",
             )
             continue
+        told[place.name] = entries
         for found in _settings(entries):
             wrong.setdefault(found, []).append(place.name)
+    yield from migrating_brokers(told)
+    yield from session_times(told)
     for (severity, what, mend), brokers in sorted(wrong.items()):
         yield Finding(severity, f"brokers {some(brokers)}", what, mend)
 

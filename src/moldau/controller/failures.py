@@ -30,7 +30,8 @@ def fence(view: DecisionContext, broker_ids: Iterable[int]) -> list[Message]:
 
 
 def take_stock(view: DecisionContext, dead: Iterable[int], back: Iterable[int]) -> list[Message]:
-    """Records that fence brokers and elect for partitions that nobody leads: a cluster that was just read.
+    """Records that fence brokers, elect for partitions that nobody leads, and end moves whose target is in sync: a
+    cluster that was just read.
 
     Who is ``back`` from a death that nobody saw may have lost its last records, as after any unclean shutdown.
     """
@@ -40,8 +41,10 @@ def take_stock(view: DecisionContext, dead: Iterable[int], back: Iterable[int]) 
 
 
 def settle(view: DecisionContext, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
-    """Changes that take brokers out of ISRs and leads, and elect for partitions that nobody leads."""
-    keys = {**view.image.index.led.get(NO_LEADER, {}), **concerned(view, gone)}
+    """Changes that take brokers out of ISRs and leads, elect for partitions that nobody leads, and end moves: of a
+    controller that dies after the last change of an ISR, its successor hears of no other."""
+    index = view.image.index
+    keys = {**index.led.get(NO_LEADER, {}), **index.moving, **concerned(view, gone)}
     return changes(LeaderEligibility(view, leaving=gone, lost_tail=lost_tail), keys)
 
 

@@ -12,11 +12,15 @@ from typing import Any
 
 from moldau.controller.asks import (
     AlterPartition,
+    AlterPartitionReassignments,
+    BrokerRefused,
+    BrokersGone,
     DeleteTopics,
     ElectionType,
     ElectLeaders,
     Heartbeat,
     RegisterBroker,
+    Tick,
     UpdateFeatures,
 )
 from moldau.controller.facts import DecisionContext, Facts, Settings, SoftState
@@ -30,6 +34,11 @@ from moldau.image.partition import Key
 from moldau.model.ids import uuid_bytes
 from moldau.model.named import NamedTuple
 from moldau.wire.records.framing import pack_metadata
+
+_NO_ELECTION = (
+    AlterPartition, AlterPartitionReassignments, BrokerRefused, BrokersGone, Heartbeat, RegisterBroker, Tick
+)  # fmt: skip
+"""Asks that replace a leader only where it cannot lead any more."""
 
 
 class ReplicaHistory:
@@ -275,6 +284,25 @@ def c11_elections_are_clean_or_told(step: Step) -> None:
         assert after.isr == (after.leader,), f"an unclean leader with company: {where}"
 
 
+def c11_the_selectors_choose_in_zookeeper_mode(step: Step) -> None:
+    """C11: in ZooKeeper mode the first live replica in sync is elected, in the order of the replicas, and a leader that
+    can lead on is replaced by a preferred election only (SE-1)."""
+    if not step.settings.classic:
+        return
+    for topic, key, before, after in step.changes:
+        was = NO_LEADER if before is None else before.leader
+        if after is None or after.leader in (was, NO_LEADER) or after.recovery == Recovery.RECOVERING:
+            continue
+        where = f"{topic}-{key[1]}: {before} -> {after}"
+        may = [r for r in after.replicas if r in after.isr and _may_lead(step.after, after, r)]
+        assert may[:1] == [after.leader], f"another replica came first: {where}"
+        assert was not in may or not isinstance(step.ask, _NO_ELECTION), f"a leader that lives is replaced: {where}"
+
+
+def _may_lead(image: Image, p: Partition, replica: int) -> bool:
+    return image.is_active(replica) and image.brokers[replica].has_online_dir(p.directory(replica))
+
+
 def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
     """S10, the controller's part: who joins an ISR is active, and is the very process that its leader saw fetch."""
     if not isinstance(step.ask, AlterPartition):
@@ -353,6 +381,7 @@ LAWS: tuple[Law, ...] = (
     c8_deletions_wait_in_zookeeper_mode,
     c10_reassignment_goes_through_the_union,
     c11_elections_are_clean_or_told,
+    c11_the_selectors_choose_in_zookeeper_mode,
     c12_brokers_go_when_they_may,
     c13_levels_go_down_only_when_asked,
     s10_isr_joins_are_of_this_incarnation,

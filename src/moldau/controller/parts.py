@@ -1,9 +1,10 @@
 """Decisions that concern more partitions than one step of the loop should hold: cut into parts, asked one by one.
 
-A broker that goes is taken out of ISRs and leads part by part, each a decision of its own on the newest state; only
-then is what was asked decided, on the few partitions that are left. So every batch is true by itself: nobody is fenced
-who is in an ISR (C7), and a controller that dies in between leaves a broker to its successor that is still to be
-fenced. What a part changes is ``failures.py``'s; who asks for the next one is the shell's (``Decision.then``).
+A broker that goes is taken out of ISRs and leads part by part (in KRaft mode), each a decision of its own on the newest
+state; only then is what was asked decided, on the few partitions that are left. So every batch is true by itself:
+nobody is fenced who is in an ISR (C7), and a controller that dies in between leaves a broker to its successor that is
+still to be fenced. What a part changes is ``failures.py``'s; who asks for the next one is the shell's
+(``Decision.then``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ Ask = Any  # Any: an ask of any of the classes that the ledger's table of decide
 
 
 def in_parts(view: DecisionContext, ask: Ask, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
-    """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them."""
+    """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them.
+
+    None needs several in ZooKeeper mode: brokers hear of a death whole there, in one request of each kind (LI-3).
+    """
+    if view.settings.classic:
+        return None
     first = departure(view, ids, ask, lost_tail=lost_tail)
     return None if first is None else change_remaining(view, first)
 

@@ -19,7 +19,7 @@ from moldau.quorum.messages import VoteAnswer
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
 from moldau.quorum.state import Quorum
 from moldau.quorum.tally import reached_by_majority
-from moldau.quorum.voters import VoterSet
+from moldau.quorum.voters import ReplicaKey, VoterSet
 
 Entry = tuple[int, Any]
 """A record as the checker sees it: its epoch and content."""
@@ -68,9 +68,11 @@ def one_leader_per_epoch(history: History, seen: Sight) -> None:
 
 
 def a_vote_is_never_changed(history: History, seen: Sight) -> None:
-    """R2: within an epoch a persisted vote stays what it is."""
-    epoch, _, voted = seen.persisted
+    """R2: within an epoch a persisted vote stays what it is. That of a leader was for itself, and is not written."""
+    epoch, leader, voted = seen.persisted
     before = history.votes.get((seen.id, epoch))
+    if leader == seen.id and voted is None:
+        voted = ReplicaKey(leader) if before is None or before.id != leader else before
     assert before is None or before == voted, f"R2: {seen.id} voted for {before} in epoch {epoch}, now for {voted}"
     if voted is not None:
         history.votes[seen.id, epoch] = voted

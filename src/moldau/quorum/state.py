@@ -99,7 +99,9 @@ class Quorum:
 
     @property
     def election(self) -> ElectionState:
-        return ElectionState(self.role.epoch, self.role.leader, self.role.voted)
+        """Return what is persisted. A leader's vote is not, as in Kafka: it gives none in an epoch that it led."""
+        role = self.role
+        return ElectionState(role.epoch, role.leader, None if isinstance(role, Leader | Resigned) else role.voted)
 
     @property
     def leader(self) -> int | None:

@@ -15,9 +15,12 @@ from moldau.broker.lifecycle import Stage as LifecycleStage
 from moldau.broker.migration.stages import Stage
 from moldau.broker.node import Node, StartRefused
 from moldau.client.admin import NewTopic, create_topics, delete_topics
+from moldau.client.client import Client
+from moldau.client.world_lines import WorldLines
 from moldau.controller.migration import MigrationState
 from moldau.image.partition import LOST
 from moldau.model.config_key import ConfigError
+from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from tests.packages.broker.crossing import CONNECT, MARKS, MIGRATE, QUORUM, READY, ZK, Crossing
 from tests.packages.broker.data_cluster import PATIENCE_S, run, until
 
@@ -51,6 +54,30 @@ async def migrated(crossing: Crossing) -> None:
         await crossing.restart(id, READY)
     await until(lambda: crossing.stage() is Stage.BOTH, "the quorum rules and writes to both")
     await until(crossing.in_sync, "all brokers serve under the quorum")
+
+
+def test_a_controller_says_whether_it_takes_part_in_a_migration(tmp_path: Path) -> None:
+    """In its answer to ApiVersions, as Kafka's: so `moldau adopt check` knows of a migration that is not ended."""
+
+    async def says(crossing: Crossing) -> bool:
+        client = Client(WorldLines(crossing.world()), f"127.0.0.1:{crossing.ports[101]}")
+        answer = await client.ask(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"))
+        client.close()
+        return bool(answer.zk_migration_ready)
+
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await migrated(crossing)
+            assert await says(crossing)
+            for id in crossing.brokers:
+                await crossing.restart(id, QUORUM)
+            await until(crossing.in_sync)
+            assert await says(crossing)
+            await crossing.restart(101, ZK)
+            await until(lambda: crossing.state() is MigrationState.POST_MIGRATION, "it is finished")
+            assert not await says(crossing)
+
+    run(scenario)
 
 
 def test_a_cluster_goes_all_the_way_and_keeps_everything(tmp_path: Path) -> None:

@@ -330,13 +330,25 @@ def test_the_election_state_is_kafkas_json_and_both_versions_are_read() -> None:
         parse_election(b'{"data_version":2}', "x")
 
 
+KAFKAS_SOLE_LEADER = (
+    b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+    b'"currentVoters":[{"voterId":1}],"data_version":0}'
+)
+"""By a controller of Apache Kafka 4.3.1 with controller.quorum.voters, once it led."""
+
+
 def test_what_kafka_wrote_while_kraft_version_was_0_is_written_to_the_byte() -> None:
-    """By a controller of Apache Kafka 4.3.1 with controller.quorum.voters, once it led."""
-    kafkas = (
-        b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
-        b'"currentVoters":[{"voterId":1}],"data_version":0}'
-    )
-    assert format_election(parse_election(kafkas, "x"), [1]) == kafkas
+    assert format_election(parse_election(KAFKAS_SOLE_LEADER, "x"), [1]) == KAFKAS_SOLE_LEADER
+
+
+@on_loop
+async def test_a_leader_writes_the_election_state_that_kafkas_writes(tmp_path: Path) -> None:
+    """Without its vote, which its epoch needs no more: it gives none in an epoch that it led."""
+    quorum = SeatedQuorum(tmp_path, (1,))
+    await quorum.start(1)
+    await quorum.leader()
+    await quorum.stop()
+    assert (tmp_path / "1" / "__cluster_metadata-0" / "quorum-state").read_bytes() == KAFKAS_SOLE_LEADER
 
 
 def test_a_vote_with_a_directory_id_is_kept_with_it() -> None:

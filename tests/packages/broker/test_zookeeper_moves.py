@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from moldau.controller import isr
+from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.ports.zookeeper import Delete
+from moldau.ports.zookeeper import Delete, Set
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.zookeeper_nodes import Nodes
 
@@ -66,6 +68,69 @@ async def watched_move(nodes: Nodes, *, controllers_die: bool) -> list[Moment]:
     nodes.server.ensemble.witnesses.remove(written)
     await until(lambda: len(nodes.controllers) == 1 and nodes.agree(), "everybody knows")
     return seen
+
+
+async def held_back(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move from broker 1 to 2 that a tool asks for, whose leader gets no change of the ISR through."""
+    nodes.write(TOPIC, b'{"version":1,"partitions":{"0":[1]}}')
+    await until(lambda: STATE in nodes.server.znodes and nodes.agree(), "it has a leader")
+    monkeypatch.setattr(isr, "_refusal", lambda *_: Code.OPERATION_NOT_ATTEMPTED)
+    plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [2]}]}
+    nodes.write(PLAN, json.dumps(plan).encode())
+    await until(lambda: moment(nodes).adding == (2,), "it moves")
+
+
+def grown(nodes: Nodes) -> Set:
+    """The state with the newcomer in sync, as a leader writes it that knows no AlterPartition."""
+    state = nodes.json(STATE)
+    return Set(path=STATE, data=json.dumps({**state, "isr": [1, 2]}).encode())
+
+
+async def ended(nodes: Nodes) -> None:
+    await until(lambda: moment(nodes)[:4] == ((2,), (), (), 2) and nodes.agree(), "the move ends")
+
+
+def test_a_move_ends_when_its_state_in_zookeeper_has_the_target_in_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a note that says so: Kafka's controller watches the state of each partition that moves
+    (PartitionReassignmentIsrChange), and only those."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await held_back(nodes, monkeypatch)
+            nodes.server.apply(0, [grown(nodes)])
+            await ended(nodes)
+
+    run(scenario)
+
+
+def test_a_new_controller_ends_a_move_whose_target_is_in_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it finds it when a controller of Apache Kafka dies between its last change of the ISR and the end."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await held_back(nodes, monkeypatch)
+            nodes.server.apply(0, [Delete(path=PLAN), grown(nodes), Delete(path="/controller")])
+            await ended(nodes)
+
+    run(scenario)
+
+
+def test_a_controllers_own_changes_of_a_state_that_it_watches_are_no_news(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            nodes.write(TOPIC, b'{"version":1,"partitions":{"0":[1]}}')
+            await until(lambda: STATE in nodes.server.znodes and nodes.agree(), "it has a leader")
+            epochs = nodes.controllers
+            for target in ([2, 3], [1, 2], [3]):
+                plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": target}]}
+                nodes.write(PLAN, json.dumps(plan).encode())
+                await until(lambda: PLAN not in nodes.server.znodes and nodes.agree(), "it is done")
+                assert list(moment(nodes).replicas) == target
+            assert nodes.controllers == epochs
+
+    run(scenario)
 
 
 def folders(at: Path) -> set[int]:

@@ -13,6 +13,7 @@ import pytest
 from moldau.broker.lifecycle import RegistrationRefused, Stage
 from moldau.broker.node import Node
 from moldau.broker.zookeeper import batch
+from moldau.broker.zookeeper.channels import Channel
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, ConnectionLoss, Create, Delete, Op, Set
@@ -355,6 +356,34 @@ def test_a_broker_whose_process_is_gone_is_fenced_before_its_session_ends(tmp_pa
             await until(lambda: image.brokers[id].fenced, "the dead broker is fenced")
             assert f"/brokers/ids/{id}" in nodes.server.znodes
             await until(lambda: nodes.agree() and not list(image.partitions_led_by(id)), "others lead")
+
+    run(scenario)
+
+
+def test_a_death_reaches_each_broker_in_one_request_of_each_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LI-3: all partitions at once, and the dead broker is live in none of them, however many there are."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=120)
+            dead = next(n for n in nodes.nodes.values() if n is not nodes.controller).config.node_id
+            told: list[Any] = []
+            say = Channel.say
+            monkeypatch.setattr(Channel, "say", lambda to, said, offset: (told.extend(said), say(to, said, offset)))
+            _kill(nodes, nodes.nodes[dead])
+            image = nodes.controller.metadata.image
+            await until(lambda: image.brokers[dead].fenced, "the dead broker is fenced")
+            metadata, roles, *later = told  # of the one broker that there is to tell
+            assert isinstance(metadata, UpdateMetadataRequest)
+            assert isinstance(roles, LeaderAndIsrRequest)
+            for request in (metadata, roles):
+                assert sum(len(t.partition_states) for t in request.topic_states) == 120
+            assert dead not in {broker.id for broker in metadata.live_brokers}
+            assert not [
+                one for one in later if any(s.leader == dead for t in one.topic_states for s in t.partition_states)
+            ]
 
     run(scenario)
 

@@ -40,6 +40,8 @@ class FakeBroker:
     def __init__(self, script: Script, ranges: dict[int, tuple[int, int]] | None = None) -> None:
         self.script = script
         self.ranges = ALL_VERSIONS if ranges is None else ranges
+        self.features: dict[str, int] = {}
+        self.zk_migration_ready = False
         self.heard: list[tuple[RequestHeader, Message]] = []
         self.handshakes: list[int] = []
         self.connections = 0
@@ -93,6 +95,11 @@ class FakeBroker:
             version = header.api_version if known else 0
             code = Code.NONE if known else Code.UNSUPPORTED_VERSION
             answer: Any = api_versions(self.ranges if known else {18: served or (0, 0)}, code)
+            answer.zk_migration_ready = self.zk_migration_ready
+            answer.finalized_features = [
+                ApiVersionsResponse.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+                for name, level in self.features.items()
+            ]
         else:
             assert served is not None, f"{header} is not served"
             assert served[0] <= header.api_version <= served[1], f"{header} outside {served}"

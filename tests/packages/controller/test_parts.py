@@ -13,6 +13,7 @@ from moldau.controller.asks import (
     AlterPartition,
     AssignReplicasToDirs,
     BrokerRefused,
+    BrokersGone,
     CreateTopics,
     ElectLeaders,
     ElectUncleanLeaders,
@@ -68,6 +69,10 @@ def standing(desk: Desk) -> dict[tuple[str, int], Partition]:
 
 def refused(desk: Desk) -> None:
     desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
+
+
+def gone(desk: Desk) -> None:
+    desk.ask(BrokersGone(brokers=((1, desk.broker(1).epoch),)))
 
 
 def silent(desk: Desk) -> None:
@@ -176,6 +181,18 @@ def test_the_rest_is_dropped_when_the_broker_has_registered_anew() -> None:
     assert desk.partition("a").isr == (0, 2, 1)
     assert not desk.broker(1).fenced
     assert not any(desk.sizes)
+
+
+@pytest.mark.parametrize("action", [refused, gone, restarted, restarted_in_order])
+def test_in_zookeeper_mode_a_broker_goes_in_one_decision(action: Callable[[Desk], None]) -> None:
+    """LI-3, as KafkaController.onBrokerFailure: whoever goes is shown as dead with its first partition."""
+    desk = full(40, 4, elr=False, classic=True, epoch_for_each_change=True)
+    action(desk)
+    assert desk.sizes == [desk.sizes[0]]
+    assert desk.sizes[0] > 20
+    whole = full(40, WHOLE, elr=False, classic=True, epoch_for_each_change=True)
+    action(whole)
+    assert standing(desk) == standing(whole)
 
 
 def test_a_second_alarm_while_a_broker_is_going_begins_nothing_anew() -> None:

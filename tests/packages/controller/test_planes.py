@@ -68,6 +68,22 @@ def test_taking_stock_buries_the_dead_and_leads_whatever_can_be_led() -> None:
     assert not at.broker(1).fenced
 
 
+def test_taking_stock_ends_a_move_whose_target_is_in_sync() -> None:
+    """Another controller died after the last change of the ISR: no other change need ever come."""
+    at = desk()
+    for name in ("t", "behind"):
+        at.create(name, (0,))
+        id = at.partition(name).topic_id
+        union = {"replicas": [1, 0], "adding_replicas": [1], "removing_replicas": [0]}
+        at.commit([PartitionChangeRecord(topic_id=id, partition_id=0, **union)])
+    at.commit([PartitionChangeRecord(topic_id=at.partition("t").topic_id, partition_id=0, isr=[0, 1])])
+    at.controller.renounce()
+    at.controller.claim(9, at.image, at.facts())
+    at.ask(TakeStock())
+    assert (at.partition("t").replicas, at.partition("t").leader, at.partition("t").reassigning) == ((1,), 1, False)
+    assert at.partition("behind").reassigning
+
+
 def test_partitions_that_a_tool_put_down_get_leaders_once_a_replica_lives() -> None:
     at = desk()
     wish = AdoptPartitions(

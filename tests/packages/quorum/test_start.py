@@ -25,7 +25,7 @@ from moldau.quorum import (
 )
 from moldau.quorum import effects as do
 from moldau.quorum.events import Asked
-from moldau.quorum.messages import VoteAnswer, VoteAsk
+from moldau.quorum.messages import BeginAsk, VoteAnswer, VoteAsk
 
 ME, OTHER, STRANGER = 1, 2, 9
 EPOCH = 3
@@ -63,6 +63,8 @@ def test_the_state_at_start_follows_from_record_and_log(
     quorum, effects = started(ME, before, log_epoch, voters)
     assert type(quorum.role) is expected(voter, leader, voted, log_epoch)
     assert quorum.role.epoch == max(EPOCH, log_epoch)
+    if isinstance(quorum.role, Resigned):
+        assert quorum.election == ElectionState(EPOCH, ME), "as Kafka's: who led gives no vote in its epoch"
     if log_epoch <= EPOCH:
         assert quorum.role.voted == key or isinstance(quorum.role, Resigned), "a vote on record is never forgotten"
         assert quorum.role.leader == leader or isinstance(quorum.role, Candidate)
@@ -114,6 +116,22 @@ def test_a_vote_among_static_voters_is_kept_by_id() -> None:
     granted, effects = asked(with_disk(ElectionState(EPOCH - 1)), on_disk(OTHER), 5)
     assert granted
     assert effects[0] == do.Persist(ElectionState(EPOCH, None, ReplicaKey(OTHER)))
+
+
+@pytest.mark.parametrize("voted", [None, ReplicaKey(ME)])
+def test_a_leader_on_record_gives_no_vote_in_its_epoch_after_a_restart(voted: ReplicaKey | None) -> None:
+    """Kafka's file of a leader has no vote, and one that an older version of ours wrote has its own."""
+    quorum = with_disk(ElectionState(EPOCH, ME, voted))
+    assert [asked(quorum, on_disk(id), 5)[0] for id in (OTHER, 3)] == [False, False]
+
+
+def test_a_follower_keeps_its_vote_with_the_leader_it_has_found() -> None:
+    """As Kafka 4's: its vote for one that lost is still the only one of the epoch when the leader is forgotten."""
+    quorum, _ = started(ME, ElectionState(EPOCH - 1), 2, VoterSet.of(ME, OTHER, 3))
+    ask = VoteAsk(EPOCH, ReplicaKey(3), quorum.me, OffsetAndEpoch(5, 2), pre_vote=False)
+    quorum, _ = step(quorum, Asked(None, ask), At(1000, 7))
+    quorum, effects = step(quorum, Asked(None, BeginAsk(EPOCH, OTHER, quorum.me)), At(1000, 7))
+    assert effects[0] == do.Persist(ElectionState(EPOCH, OTHER, ReplicaKey(3)))
 
 
 def test_the_only_voter_leads_as_soon_as_its_time_comes_but_decides_only_after_its_flush() -> None:

@@ -11,7 +11,7 @@ import re
 
 from moldau.broker.api.k57_update_features import KRAFT_VERSION, KRAFT_VERSIONS
 from moldau.broker.network.context import Context
-from moldau.broker.network.requests import ZOOKEEPER
+from moldau.broker.network.requests import CONTROLLER, ZOOKEEPER
 from moldau.broker.network.serving import versions_shown
 from moldau.broker.services import NodeServices
 from moldau.controller.features import SUPPORTED
@@ -43,6 +43,8 @@ def handle(node: NodeServices, request: ApiVersionsRequest, context: Context) ->
         for name, level in sorted(image.features.items())
         if level >= lowest
     ]
+    # A controller that takes part in a migration says so, for brokers and tools that ask it before they do (KIP-866).
+    answer.zk_migration_ready = node.config.migrates and context.kind == CONTROLLER
     quorum = node.plane.quorum
     if quorum is not None and quorum.kraft_version:
         level = quorum.kraft_version

@@ -16,6 +16,7 @@ from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
+from moldau.broker.zookeeper.moving_states import MovingStates
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import asks
@@ -58,11 +59,13 @@ class Watching:
         self._denied: set[str] = set()
         self._strangers: set[str] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
+        self._moving = MovingStates(node, plane, partial(self.mark, "moving states"))
         self._directories = Directories(node, plane.zk, plane.channels, self.admin.remove)
         self._looks: dict[str, Look] = {
             "brokers": self._brokers,
             "topics": self._topics,
             **self.admin.looks,
+            "moving states": self._moving.look,
             "directories": self._failed_directories,
             "unread": self._unread,
         }
@@ -78,6 +81,7 @@ class Watching:
 
     def close(self) -> None:
         self.admin.forget()
+        self._moving.forget()
         for work in (self._task, self._timer):
             if work is not None:
                 work.cancel()

@@ -8,19 +8,21 @@ laws (C1 .. C12) are checked over each decision of the active controller, in its
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.controller.facts import Settings
-from moldau.controller.laws import Watch
+from moldau.controller.laws import Law, Step, Watch
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
 from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver, plane_of, survey_of
 from moldau.simulator.cluster_zookeeper import CHROOT
+from moldau.simulator.machines.record import law_id
 from moldau.simulator.zookeeper_servers import ZnodeChange
 from moldau.zookeeper import paths
 from moldau.zookeeper.laws import LAWS
@@ -137,14 +139,17 @@ class ZooKeeperLaws:
         """C1 .. C12 over the decisions of the active controller, from what it loaded on."""
         watched = self._watches.get(node)
         if watched is None or watched[0] is not image:
-            self._watches[node] = (image, Watch(image))
+            self._watches[node] = (image, Watch(image, partial(self._judge, id)))
             self._loaded(id, image)
         elif plane_of(node).claimed_epoch is not None:
             self._go_last(id, image, delta)
-            try:
-                watched[1].after(image, delta, settings=SETTINGS)
-            except AssertionError as error:
-                self._violated(f"C1..C11: controller n{id}: {error}".partition("\n")[0])
+            watched[1].after(image, delta, settings=SETTINGS)
+
+    def _judge(self, id: int, law: Law, step: Step) -> None:
+        try:
+            law(step)
+        except AssertionError as error:
+            self._violated(f"{law_id(law)}: controller n{id}: {error}".partition("\n")[0])
 
     def _go_last(self, id: int, image: Image, delta: Delta) -> None:
         """C8: a topic that is marked for deletion goes when no other broker, dead or alive, has a replica of it. A

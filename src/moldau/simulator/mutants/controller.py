@@ -111,6 +111,41 @@ def any_live_replica_is_elected(patches: Patches) -> None:
     patches.set(change, "elect", elect)
 
 
+def the_offline_selector_asks_no_isr(patches: Patches) -> None:
+    real = selectors.elect_offline
+
+    def elect(assigned: Any, isr_: Any, live: Any, *, unclean: bool) -> Any:
+        first = next((replica for replica in assigned if live(replica)), None)
+        if first is None:
+            return real(assigned, isr_, live, unclean=unclean)
+        return Election(first, tuple(dict.fromkeys((first, *filter(live, isr_)))))
+
+    patches.set(change, "elect_offline", elect)
+
+
+def the_offline_selector_takes_the_last_in_sync(patches: Patches) -> None:
+    real = selectors.elect_offline
+    patches.set(change, "elect_offline", lambda assigned, *more, **allowed: real(assigned[::-1], *more, **allowed))
+
+
+def the_preferred_selector_asks_no_isr(patches: Patches) -> None:
+    real = selectors.elect_preferred
+
+    def elect(assigned: Any, isr_: Any, live: Any, *, current: int) -> Any:
+        return real(assigned, tuple(dict.fromkeys((*isr_, assigned[0]))), live, current=current)
+
+    patches.set(change, "elect_preferred", elect)
+
+
+def the_shutdown_selector_takes_the_last_who_stays(patches: Patches) -> None:
+    real = selectors.elect_for_shutdown
+    patches.set(change, "elect_for_shutdown", lambda assigned, *more, **gone: real(assigned[::-1], *more, **gone))
+
+
+def a_leader_that_lives_is_replaced(patches: Patches) -> None:
+    patches.set(change, "no_op", lambda leader, isr_: Election(isr_[-1], tuple(isr_)))
+
+
 def unclean_elections_are_not_told(patches: Patches) -> None:
     real = selectors.elect
 
@@ -406,6 +441,11 @@ MUTANTS = (
     _entry("KIP-455", "C10 C2", replicas_are_replaced_outright),
     _entry("KAFKA-13972", "C10", whoever_goes_is_not_told),
     _entry("Jepsen 2013", "C11 C10 C2", any_live_replica_is_elected),
+    _entry("own (SE-1)", "C11 C2 C10", the_offline_selector_asks_no_isr),
+    _entry("own (SE-1)", "C11", the_offline_selector_takes_the_last_in_sync),
+    _entry("own (SE-1)", "C11 C2", the_preferred_selector_asks_no_isr),
+    _entry("own (SE-1)", "C11", the_shutdown_selector_takes_the_last_who_stays),
+    _entry("own (SE-1)", "C11", a_leader_that_lives_is_replaced),
     _entry("KIP-704", "C11 C2", unclean_elections_are_not_told),
     _entry("KIP-966", "C2", an_elr_is_never_cleared),
     _entry("KIP-966", "C2", the_elr_repeats_the_isr),

@@ -17,6 +17,7 @@ from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.model import Code
 from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
+from moldau.simulator.mutants import controller
 from moldau.simulator.mutants.mutant import Mutant, Patches
 from moldau.simulator.scenes import ZOOKEEPER
 from moldau.storage.log_dirs import LogDirs
@@ -137,6 +138,10 @@ def lets_a_topic_go_before_its_replicas(patches: Patches) -> None:
     patches.set(channels.Channels, "deleted", lambda self: frozenset(self._node.metadata.image.topics))
 
 
+def elects_whoever_lives(patches: Patches) -> None:
+    controller.the_offline_selector_asks_no_isr(patches)
+
+
 TOOLS = f"{ZOOKEEPER} tools"
 MUTANTS = tuple(
     Mutant(bug, what, world, laws, patch, first)
@@ -162,6 +167,8 @@ MUTANTS = tuple(
          f"{ZOOKEEPER} damaged-znodes", ("C3",), a_deposed_controller_believes_what_it_decided_last, 7107),
         ("own (seed 319)", "a state counts whose ISR has no replica", f"{ZOOKEEPER} damaged-znodes", ("C2",),
          takes_any_numbers_for_a_state, 0),
+        ("own (SE-1)", "the offline selector takes whoever lives, in sync or not", ZOOKEEPER, ("C11", "C10"),
+         elects_whoever_lives, 0),
         ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9", "C8"),
          forgets_a_log_and_leaves_its_folder, 0),
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,

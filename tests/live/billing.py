@@ -1,0 +1,133 @@
+"""Orders that are billed in transactions: what is read, written and committed for a group in one, exactly once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_peer import KafkaPeer
+
+SOURCE, SINK, GROUP, STATE = "orders", "bills", "billing", "__transaction_state"
+COMPACT = {"cleanup.policy": "compact"}
+
+
+def prepare(peer: KafkaPeer, others: list[int], coordinator: int = 1) -> None:
+    """The coordinator of transactions is on one broker; everything else is led, or can be, by the other brokers."""
+    admin = AdminClient({"bootstrap.servers": peer.bootstrap_servers})
+    nodes = [*others, coordinator]
+    topics = [
+        NewTopic(STATE, 1, replica_assignment=[[coordinator]], config=COMPACT),
+        NewTopic("__consumer_offsets", 1, replica_assignment=[nodes], config=COMPACT),
+        NewTopic(SOURCE, 2, replica_assignment=[nodes, nodes[::-1]]),
+        NewTopic(SINK, 2, replica_assignment=[nodes, nodes[::-1]]),
+    ]
+    for topic, done in admin.create_topics(topics).items():
+        done.result(60)
+        assert topic
+
+
+RESTLESS = {"connections.max.idle.ms": 2_000, "metadata.max.age.ms": 2_000}
+"""librdkafka 2.16 waits for ever in send_offsets_to_transaction for a coordinator that Metadata names no more, until
+one of its connections changes (its issues 5456 and 5511): each does, all the time."""
+
+
+class Billing:
+    """Reads orders and writes one bill for each, in transactions; some of those it aborts, and begins anew."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.committed = self.aborted = self.renewed = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Until ``over`` is set."""
+        while not self.over.is_set():
+            try:
+                self._life()
+            except KafkaException:
+                self.renewed += 1  # a fatal error, or one that only a new producer gets over
+
+    def _life(self) -> None:
+        where = {"bootstrap.servers": self._bootstrap}
+        producer = Producer(where | RESTLESS | {"transactional.id": "billing", "transaction.timeout.ms": 60_000})
+        consumer = Consumer(
+            where
+            | {"group.id": GROUP, "enable.auto.commit": False, "isolation.level": "read_committed"}
+            | {"auto.offset.reset": "earliest", "session.timeout.ms": 20_000}
+        )
+        try:
+            consumer.subscribe([SOURCE])
+            producer.init_transactions(60)
+            while not self.over.is_set():
+                self._transaction(producer, consumer)
+        finally:
+            consumer.close()
+
+    def _transaction(self, producer: Producer, consumer: Consumer) -> None:
+        orders = [one for one in consumer.consume(20, 0.3) if one.error() is None]
+        if not orders:
+            return
+        producer.begin_transaction()
+        try:
+            for order in orders:
+                producer.produce(SINK, order.value(), partition=order.partition() or 0)
+            # Not the consumer's positions: a partition that was taken from it while it consumed has none any more.
+            ends = {order.partition() or 0: (order.offset() or 0) + 1 for order in orders}
+            billed = [TopicPartition(SOURCE, number, end) for number, end in ends.items()]
+            producer.send_offsets_to_transaction(billed, consumer.consumer_group_metadata(), 30)
+            if self.committed % 3 == 2 and self.aborted <= self.committed:
+                raise KafkaException
+            producer.commit_transaction(30)
+            self.committed += 1
+        except KafkaException:
+            producer.abort_transaction(60)
+            self.aborted += 1
+            for back in consumer.committed(consumer.assignment(), 30):
+                back.offset = max(back.offset, 0)
+                consumer.seek(back)
+
+
+def read(bootstrap: str) -> list[bytes]:
+    """All committed bills, to the end of what is decided."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": "read_committed",
+                         "enable.partition.eof": True})  # fmt: skip
+    try:
+        consumer.assign([TopicPartition(SINK, number, 0) for number in (0, 1)])
+        found: list[bytes] = []
+        ends = 0
+        while ends < 2:
+            message = consumer.poll(120)
+            assert message is not None, "neither a bill nor an end came"
+            error, value = message.error(), message.value()
+            if error is not None:  # others are news of brokers, or of a topic that one has not heard of
+                ends += error.code() == KafkaError._PARTITION_EOF
+            elif value is not None:
+                found.append(value)
+        return found
+    finally:
+        consumer.close()
+
+
+def order(bootstrap: str, numbers: range) -> list[bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 120_000})
+    values = [b"%d" % number for number in numbers]
+    for number, value in zip(numbers, values, strict=True):
+        producer.produce(SOURCE, value, partition=number % 2)
+    assert producer.flush(120) == 0
+    return values
+
+
+@contextmanager
+def billing_runs(bootstrap: str) -> Iterator[Billing]:
+    """Billing beside what a test does; it has ended afterwards."""
+    billing = Billing(bootstrap)
+    thread = threading.Thread(target=billing.run)
+    thread.start()
+    try:
+        yield billing
+    finally:
+        billing.over.set()
+        thread.join()
