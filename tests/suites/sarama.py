@@ -24,7 +24,7 @@ from moldau.cluster.nodes import free_ports
 from tests.suites import go
 from tests.suites.known import SARAMA, limit_s
 from tests.suites.suite import Outcome, taken
-from tests.suites.systems import Brokers, System, behind
+from tests.suites.systems import Brokers, System, behind, demand_all
 
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 BROKERS = 5
@@ -76,6 +76,7 @@ class Sarama:
             environment = {"TOXIPROXY_ADDR": proxy, "KAFKA_VERSION": "4.3.1", "PATH": path}
             for test in go.list_tests(program, package, only, files="functional*_test.go", environment=environment):
                 yield go.run(program, package, test, environment, limit_s(self.known, test, system.name))
+                demand_all(cluster)
 
 
 @contextmanager
