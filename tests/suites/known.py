@@ -69,7 +69,6 @@ KFAKE = (
 SARAMA = (
     Known(r"TestFunc(Txn|InitProducerId3|DescribeTransactions|ListTransactions).*", TRANSACTIONS),
     Known(r"TestFuncAdminUpdateFeatures", SHARE_GROUPS + " (it raises share.version)"),
-    Known(r"TestJava.*", "runs Kafka's Java tools in a container", anywhere=True),
 )
 
 LIBRDKAFKA = (

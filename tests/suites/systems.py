@@ -20,6 +20,7 @@ from moldau.cluster.nodes import is_alive, last_words
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "live"))
 
 from kafka_peer import KafkaPeer
+from kafka_peer import java_command as java_command
 
 LISTENERS = "INTERNAL:PLAINTEXT,LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
 LOG_LINES = 10_000

@@ -11,7 +11,7 @@ import pytest
 from tests.suites import librdkafka
 from tests.suites.__main__ import Tally, play
 from tests.suites.go import read
-from tests.suites.known import KAFKA_GO, Known, reason
+from tests.suites.known import KAFKA_GO, LIBRDKAFKA, Known, reason
 from tests.suites.suite import Outcome
 from tests.suites.systems import NoCluster, Ours, System, demand_all
 
@@ -76,7 +76,7 @@ def test_a_part_of_a_number_is_told_of_by_its_name(tmp_path: Path) -> None:
     (told,) = librdkafka.read("0081", "", report, 2.0, "do_test_DeleteRecords")
     assert told.test == "0081_admin/do_test_DeleteRecords"
     (ended,) = librdkafka.read("0081", "", tmp_path / "none", 2.0, "do_test_CreateAcls")
-    assert reason(librdkafka.LIBRDKAFKA, ended.test, "moldau")
+    assert reason(LIBRDKAFKA, ended.test, "moldau")
 
 
 class OneBrokerDies:
