@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.suites.suite import CannotBuild, Outcome
 
 _OUTCOME = re.compile(r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(", re.M)
+_SAID = re.compile(r"^\s+\w+_test\.go:\d+: (.+)$", re.M)
 _TEST = re.compile(r"^func (Test\w+)\(t ", re.M)
 
 
@@ -87,6 +88,8 @@ def read(test: str, code: int, output: str, seconds: float) -> Outcome:
     failed = [name for name, verdict in said.items() if verdict == "FAIL"]
     innermost = tuple(name for name in failed if not any(other.startswith(f"{name}/") for other in failed))
     if code == 0:
-        verdict = "skipped" if said.get(test) == "SKIP" else "passed"
-        return Outcome(test, verdict, (), seconds, output)
+        if said.get(test) != "SKIP":
+            return Outcome(test, "passed", (), seconds, output)
+        why = _SAID.findall(output)
+        return Outcome(test, "skipped", (), seconds, output, why[-1].strip() if why else "")
     return Outcome(test, "failed", innermost or (test,), seconds, output)

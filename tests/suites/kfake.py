@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.suites import go
 from tests.suites.known import KFAKE, limit_s
 from tests.suites.suite import Outcome
-from tests.suites.systems import System
+from tests.suites.systems import System, demand_all
 
 SHIM = Path(__file__).parent / "kfake.go.txt"
 CONFIG = {
@@ -52,3 +52,4 @@ class Kfake:
                     for test in those:
                         environment = {"KGO_SEEDS": cluster.bootstrap_servers}
                         yield go.run(program, tests, test, environment, limit_s(self.known, test, system.name))
+                        demand_all(cluster)

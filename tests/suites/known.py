@@ -69,12 +69,13 @@ KFAKE = (
 SARAMA = (
     Known(r"TestFunc(Txn|InitProducerId3|DescribeTransactions|ListTransactions).*", TRANSACTIONS),
     Known(r"TestFuncAdminUpdateFeatures", SHARE_GROUPS + " (it raises share.version)"),
-    Known(r"TestJava.*", "runs Kafka's Java tools in a container", anywhere=True),
 )
 
 LIBRDKAFKA = (
-    Known(r"0(055|061|098|103|129|137).*", TRANSACTIONS),
-    Known(r"0(081|109|115|119).*", ACLS),
+    Known(r"0(055|098|103|129).*", TRANSACTIONS),
+    Known(r"0061.*/with transactions|0137.*/do_test_consume_batch_control_msgs", TRANSACTIONS),
+    Known(r"0(109|115|119).*|0081.*/do_test_(Create|Describe|Delete)Acls", ACLS),
+    Known(r"0081.*/do_test_UserScramCredentials", SCRAM),
     Known(r"01[78]\d.*", SHARE_GROUPS),
 )
 

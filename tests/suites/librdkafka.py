@@ -1,6 +1,7 @@
 """librdkafka's own integration tests: its ``tests/test-runner``, built by whoever gives the sources.
 
-Tests of one number are one run, as its runner picks them so. Those that need no broker are left out.
+Tests of one number are one run, as its runner picks them so; of those in ``PARTS`` each part is a run. Those that need
+no broker are left out.
 """
 
 from __future__ import annotations
@@ -18,15 +19,26 @@ from pathlib import Path
 
 from tests.suites.known import KNOWN_LIMIT_S, LIBRDKAFKA, reason
 from tests.suites.suite import Outcome
-from tests.suites.systems import Brokers, System
+from tests.suites.systems import Brokers, System, demand_all
+from tests.tools import JARS, missing
 
 _TEST = re.compile(r"^    _TEST\((\w+),\s*([^)]*)", re.M)
+_FUNCTION = re.compile(r"^(?:static void )?(do_test_\w+)\(", re.M)
+_PART = re.compile(r"^\s+SUB_TEST(?:_QUICK)?\(", re.M)
+_SKIPPED = re.compile(r"^\|\s*(\w+)\s*\|\s*SKIPPED \|\s*[\d.]+s\s*\|\s*(\S.*)$", re.M)
 _COLOURS = re.compile(r"\x1b\S*?m|\x1b\(B")
 SCENARIOS: Mapping[str, Mapping[str, str]] = {"default": {}, "noautocreate": {"auto.create.topics.enable": "false"}}
 CONFIG = {"num.partitions": "4", "default.replication.factor": "3"}
 VERSION = "4.0.0"
 LIMIT_S = 900
 """0113 takes eight minutes on two cores."""
+PARTS: Mapping[str, tuple[str, ...]] = {"0061": ("with transactions", "without transactions"), "0081": (), "0137": ()}
+"""Numbers whose parts are played one by one, as what one of them asks for is not there and the others would not be
+played after it; by words of their names, or by the functions that begin them.
+"""
+RUN_CLASS = f"""#!/bin/sh
+exec java -cp "{JARS}/*:$CLASSPATH" "$@"
+"""
 
 
 class Librdkafka:
@@ -40,7 +52,8 @@ class Librdkafka:
         runner = sources / "librdkafka" / "tests" / "test-runner"
         if not runner.is_file():
             return f"there is no {runner}: ./configure && make libs && make -C tests build"
-        return None
+        why = missing("kafka") or missing("javac")
+        return why and f"its 0113 has a Java client in its group: {why}"
 
     def run(self, sources: Path, only: str, system: System) -> Iterator[Outcome]:
         """Run its tests against a cluster for each of its scenarios."""
@@ -48,9 +61,13 @@ class Librdkafka:
         for scenario, config in SCENARIOS.items():
             wanted = [number for number, names in _numbers(folder).items() if re.search(only, " ".join(names))]
             with _kafka_path() as path, system.open(3, {**CONFIG, **config}) as cluster:
+                environment = {"KAFKA_PATH": path, "SCENARIO": scenario}
                 for number in wanted:
-                    limit = KNOWN_LIMIT_S if reason(self.known, number, system.name) else LIMIT_S
-                    yield from _run(folder, cluster, {"KAFKA_PATH": path, "SCENARIO": scenario}, number, limit)
+                    for part in _parts(folder, number):
+                        whole = f"{number}/{part}" if part else number
+                        limit = KNOWN_LIMIT_S if reason(self.known, whole, system.name) else LIMIT_S
+                        yield from _run(folder, cluster, environment, number, part, limit)
+                        demand_all(cluster)
 
 
 def _numbers(folder: Path) -> dict[str, list[str]]:
@@ -62,17 +79,32 @@ def _numbers(folder: Path) -> dict[str, list[str]]:
     return found
 
 
+def _parts(folder: Path, number: str) -> list[str]:
+    """The parts of a number that are played one by one; of most one, which is all of it and has no name."""
+    if number not in PARTS or PARTS[number]:
+        return list(PARTS.get(number, ("",)))
+    text = next(folder.glob(f"{number}-*.c*")).read_text(encoding="utf-8")
+    functions = [(found.start(), found[1]) for found in _FUNCTION.finditer(text)]
+    begun = [max(one for one in functions if one[0] < part.start())[1] for part in _PART.finditer(text)]
+    return list(dict.fromkeys(begun))
+
+
 @contextmanager
 def _kafka_path() -> Iterator[str]:
-    """A folder with Kafka's scripts in ``bin``, as the tests look for them: ours."""
-    with tempfile.TemporaryDirectory(prefix="moldau-suite-") as folder:
-        command = [sys.executable, "-m", "moldau", "install-scripts", f"{folder}/bin"]
+    """A folder with Kafka's scripts in ``bin``, as the tests look for them: ours; and Kafka's jars for Java clients."""
+    with tempfile.TemporaryDirectory(prefix="moldau-suite-") as name:
+        folder = Path(name)
+        command = [sys.executable, "-m", "moldau", "install-scripts", str(folder / "bin")]
         subprocess.run(command, check=True, capture_output=True)
-        yield folder
+        (folder / "libs").symlink_to(JARS)
+        (folder / "bin" / "kafka-run-class.sh").unlink(missing_ok=True)
+        (folder / "bin" / "kafka-run-class.sh").write_text(RUN_CLASS, encoding="utf-8")
+        (folder / "bin" / "kafka-run-class.sh").chmod(0o755)
+        yield name
 
 
 def _run(
-    folder: Path, cluster: Brokers, environment: Mapping[str, str], number: str, limit: float
+    folder: Path, cluster: Brokers, environment: Mapping[str, str], number: str, part: str, limit: float
 ) -> Iterator[Outcome]:
     """What became of the tests of a number in a scenario; those of another scenario are not told of."""
     with tempfile.TemporaryDirectory(prefix="moldau-suite-") as name:
@@ -83,6 +115,7 @@ def _run(
             **environment,
             "BROKERS": cluster.bootstrap_servers,
             "TESTS": number,
+            **({"SUBTESTS": f"{part}:" if part.startswith("do_test_") else f" {part}"} if part else {}),
             "RDKAFKA_TEST_CONF": str(conf),
             "TEST_KAFKA_VERSION": VERSION,
             "TEST_REPORT": str(report),
@@ -97,20 +130,27 @@ def _run(
             )  # fmt: skip
             output = done.stdout.decode(errors="replace")
         except subprocess.TimeoutExpired as late:
-            output = (late.stdout or b"").decode(errors="replace")
-        yield from read(number, output, report, time.monotonic() - began)
+            output = (late.stdout or b"").decode(errors="replace") + f"\nended after {limit:g} s\n"
+        yield from read(number, output, report, time.monotonic() - began, part)
 
 
-def read(number: str, output: str, report: Path, seconds: float) -> Iterator[Outcome]:
-    """The outcomes that a report tells of; a run that ended without one has failed."""
-    text = _COLOURS.sub("", output)
+def read(number: str, output: str, report: Path, seconds: float, part: str = "") -> Iterator[Outcome]:
+    """The outcomes that a report tells of, all of one part if that was asked for; without a report a run has failed.
+
+    Tests that need no broker, or another scenario, were not asked for: they are not told of.
+    """
+    text, tail = _COLOURS.sub("", output), f"/{part}" if part else ""
     try:
         tests = json.loads(report.read_text(encoding="utf-8"))["tests"]
     except (OSError, ValueError, KeyError):
-        yield Outcome(number, "failed", (number,), seconds, text)
+        yield Outcome(number + tail, "failed", (number + tail,), seconds, text)
         return
+    skipped = {name: why for name, why in _SKIPPED.findall(text) if not why.startswith("Filtered due to")}
     for name, told in tests.items():
-        if not name.startswith(f"{number}_") or told["state"] in ("SKIPPED", "DNS"):
+        if not name.startswith(f"{number}_") or told["state"] == "DNS":
             continue
-        passed = told["state"] == "PASSED"
-        yield Outcome(name, "passed" if passed else "failed", () if passed else (name,), told["duration"], text)
+        if told["state"] != "SKIPPED":
+            passed, whole = told["state"] == "PASSED", name + tail
+            yield Outcome(whole, "passed" if passed else "failed", () if passed else (whole,), told["duration"], text)
+        elif name in skipped:
+            yield Outcome(name + tail, "skipped", (), told["duration"], text, skipped[name])

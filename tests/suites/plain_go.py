@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.suites import go
 from tests.suites.known import KAFKA_GO, KGO, Known, limit_s
 from tests.suites.suite import Outcome, taken
-from tests.suites.systems import System
+from tests.suites.systems import System, demand_all
 
 
 class GoSuite(NamedTuple):
@@ -46,6 +46,7 @@ class GoSuite(NamedTuple):
                 environment = {**self.environment, "KGO_SEEDS": cluster.bootstrap_servers}
                 for test in go.list_tests(program, package, only):
                     yield go.run(program, package, test, environment, limit_s(self.known, test, system.name))
+                    demand_all(cluster)
 
 
 FRANZ_GO = GoSuite(

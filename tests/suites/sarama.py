@@ -1,7 +1,7 @@
 """sarama's functional tests: five brokers with two listeners each, the one for clients behind toxiproxy.
 
-Its tests break links by way of toxiproxy, which is real, and stop and start brokers by way of ``docker compose``: a
-script of that name, first in PATH, asks this process to do it.
+Its tests break links by way of toxiproxy, which is real. They stop and start brokers, and run Kafka's Java tools, by
+way of ``docker compose``: a script of that name, first in PATH, asks this process for the one, and does the other.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from moldau.cluster.nodes import free_ports
 from tests.suites import go
 from tests.suites.known import SARAMA, limit_s
 from tests.suites.suite import Outcome, taken
-from tests.suites.systems import Brokers, System, behind
+from tests.suites.systems import Brokers, System, behind, demand_all, java_command
+from tests.tools import missing
 
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0"
 BROKERS = 5
@@ -39,12 +41,23 @@ CONFIG = {
 }
 """As its own cluster is set up, in its docker-compose.yml."""
 START_S = 30.0
+JAVA_TESTS = re.compile("TestJava.*")
+JAVA_TOOLS = ("kafka-console-producer", "kafka-console-consumer")
+IN_CONTAINER = "kafka-1:9091"
+"""How its Java tools are told to find a broker."""
 DOCKER = f"""#!{sys.executable}
-import sys, urllib.request
-if sys.argv[1:2] != ["compose"] or sys.argv[2] not in ("stop", "start", "logs"):
+import os, sys, urllib.request
+(compose, verb), rest = (*sys.argv[1:], "", "")[:2], sys.argv[3:]
+if compose == "compose" and verb in ("stop", "start", "logs"):
+    url = f"{{url}}/{{{{verb}}}}/{{{{rest[-1].rpartition('-')[2]}}}}"
+    print(urllib.request.urlopen(url, data=b"").read().decode())
+elif compose == "compose" and verb == "exec":
+    _, _, script, *arguments = rest
+    command = {{tools}}[script.rpartition("/")[2].removesuffix(".sh")]
+    own = ["{{brokers}}" if one == "{IN_CONTAINER}" else one for one in arguments]
+    os.execvp(command[0], [*command, *own])
+else:
     sys.exit("docker: there are no containers here")
-url = f"{{url}}/{{{{sys.argv[2]}}}}/{{{{sys.argv[-1].rpartition('-')[2]}}}}"
-print(urllib.request.urlopen(url, data=b"").read().decode())
 """
 
 
@@ -71,11 +84,17 @@ class Sarama:
             server = go.install(TOXIPROXY, folder)
             cluster = stack.enter_context(system.open(BROKERS, CONFIG, outside=CLIENT_PORTS))
             proxy = stack.enter_context(_toxiproxy(server))
-            _write_docker(folder, stack.enter_context(_commands(cluster)))
+            without_java = missing("kafka")
+            tools = {} if without_java else {name: java_command(name) for name in JAVA_TOOLS}
+            _write_docker(folder, stack.enter_context(_commands(cluster)), tools, cluster.bootstrap_servers)
             path = f"{folder}:{os.environ['PATH']}"
             environment = {"TOXIPROXY_ADDR": proxy, "KAFKA_VERSION": "4.3.1", "PATH": path}
             for test in go.list_tests(program, package, only, files="functional*_test.go", environment=environment):
+                if without_java and JAVA_TESTS.fullmatch(test):
+                    yield Outcome(test, "skipped", (), 0.0, "", without_java)
+                    continue
                 yield go.run(program, package, test, environment, limit_s(self.known, test, system.name))
+                demand_all(cluster)
 
 
 @contextmanager
@@ -138,7 +157,7 @@ def _commands(cluster: Brokers) -> Iterator[str]:
         server.shutdown()
 
 
-def _write_docker(folder: Path, url: str) -> None:
+def _write_docker(folder: Path, url: str, tools: Mapping[str, list[str]], brokers: str) -> None:
     script = folder / "docker"
-    script.write_text(DOCKER.format(url=url))
+    script.write_text(DOCKER.format(url=url, tools=json.dumps(tools), brokers=brokers))
     script.chmod(0o755)

@@ -23,6 +23,8 @@ class Outcome(NamedTuple):
     failed: tuple[str, ...]
     seconds: float
     output: str
+    why: str = ""
+    """Why the suite skipped it, in its own words."""
 
 
 class Suite(Protocol):

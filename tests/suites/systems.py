@@ -11,17 +11,30 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from moldau.cluster import Cluster
-from moldau.cluster.nodes import last_words
+from moldau.cluster.cluster import ClusterError
+from moldau.cluster.nodes import is_alive, last_words
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "live"))
 
 from kafka_peer import KafkaPeer
+from kafka_peer import java_command as java_command
 
 LISTENERS = "INTERNAL:PLAINTEXT,LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
 LOG_LINES = 10_000
+LAST_LINES = 15
 AS_OURS = {"group.initial.rebalance.delay.ms": "3000"}
 """The peer is set up to be quick; here both wait as Kafka does when it is told nothing."""
+
+
+class NoCluster(Exception):
+    """A cluster of a system does not start here; the text says why."""
+
+
+class BrokerEnded(Exception):
+    """A broker has ended that nobody stopped; the text says which, and what it said last."""
 
 
 class Brokers(Protocol):
@@ -40,6 +53,16 @@ class Brokers(Protocol):
     def log(self, id: int) -> str:
         """What a broker has said."""
 
+    def ended(self) -> Mapping[int, int | None]:
+        """The brokers that have ended and that nobody stopped, with their exit codes where these are known."""
+
+
+def demand_all(brokers: Brokers) -> None:
+    """BrokerEnded when a broker has ended that nobody stopped: what is played from then on says nothing of it."""
+    for id, code in brokers.ended().items():
+        words = "\n".join(f"    | {line}" for line in brokers.log(id).splitlines()[-LAST_LINES:])
+        raise BrokerEnded(f"broker {id} ended by itself, with exit code {code}. It said last:\n{words}")
+
 
 class System(Protocol):
     """A kind of cluster."""
@@ -51,7 +74,7 @@ class System(Protocol):
     def open(
         self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = ()
     ) -> AbstractContextManager[Brokers]:
-        """A running cluster, which ends with its context.
+        """A running cluster, which ends with its context; NoCluster when it does not start.
 
         ``port`` is the first broker's, from which the others count up; 0 for any free ones. ``outside`` holds a port
         for each broker by which clients find it; it listens itself at ``behind`` that port, and a proxy goes between.
@@ -87,6 +110,11 @@ class OwnCluster(Cluster):
         """What a broker has said since its last start."""
         return last_words(self.node(id), LOG_LINES)
 
+    def ended(self) -> Mapping[int, int | None]:
+        """The brokers that have ended and that nobody stopped: of those that were, no process is noted any more."""
+        gone = (node.id for node in self.spec.nodes if node.pid is not None and not is_alive(node.pid))
+        return {id: self.processes[id].poll() for id in gone}
+
 
 class Ours:
     """Moldau."""
@@ -102,8 +130,11 @@ class Ours:
         try:
             for node, place in zip(cluster.spec.nodes, outside, strict=False):
                 _append(node.properties, second_listener(node.id, node.port, node.controller_port, place))
-            with cluster:
-                yield cluster
+            try:
+                cluster.start()
+            except ClusterError as error:
+                raise NoCluster(str(error)) from error
+            yield cluster
         finally:
             cluster.close()
 
@@ -118,6 +149,11 @@ class Peer(KafkaPeer):
     def log(self, id: int) -> str:
         """What a broker has said."""
         return self.log_file(id).read_text(encoding="utf-8", errors="replace")
+
+    def ended(self) -> Mapping[int, int | None]:
+        """The brokers that have ended and that nobody stopped."""
+        codes = {id: process.poll() for id, process in self._running.items()}
+        return {id: code for id, code in codes.items() if code is not None}
 
 
 class ApacheKafka:
@@ -134,7 +170,11 @@ class ApacheKafka:
         try:
             for (id, (client, controller)), place in zip(peer.ports.items(), outside, strict=False):
                 _append(peer.config_file(id), second_listener(id, client, controller, place))
-            yield peer.start()
+            try:
+                peer.start()
+            except (RuntimeError, TimeoutError, pytest.skip.Exception) as error:
+                raise NoCluster(str(error)) from error
+            yield peer
         finally:
             peer.stop()
 
