@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from moldau.cluster import layout, nodes
 from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
@@ -129,7 +129,7 @@ class Cluster:
 
     # ---- life
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         try:
             return self.start()
         except BaseException:
@@ -139,7 +139,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> Cluster:
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
         """Start every node that does not run, and wait until all brokers serve.
 
         ClusterError when a port is somebody else's, a node ends, another cluster answers, or time is up.

@@ -370,8 +370,8 @@ def test_a_death_reaches_each_broker_in_one_request_of_each_kind(
             await topic(nodes, "t", partitions=120)
             dead = next(n for n in nodes.nodes.values() if n is not nodes.controller).config.node_id
             told: list[Any] = []
-            say = Channel.say
-            monkeypatch.setattr(Channel, "say", lambda to, said, offset: (told.extend(said), say(to, said, offset)))
+            enqueue = Channel.enqueue
+            monkeypatch.setattr(Channel, "enqueue", lambda to, said, at: (told.extend(said), enqueue(to, said, at)))
             _kill(nodes, nodes.nodes[dead])
             image = nodes.controller.metadata.image
             await until(lambda: image.brokers[dead].fenced, "the dead broker is fenced")
