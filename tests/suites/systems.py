@@ -113,7 +113,7 @@ class OwnCluster(Cluster):
     def ended(self) -> Mapping[int, int | None]:
         """The brokers that have ended and that nobody stopped: of those that were, no process is noted any more."""
         gone = (node.id for node in self.spec.nodes if node.pid is not None and not is_alive(node.pid))
-        return {id: self.processes[id].poll() for id in gone}
+        return {id: self.processes[id].wait() for id in gone}  # its last threads may be ending still
 
 
 class Ours:
