@@ -10,7 +10,8 @@ from tests.suites.systems import BrokerEnded, OwnCluster, demand_all
 
 
 def test_a_broker_that_was_stopped_has_not_ended_by_itself_and_one_that_was_killed_has() -> None:
-    with OwnCluster(brokers=1) as cluster:
+    cluster = OwnCluster(brokers=1)
+    with cluster:
         demand_all(cluster)
         cluster.terminate(1)
         demand_all(cluster)

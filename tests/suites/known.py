@@ -55,15 +55,30 @@ KAFKA_GO = (
 
 KIP_848 = "the group protocol of KIP-848 is not served yet"
 OF_KIP_848 = (
-    "ConsumerLeaveReassigns|DescribeGroup|TxnOffsetCommit|SessionTimeout|Reconciliation.*"
+    "ConsumerLeaveReassigns|DescribeGroup|TxnOffsetCommit|Reconciliation.*"
     "|StableToUnrevokedPartitions|UnreleasedPartitionsWaitForRevocation"
 )
 """Its tests that fail where the client has to take the classic protocol; with others that protocol does."""
 KFAKE = (
     Known(r"TestCreateTopicsReplicaAssignment", "gives replicas to broker 0; here they count from 1", anywhere=True),
-    Known(r"Test848FencedEpochRecovery", "sets a hook of the fake, which real brokers have not", anywhere=True),
-    Known(rf"Test848({OF_KIP_848})|TestStaticMember848.*|TestGroupMaxSize848", KIP_848),
-    Known(r"TestFence.*|TestTransactional.*|TestDescribeProducers.*", TRANSACTIONS),
+    Known(r"Test848(FencedEpochRecovery|SessionTimeout)", "sets a hook of the fake", anywhere=True),
+    Known(
+        r"TestGroupMaxSize848",
+        "joins without a member id (INVALID_REQUEST), and sets the size of classic groups",
+        anywhere=True,
+    ),
+    Known(
+        r"TestDescribeProducersAfterCommit",
+        "wants a producer gone with its transaction: brokers keep it for producer.id.expiration.ms",
+        anywhere=True,
+    ),
+    Known(
+        r"TestFence(After|Before)ProducerCommit",
+        "asks for a producer id once, is told CONCURRENT_TRANSACTIONS, and does not ask again",
+        anywhere=True,
+    ),
+    Known(rf"Test848({OF_KIP_848})|TestStaticMember848.*", KIP_848),
+    Known(r"TestTransactional.*|TestDescribeProducersDefaultRoutesToLeader", TRANSACTIONS),
 )
 
 SARAMA = (

@@ -22,13 +22,25 @@ from tests.suites.suite import Outcome
 from tests.suites.systems import Brokers, System, demand_all
 from tests.tools import JARS, missing
 
-_TEST = re.compile(r"^    _TEST\((\w+),\s*([^)]*)", re.M)
+_TEST = re.compile(r"^    _TEST\((\w+),(.*?)(?=^(?:    _TEST|    \{|\};|#)|\Z)", re.M | re.S)
+_SCENARIO = re.compile(r'\.scenario = "(.*)"')
 _FUNCTION = re.compile(r"^(?:static void )?(do_test_\w+)\(", re.M)
 _PART = re.compile(r"^\s+SUB_TEST(?:_QUICK)?\(", re.M)
-_SKIPPED = re.compile(r"^\|\s*(\w+)\s*\|\s*SKIPPED \|\s*[\d.]+s\s*\|\s*(\S.*)$", re.M)
+_SKIPPED = re.compile(r"^\| *(\w+) *\| *SKIPPED \| *[\d.]+s *\| *(\S.*)$", re.M)
 _COLOURS = re.compile(r"\x1b\S*?m|\x1b\(B")
 SCENARIOS: Mapping[str, Mapping[str, str]] = {"default": {}, "noautocreate": {"auto.create.topics.enable": "false"}}
-CONFIG = {"num.partitions": "4", "default.replication.factor": "3"}
+CONFIG = {
+    "num.partitions": "4",
+    "default.replication.factor": "3",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+}
+RACKS = "RACK"
+KAFKA = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+}
+"""As its own clusters are set up (tests/cluster_testing.py, and the trivup that comes with it)."""
 VERSION = "4.0.0"
 LIMIT_S = 900
 """0113 takes eight minutes on two cores."""
@@ -51,7 +63,7 @@ class Librdkafka:
         """Why it cannot be run here, if it cannot."""
         runner = sources / "librdkafka" / "tests" / "test-runner"
         if not runner.is_file():
-            return f"there is no {runner}: ./configure && make libs && make -C tests build"
+            return f"there is no {runner}: ./configure && make libs && make -C tests build (four want rapidjson-dev)"
         why = missing("kafka") or missing("javac")
         return why and f"its 0113 has a Java client in its group: {why}"
 
@@ -59,22 +71,34 @@ class Librdkafka:
         """Run its tests against a cluster for each of its scenarios."""
         folder = (sources / "librdkafka" / "tests").resolve()
         for scenario, config in SCENARIOS.items():
-            wanted = [number for number, names in _numbers(folder).items() if re.search(only, " ".join(names))]
-            with _kafka_path() as path, system.open(3, {**CONFIG, **config}) as cluster:
+            wanted = list(_runs(folder, scenario, only))
+            if not wanted:
+                continue
+            config = {**CONFIG, **config, **(KAFKA if system.name == "kafka" else {})}
+            with _kafka_path() as path, system.open(3, config, racks=RACKS) as cluster:
                 environment = {"KAFKA_PATH": path, "SCENARIO": scenario}
-                for number in wanted:
-                    for part in _parts(folder, number):
-                        whole = f"{number}/{part}" if part else number
-                        limit = KNOWN_LIMIT_S if reason(self.known, whole, system.name) else LIMIT_S
-                        yield from _run(folder, cluster, environment, number, part, limit)
-                        demand_all(cluster)
+                for number, part in wanted:
+                    whole = f"{number}/{part}" if part else number
+                    limit = KNOWN_LIMIT_S if reason(self.known, whole, system.name) else LIMIT_S
+                    yield from _run(folder, cluster, environment, number, part, limit)
+                    demand_all(cluster)
 
 
-def _numbers(folder: Path) -> dict[str, list[str]]:
-    """The tests that need a broker, by number."""
+def _runs(folder: Path, scenario: str, only: str) -> Iterator[tuple[str, str]]:
+    """The numbers, and their parts, that have to be run for the tests of a scenario whose names match ``only``."""
+    for number, names in numbers((folder / "test.c").read_text(encoding="utf-8"), scenario).items():
+        for part in _parts(folder, number):
+            if any(re.search(only, f"{name}/{part}" if part else name) for name in names):
+                yield number, part
+
+
+def numbers(text: str, scenario: str) -> dict[str, list[str]]:
+    """The tests of a scenario that need a broker, by number, as the text of ``test.c`` lists them."""
     found: dict[str, list[str]] = {}
-    for name, flags in _TEST.findall((folder / "test.c").read_text(encoding="utf-8")):
-        if "TEST_F_LOCAL" not in flags and "TEST_F_MANUAL" not in flags and not name.endswith("_mock"):
+    for name, options in _TEST.findall(text):
+        of = _SCENARIO.search(options)
+        local = "TEST_F_LOCAL" in options or "TEST_F_MANUAL" in options or name.endswith("_mock")
+        if not local and scenario in (of[1] if of else "default").split(","):
             found.setdefault(name.partition("_")[0], []).append(name)
     return found
 

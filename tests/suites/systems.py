@@ -5,6 +5,7 @@ Both are asked for in the same words. Read next: plain_go.py and sarama.py, whic
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -25,6 +26,7 @@ from kafka_peer import java_command as java_command
 LISTENERS = "INTERNAL:PLAINTEXT,LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
 LOG_LINES = 10_000
 LAST_LINES = 15
+LAST_THREADS_S = 5.0
 AS_OURS = {"group.initial.rebalance.delay.ms": "3000"}
 """The peer is set up to be quick; here both wait as Kafka does when it is told nothing."""
 
@@ -72,12 +74,13 @@ class System(Protocol):
         """What ``--system`` calls it."""
 
     def open(
-        self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = ()
+        self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = (), racks: str = ""
     ) -> AbstractContextManager[Brokers]:
         """A running cluster, which ends with its context; NoCluster when it does not start.
 
         ``port`` is the first broker's, from which the others count up; 0 for any free ones. ``outside`` holds a port
         for each broker by which clients find it; it listens itself at ``behind`` that port, and a proxy goes between.
+        ``racks`` is what the name of each broker's rack begins with; its number follows. Brokers have none when empty.
         """
 
 
@@ -103,6 +106,14 @@ def _append(file: Path, text: str) -> None:
     file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
 
 
+def _code(process: subprocess.Popen[bytes]) -> int | None:
+    """With what a process ended; its threads may end a moment after it."""
+    try:
+        return process.wait(LAST_THREADS_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 class OwnCluster(Cluster):
     """A cluster of ours."""
 
@@ -113,7 +124,7 @@ class OwnCluster(Cluster):
     def ended(self) -> Mapping[int, int | None]:
         """The brokers that have ended and that nobody stopped: of those that were, no process is noted any more."""
         gone = (node.id for node in self.spec.nodes if node.pid is not None and not is_alive(node.pid))
-        return {id: self.processes[id].wait() for id in gone}  # its last threads may be ending still
+        return {id: _code(self.processes[id]) for id in gone}
 
 
 class Ours:
@@ -123,13 +134,15 @@ class Ours:
 
     @contextmanager
     def open(
-        self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = ()
+        self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = (), racks: str = ""
     ) -> Iterator[Brokers]:
         """A cluster of real nodes."""
         cluster = OwnCluster(brokers=brokers, port=port, config=config)
         try:
             for node, place in zip(cluster.spec.nodes, outside, strict=False):
                 _append(node.properties, second_listener(node.id, node.port, node.controller_port, place))
+            for node in cluster.spec.nodes if racks else ():
+                _append(node.properties, f"broker.rack={racks}{node.id}\n")
             try:
                 cluster.start()
             except ClusterError as error:
@@ -163,13 +176,15 @@ class ApacheKafka:
 
     @contextmanager
     def open(
-        self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = ()
+        self, brokers: int, config: Mapping[str, str], *, port: int = 0, outside: Sequence[int] = (), racks: str = ""
     ) -> Iterator[Brokers]:
         """A cluster of combined nodes."""
         peer = Peer(brokers, {**AS_OURS, **config}, port=port)
         try:
             for (id, (client, controller)), place in zip(peer.ports.items(), outside, strict=False):
                 _append(peer.config_file(id), second_listener(id, client, controller, place))
+            for id in peer.ports if racks else ():
+                _append(peer.config_file(id), f"broker.rack={racks}{id}\n")
             try:
                 peer.start()
             except (RuntimeError, TimeoutError, pytest.skip.Exception) as error:

@@ -64,6 +64,8 @@ def test_librdkafka_tells_of_what_it_skips_itself_and_not_of_what_was_not_asked_
     said = (
         "| 0092_mixed_msgver       |    SKIPPED |   0.000s | MsgVersion 1 was removed in Apache Kafka 4.0\n"
         "| 0092_of_a_mock          |    SKIPPED |   0.000s | Filtered due to negative test flags\n"
+        "| 0092_of_a_scenario      |    SKIPPED |   0.000s | \n"
+        "| 0092_last               |     PASSED |   0.000s | \n"
     )
     (told,) = librdkafka.read("0092", said, report, 1.0)
     assert (told.test, told.verdict) == ("0092_mixed_msgver", "skipped")
@@ -77,6 +79,30 @@ def test_a_part_of_a_number_is_told_of_by_its_name(tmp_path: Path) -> None:
     assert told.test == "0081_admin/do_test_DeleteRecords"
     (ended,) = librdkafka.read("0081", "", tmp_path / "none", 2.0, "do_test_CreateAcls")
     assert reason(LIBRDKAFKA, ended.test, "moldau")
+
+
+LISTED = """
+    _TEST(0044_partition_cnt,
+          0,
+          TEST_BRKVER(1, 0, 0, 0), /* why (not before) */
+    ),
+    _TEST(0045_subscribe_update, 0, TEST_BRKVER(0, 9, 0, 0)),
+    _TEST(0045_subscribe_update_mock, TEST_F_LOCAL),
+    _TEST(0045_subscribe_update_topic_remove,
+          0,
+          TEST_BRKVER(0, 9, 0, 0),
+          .scenario = "noautocreate"),
+    _TEST(0103_transactions, 0, .scenario = "default,ak23"),
+"""
+
+
+def test_librdkafka_lists_the_tests_of_each_scenario() -> None:
+    assert librdkafka.numbers(LISTED, "noautocreate") == {"0045": ["0045_subscribe_update_topic_remove"]}
+    assert librdkafka.numbers(LISTED, "default") == {
+        "0044": ["0044_partition_cnt"],
+        "0045": ["0045_subscribe_update"],
+        "0103": ["0103_transactions"],
+    }
 
 
 class OneBrokerDies:
