@@ -18,12 +18,12 @@ from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import begin, plan
-from moldau.pipeline.feed.positions import FeedLag, cost, first_position, goes_on, to_read
+from moldau.pipeline.feed.positions import FeedLag, cost, feed_steps, first_position, goes_on, to_read
 from moldau.pipeline.feed.rows import _slice
 from moldau.pipeline.feed.running import next_batch
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.lint import lint
-from moldau.pipeline.reading import read_text
+from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.spec import Deletes, SchemaChange, TableFeed
 
 CDF = {"delta.enableChangeDataFeed": "true"}
@@ -329,6 +329,18 @@ def test_a_reset_of_a_feed_says_what_stands_twice_and_what_is_left_out() -> None
     assert cost(at, Position("id")) == twice
     assert cost(at, Position("id", done=8)) == f"{stay}, 3 versions would be left out"
     assert cost(at, Position("another")) == stay
+
+
+def test_the_plan_of_a_feed_says_why_a_run_would_be_refused(tmp_path: Path) -> None:
+    """A table that a pipeline without steps filled has the columns `_topic`, ...: the plan said nothing of it."""
+    write_deltalake(tmp_path / "orders", rows(1).append_column("_topic", pa.array(["t"])))
+    (tmp_path / "a.yaml").write_text(
+        "pipeline: a\nsource: {table: orders, start: earliest}\nsinks: [{topic: out}]\ncluster: 127.0.0.1:1\n"
+    )
+    pipeline = load(tmp_path / "a.yaml", {})
+    (told,) = [one.how for one in feed_steps(pipeline, Folder(pipeline)) if "refused" in one.how]
+    assert "_topic are names of the pipeline's own" in told
+    assert "(`_topic AS topic` in the SQL of a pipeline)" in told
 
 
 def test_the_plan_of_a_feed_says_what_is_left_and_behind_what_it_goes_on() -> None:
