@@ -107,11 +107,11 @@ class Runner:
         """
         refuse_same_places(self._pipeline)
         with self.folder.locked():
-            self._refuse_damage()
-            refuse_lost_checkpoint(self._pipeline, self.folder)
-            refuse_contradictions(self.folder)
-            self.folder.say("running")
             try:
+                self._refuse_damage()
+                refuse_lost_checkpoint(self._pipeline, self.folder)
+                refuse_contradictions(self.folder)
+                self.folder.say("running")
                 with self._beside():
                     found = self._rounds()
             except KeyboardInterrupt:  # the second one: whoever stops us does not wait for the step under way

@@ -256,6 +256,9 @@ def test_a_checkpoint_of_another_pipeline_is_told_and_refused_though_nothing_new
     assert problems(file) == [why]
     with pytest.raises(NotBalanced, match=why):
         Runner(load(file, {}), session=lambda pipeline: pytest.fail("Spark is not asked")).run()
+    state = Folder(load(file, {})).state()
+    assert state is not None
+    assert (state.state, state.message.startswith(why)) == ("failed", True), "`status` says it too"
     with pytest.raises(NotBalanced, match="batch 3 of another checkpoint, and batch 4 of this one comes next"):
         Folder(load(file, {})).books.follows("another", 4)
     Folder(load(file, {})).books.follows("another", 0)  # as after a reset
