@@ -94,8 +94,22 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
 
 def plan(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
-    source = feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
+    source = _feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
     return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder)]
+
+
+def _feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    found = feed_steps(pipeline, folder)
+    if not folder.has_lost_checkpoint():
+        return found
+    return [*(one for one in found if one.what != "checkpoint"), *_lost_steps(pipeline, folder)]
+
+
+def _lost_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    return [
+        Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True),
+        Step("way on", way_on(pipeline, folder), True),
+    ]
 
 
 def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
@@ -125,8 +139,7 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     if (damaged := damage(folder.store)) is not None:
         steps.append(Step("checkpoint", f"{damaged}; until then a run is refused", True))
     elif folder.has_lost_checkpoint():
-        steps.append(Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True))
-        steps.append(Step("way on", way_on(pipeline, folder), True))
+        steps += _lost_steps(pipeline, folder)
     elif contradictions := folder.contradictions():
         steps += [Step("books", f"{text}: a run is refused", True) for text in contradictions]
     elif not folder.has_checkpoint():
