@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 from foreign import create_topic, wait_led
 from test_pipeline import Orders, orders
 
+from moldau.admin.pipeline import pipeline as commands
 from moldau.client import admin
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
@@ -19,6 +21,8 @@ from moldau.pipeline.positions import plan
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Ended
 from moldau.pipeline.said import PartFailed, words
+from moldau.pipeline.unfinished import unfinished
+from moldau.spark.tables import TableError
 
 __all__ = ["orders"]  # a fixture
 
@@ -47,6 +51,40 @@ def test_an_error_of_sql_is_one_line_that_names_the_step_and_not_sparks_log(orde
     with pytest.raises(PartFailed) as failed:
         orders.run()
     assert words(failed.value) == f"sink {orders.topic}-clean: [USER_RAISED_EXCEPTION] no such order"
+
+
+@pytest.mark.timeout(900)
+def test_fields_that_tables_take_for_one_are_named_before_anything_of_the_batch_is_written(orders: Orders) -> None:
+    """Dead letters and the topic were written, and Delta refused the batch then."""
+    orders.orders(range(3))
+    orders.write({"id": 3, "amount": -1, "at": None})
+    inner = "(SELECT *, named_struct('a', 1, 'A', 2) AS s FROM records)"  # what the linter does not follow
+    orders.file.write_text(orders.file.read_text().replace("- sql: SELECT id", "- sql: SELECT s, id").replace(
+        "FROM records", f"FROM {inner} q"))  # fmt: skip
+    why = "'s.A' and 's.a' differ in case only"
+    found = run(orders)
+    assert (found.returncode, why in found.stderr.splitlines()[-1]) == (1, True), found.stderr
+    assert not (orders.folder / "dead").exists()
+    rehearsed = CliRunner().invoke(commands, ["dry-run", str(orders.file)])
+    assert (rehearsed.exit_code, why in rehearsed.output) == (1, True), rehearsed.output
+
+
+@pytest.mark.timeout(900)
+def test_a_table_that_refuses_the_columns_ends_the_run_before_anything_of_the_batch_is_written(orders: Orders) -> None:
+    """Its dead letters and the table before were written, and the file as it had been was refused then."""
+    orders.declare(more_sinks="  - {table: second}")
+    text = orders.file.read_text()
+    orders.orders(range(3))
+    assert orders.run() is Ended.DONE
+    orders.orders(range(3, 6))
+    orders.write(b"garbage")
+    orders.file.write_text(text.replace("amount * 2 AS twice", "CAST(amount AS STRING) AS twice"))
+    with pytest.raises(TableError, match="do not fit table .*orders: they differ in twice"):
+        orders.run()
+    assert unfinished(load(orders.file, {}), orders.runner().folder) == []
+    orders.file.write_text(text)
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == orders.clean() == list(range(6))
 
 
 @pytest.mark.timeout(900)
@@ -150,3 +188,19 @@ def test_what_was_lost_under_skip_is_told_by_the_books_and_no_alarm_stays(orders
     assert anew.startswith(f"{part}: what was not read before offset 20 was reached is lost; the topic was deleted")
     orders.topic = name
     assert orders.ids() == [*range(10), *range(15, 20), *range(100, 130)]
+
+
+@pytest.mark.timeout(900)
+def test_topics_that_are_to_be_written_and_are_not_there_are_told_by_plan_and_when_a_run_begins(orders: Orders) -> None:
+    """That of dead letters was missed by the first bad record, perhaps after days; the plan said that it would be
+    written."""
+    missing = f"{orders.topic}-dead"
+    orders.file.write_text(orders.file.read_text().replace("{table: dead}", f"{{table: dead, topic: {missing}}}"))
+    (told,) = [
+        one.how for one in plan(load(orders.file, {}), orders.runner().folder) if "not in the cluster" in one.how
+    ]
+    assert f"`moldau topic create {missing}` makes it" in told
+    orders.orders(range(3))
+    said = list[str]()
+    assert orders.runner(say=said.append).run() is Ended.DONE
+    assert [text for text in said if "not in the cluster" in text] == [f"topic {missing} {told}"]

@@ -126,9 +126,9 @@ def export(file: Path, target: Path, table_format: str | None) -> None:
 
     What there is no counterpart for (dedup, keyed tables, feeds of tables) is refused by name. Books are not exported.
     """
+    from moldau.pipeline.clusters import cluster_of
     from moldau.pipeline.export import RUN
     from moldau.pipeline.export import export as write
-    from moldau.pipeline.running import cluster_of
 
     found, _ = open_file(file)
     with explained():
@@ -347,13 +347,20 @@ def lag(file: Path, every_s: float | None, output: str) -> None:
     "--to", "start", required=True,
     help='earliest, latest, -10m, group:ID, {"topic":{"0":23}}; of a table: snapshot, earliest, latest, a version',
 )  # fmt: skip
+@click.option(
+    "--accept-missing", is_flag=True,
+    help="Let the books count no more what tables hold fewer than they say, as `status --verify` shows it.",
+)  # fmt: skip
 @DRY_RUN
 @YES
-def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
+def reset(file: Path, start: str, accept_missing: bool, dry_run: bool, yes: bool) -> None:
     """Let the next run begin elsewhere: with a new checkpoint, the old one set aside. Rows in tables stay.
 
     What lies before the pipeline's position is read again, and stands in the tables twice; what lies behind it and
     before the new one is left out. --dry-run says how much that is.
+
+    Rows of tables that `moldau spark rewind` took back are counted no more; others that are missing (deleted, say)
+    only with --accept-missing.
     """
     from moldau.pipeline import positions
     from moldau.pipeline.books import BATCH
@@ -377,13 +384,14 @@ def reset(file: Path, start: str, dry_run: bool, yes: bool) -> None:
             for one in unfinished(pipeline, folder):
                 if one.kind == BATCH:
                     say(f"{one.to_text()}: call `moldau pipeline abandon FILE` before, or its rows stand there twice")
-        for name, rows in taken_back(pipeline, folder).rows.items():
-            say(f"{name} was taken back: the books count {counted(rows, 'row')} of it no more")
+        for name, rows in taken_back(pipeline, folder, accept=accept_missing).rows.items():
+            why = "misses rows" if accept_missing else "was taken back"
+            say(f"{name} {why}: the books count {counted(rows, 'row')} of it no more")
         if dry_run:
             return
         confirm("Do it?", yes)
         with folder.locked():
-            aside = carry_out(pipeline, folder, start, taken_back(pipeline, folder))
+            aside = carry_out(pipeline, folder, start, taken_back(pipeline, folder, accept=accept_missing))
             if pipeline.source.feed is not None and start == "latest":
                 FeedCheckpoint(folder).keep_latest(begins)
     note(f"done; the checkpoint until now is {aside}" if aside else "done; there was no checkpoint")

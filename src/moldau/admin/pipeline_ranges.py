@@ -106,8 +106,8 @@ def groups(file: Path, groups: tuple[str, ...], backwards: bool, dry_run: bool, 
     All coordinators are asked at once, for 10 s at most; groups of one that does not answer are named, and the others
     are translated. Exit 1 when there is one, or the target refused one.
     """
+    from moldau.pipeline.clusters import cluster_of
     from moldau.pipeline.groups import Outcome, translate, unanswered_text
-    from moldau.pipeline.running import cluster_of
 
     pipeline, folder = open_file(file)
     with explained():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool) -> int:
     """Show the books; the exit code, 4 where they do not balance."""
     from moldau.pipeline import audit, books, positions
+    from moldau.pipeline.taken_back import way_on
     from moldau.pipeline.unfinished import unfinished
 
     state, last = folder.state(), folder.books.last()
@@ -38,6 +39,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
     if verify:
         sinks = positions.verified(pipeline, totals, begun, back)
         problems += positions.differences(sinks)
+    way = way_on(pipeline, folder, sinks) if verify else None
     whole = {
         "pipeline": pipeline.name,
         "state": "new" if state is None else state.state,
@@ -51,7 +53,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         "dead_waiting": books.waiting(totals, back),
         "balanced": balanced and not problems,
         "problems": problems,
-        **({"lost": lost} if verify else {}),
+        **({"lost": lost, "way_on": way} if verify else {}),
         "unfinished": [one.to_text() for one in shown],
         "topics": rows,
         "sinks": sinks,
@@ -62,23 +64,31 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         say(f"{pipeline.name}: {whole['state']}" + (f" - {whole['message']}" if whole["message"] else ""))
         show(rows, output, ("topic", "ok", "left_out", "dead", "stages"))
         show(sinks, output, ("sink", "rows", *(("there",) if verify else ())))
-        sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
-        there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
-        verb = "=" if balanced else "DIFFERS FROM"
-        say(f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}")
+        say(_balance(totals))
         # A producer's names stand in these, and the end of a line in one would begin a line of its own.
         for text in [
             *_late(pipeline, totals),
             *_drift(drift, drift_more),
-            *(f"taken back before a reset: {counted(rows, 'row')} of {name}" for name, rows in back.rows.items()),
+            *(f"counted no more since a reset: {counted(rows, 'row')} of {name}" for name, rows in back.rows.items()),
             *(f"unfinished: {one.to_text()}" for one in shown),
             *(f"wrong: {one}" for one in problems),
+            *([] if way is None else [f"way on: {way}"]),
             *(f"lost: {one}" for one in lost),
         ]:
             say(cell(text))
         if empty := audit.gaps(lines):
             say(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
+
+
+def _balance(totals: Totals) -> str:
+    """Both sides of the books."""
+    from moldau.pipeline import books
+
+    sides = f"{totals.read:,} read + {totals.replayed:,} replayed"
+    there = [books.outcomes(totals, one) for one in ("ok", "skip", "dlq")]
+    verb = "=" if books.balances(totals) else "DIFFERS FROM"
+    return f"{sides} {verb} {there[0]:,} ok + {there[1]:,} left out + {counted(there[2], 'dead letter')}"
 
 
 def _late_fields(totals: Totals) -> dict[str, object]:

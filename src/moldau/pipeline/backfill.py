@@ -21,13 +21,13 @@ from moldau.pipeline import books
 from moldau.pipeline.batches import Batches
 from moldau.pipeline.begun import Begun, refuse_while_cut_off, told_of_abandon
 from moldau.pipeline.books import Line
+from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.plans import next_number, plans
 from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
-from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline
 from moldau.spark.given import OptionError

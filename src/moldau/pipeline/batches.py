@@ -16,6 +16,7 @@ from moldau.pipeline import books, lateness, stages
 from moldau.pipeline import columns as names
 from moldau.pipeline.begun import ABANDON, Begun, digest, rows_of
 from moldau.pipeline.books import Books, Count, Drift, Line, Totals, Wrote
+from moldau.pipeline.case_only import refuse_case_only
 from moldau.pipeline.copied import Copied, ends_of
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.ordering import as_in_the_log, steady
@@ -150,6 +151,7 @@ class Batches:
             try:
                 with named("transform"):
                     rows_out = out.count()
+                self._check_columns(out)
                 if self._begun is not None:
                     columns = out.schema.simpleString()
                     places = partial(self._places, key, counts)
@@ -255,6 +257,15 @@ class Batches:
         if self._pipeline.steps or isinstance(sink, ToTopic):
             return out
         return out.drop(*(name for name in names.PLACES if name not in KEPT))
+
+    def _check_columns(self, out: DataFrame) -> None:
+        """TableError where a table would refuse the columns of the rows, before anything of the batch is written: it
+        would be half there, and the file as it was before an edit would be refused."""
+        with named("transform"):
+            refuse_case_only(self._pipeline, out.schema)
+        for sink in self._sinks:
+            with named(f"sink {sink.name}"):
+                sink.check(self._for(sink, out))
 
     def _bury(self, rows: DataFrame, counts: Sequence[Count], key: BatchKey, batch: str) -> int:
         from pyspark.sql import functions as fn

@@ -407,6 +407,9 @@ class Books:
             what = f"the books are gone, and batch {batch} of a checkpoint comes next"
         elif newest is not None and newest[0] == query and batch not in (newest[1], newest[1] + 1):
             what = f"the books end with batch {newest[1]}, and batch {batch} of the same checkpoint comes next"
+        elif newest is not None and newest[0] != query and batch > 0:
+            end = f"the books end with batch {newest[1]} of another checkpoint"
+            what = f"{end}, and batch {batch} of this one comes next"
         else:
             return
         raise NotBalanced(f"{what}: restore them, or begin anew with `moldau pipeline reset`")

@@ -117,11 +117,6 @@ class Folder:
         begin = self._begin()
         return begin is None or (begin.line is not None and line.sequence >= begin.line)
 
-    def refuse_lost_checkpoint(self) -> None:
-        """BrokenFile where a run would begin anew, and the books say that it goes on: all would be read twice."""
-        if self.has_lost_checkpoint():
-            raise BrokenFile(f"{self.lost_checkpoint}: restore it, or {RESET}")
-
     @property
     def lost_checkpoint(self) -> str:
         """That the checkpoint is gone, in words."""
@@ -142,6 +137,11 @@ class Folder:
         newest = last.totals.newest
         if newest is not None and newest[0] == query and newest[1] < batch:
             return [f"the books end with batch {newest[1]}, and the checkpoint has committed batch {batch}"]
+        if newest is not None and newest[0] != query:  # a new one has its first batch in the books before it commits it
+            return [
+                f"the books end with batch {newest[1]} of another checkpoint than the one that is there, which has "
+                f"committed batch {batch}"
+            ]
         return []
 
     def _committed(self) -> tuple[str, int] | None:
@@ -216,10 +216,9 @@ class Folder:
                 file.seek(0)
                 who = file.read().strip() or "(unknown)"
                 raise IsRunning(f"process {who} runs the pipeline of {path.parent}") from None
-            file.seek(0)
-            file.truncate()
-            file.write(str(os.getpid()))
-            file.flush()
+            with self.store.named(LOCK):  # without Python's buffer, whose rest fails again when the file is closed
+                os.ftruncate(file.fileno(), 0)
+                os.write(file.fileno(), str(os.getpid()).encode())
             self.refuse_other()  # another pipeline's first run may have been quicker
             self.store.replace(OWNER, self._name.encode())
             with Path(self.store.at(ALIVE)).open("a") as alive:

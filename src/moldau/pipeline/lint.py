@@ -16,7 +16,16 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from moldau.pipeline.columns import PLACES, TOPIC, refused_names
-from moldau.pipeline.lint_parts import LISTED_MOST, listed, name_of, repeated, steps_up, words, wrong_function
+from moldau.pipeline.lint_parts import (
+    LISTED_MOST,
+    fields_of_one_name,
+    listed,
+    name_of,
+    repeated,
+    steps_up,
+    words,
+    wrong_function,
+)
 from moldau.pipeline.owner import OWNER, other_owner
 from moldau.pipeline.places import Place, Problem
 from moldau.pipeline.reading import Read, did_you_mean, read_file
@@ -96,6 +105,8 @@ class _Linter:
         self.left = SQL_MOST
         self.twice: list[str] = []
         """Names that the newest step gives to two columns."""
+        self.within: dict[str, str] = {}
+        """Columns of the newest step with two fields that differ in case only, and which."""
         self._known: tuple[Columns | None, frozenset[str]] = None, frozenset()
 
     def say(self, path: str, message: str, *, error: bool = True) -> None:
@@ -125,6 +136,8 @@ class _Linter:
                 columns = None
             else:
                 columns = None
+            if columns is None:
+                self.within = {}
         for at, sink in enumerate(self.pipeline.sinks):
             if isinstance(sink, TableSink):
                 self.table(sink, columns, f"sinks[{at}]")
@@ -334,6 +347,7 @@ class _Linter:
         assert isinstance(whole, exp.Query), "a query stays one"
         names = whole.named_selects
         self.twice = repeated(names)
+        self.within = fields_of_one_name(found, self.within)
         return None if "*" in names else {name: columns.get(name, "") for name in names}
 
     def function(self, name: str, path: str) -> None:
@@ -343,6 +357,8 @@ class _Linter:
     def table(self, sink: TableSink, columns: Columns | None, path: str) -> None:
         if self.twice:
             self.say(path, f"table {sink.table}: two columns are called {listed(self.twice)}: it would refuse them")
+        for why in list(self.within.values())[:LISTED_MOST]:
+            self.say(path, f"table {sink.table}: {why}")
         if columns is not None:
             named = (*sink.partition_by, *sink.keys, *sink.order_by)
             self.demand(named, columns, path, f"table {sink.table}")
@@ -433,7 +449,8 @@ class _Linter:
 
     def source(self) -> None:
         """Ask the source itself what it thinks of its options."""
-        if self.pipeline.source.feed is not None:
+        source = self.pipeline.source
+        if source.feed is not None or not (source.topics or source.pattern):  # that there is none is told already
             return
         from moldau.pipeline.source_options import source_options
         from moldau.spark.given import OptionError

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
+from moldau.pipeline.decode.types import case_only
 from moldau.pipeline.reading import did_you_mean
 
 LISTED_MOST = 10
@@ -75,6 +78,57 @@ def repeated(names: Iterable[str]) -> list[str]:
     """The names that stand twice among these, as tables compare them."""
     seen = Counter(name.lower() for name in names if name)
     return [name for name, count in seen.items() if count > 1]
+
+
+def fields_of_one_name(query: exp.Query, before: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a query with two fields that tables take for one, and which: those of structs that its own SQL
+    makes, and columns that were such ``before`` and go on as they are. What a subquery gives is not followed."""
+    found: dict[str, str] = {}
+    for one in query.selects:
+        if isinstance(one, exp.Star):
+            found |= before
+            continue
+        name, made = one.alias_or_name, one.unalias()
+        why = before.get(made.name) if isinstance(made, exp.Column) else next(_of_one_name(made, name), None)
+        if why is not None:
+            found[name] = why
+    return found
+
+
+def _of_one_name(made: exp.Expr, path: str) -> Iterator[str]:
+    """Why a value cannot be in a table, as far as the expression itself tells its type."""
+    if isinstance(made, exp.FromJson):
+        made = _type_of(made.expression) or made
+    elif isinstance(made, (exp.Cast, exp.TryCast)):
+        made = made.to
+    if isinstance(made, exp.Paren):
+        yield from _of_one_name(made.this, path)
+    elif isinstance(made, exp.Struct) or (isinstance(made, exp.DataType) and made.this is exp.DataType.Type.STRUCT):
+        yield from _of_fields(made, path)
+    elif isinstance(made, (exp.Array, exp.DataType)):
+        for one in made.expressions:
+            yield from _of_one_name(one, f"{path}.element")
+
+
+def _of_fields(made: exp.Expr, path: str) -> Iterator[str]:
+    seen: dict[str, str] = {}
+    for one in made.expressions:
+        name = one.alias_or_name
+        other = seen.setdefault(name.lower(), name)
+        if name and seen[name.lower()] is not name:
+            there, here = f"{path}.{other}", f"{path}.{name}"
+            yield f"{here!r} is there twice" if there == here else case_only(here, there)
+        value = one.args.get("kind") or one.args.get("expression")
+        if isinstance(value, exp.Expr):
+            yield from _of_one_name(value, f"{path}.{name}")
+
+
+def _type_of(text: exp.Expr) -> exp.DataType | None:
+    """The type that a function is told as a text, ``a int, b int`` or ``struct<a: int>``."""
+    for form in ("{}", "struct<{}>"):
+        with contextlib.suppress(SqlglotError, ValueError, RecursionError):
+            return exp.DataType.build(form.format(text.name), dialect="spark")
+    return None
 
 
 def words(error: BaseException) -> str:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
 from moldau.model.counted import counted
+from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, names_of
 from moldau.pipeline.checkpoints import damage
+from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.feed.positions import Step, feed_steps
 from moldau.pipeline.folder import Folder
-from moldau.pipeline.running import cluster_of
+from moldau.pipeline.lost import way_on
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.spark.losses import Loss, LossKind
@@ -92,8 +94,22 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
 
 def plan(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
-    source = feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
+    source = _feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
     return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder)]
+
+
+def _feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    found = feed_steps(pipeline, folder)
+    if not folder.has_lost_checkpoint():
+        return found
+    return [*(one for one in found if one.what != "checkpoint"), *_lost_steps(pipeline, folder)]
+
+
+def _lost_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    return [
+        Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True),
+        Step("way on", way_on(pipeline, folder), True),
+    ]
 
 
 def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
@@ -123,7 +139,7 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     if (damaged := damage(folder.store)) is not None:
         steps.append(Step("checkpoint", f"{damaged}; until then a run is refused", True))
     elif folder.has_lost_checkpoint():
-        steps.append(Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True))
+        steps += _lost_steps(pipeline, folder)
     elif contradictions := folder.contradictions():
         steps += [Step("books", f"{text}: a run is refused", True) for text in contradictions]
     elif not folder.has_checkpoint():
@@ -145,13 +161,13 @@ def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
 def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     from moldau.spark.tables import Table
 
-    last = folder.books.last()
+    last, absent = folder.books.last(), absent_topics(pipeline)
     known: Sequence[str] = [] if last is None else list(last.totals.sinks)
     at = None if last is None or not folder.has_checkpoint() else last.totals.end
     steps = []
     for sink in pipeline.sinks:
         if not isinstance(sink, TableSink):
-            steps.append(Step(f"topic {sink.topic}", "records are added, marked", False))
+            steps.append(_topic_step(f"topic {sink.topic}", absent.get(sink.name)))
             continue
         late = f", from batch {last.batch + 1} on" if last is not None and sink.name not in known else ""
         if "{topic}" in sink.table:
@@ -163,13 +179,17 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         table = Table(letters.table, pipeline=pipeline.name)
         steps.append(_table_step(f"dead letters {letters.table}", table.last, "", at))
     if letters.topic is not None:
-        steps.append(Step(f"dead letters topic {letters.topic}", "records are added, marked", False))
+        steps.append(_topic_step(f"dead letters topic {letters.topic}", absent.get(letters.topic)))
     steps += [
         Step(f"table {name}", "written until now, and no more", True)
         for name in known
         if name not in {sink.name for sink in pipeline.sinks}
     ]
     return steps
+
+
+def _topic_step(name: str, absent: str | None) -> Step:
+    return Step(name, absent or "records are added, marked", absent is not None)
 
 
 def _table_step(name: str, last: Callable[[], Entry | None], late: str, at: Sequence[str] | None) -> Step:

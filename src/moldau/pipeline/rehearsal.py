@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from moldau.model import TopicPartition
 from moldau.pipeline import columns as names
 from moldau.pipeline import stages
+from moldau.pipeline.case_only import refuse_case_only
+from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.dedup import SeenKeys
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint
@@ -20,7 +22,6 @@ from moldau.pipeline.feed.rows import rows_of
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.positions import as_start, lags
-from moldau.pipeline.running import cluster_of
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import REPLACED, OnError, Pipeline
 
@@ -91,7 +92,9 @@ def _judge(rows: DataFrame, pipeline: Pipeline, most: int, modules: Path | None)
             for row in grouped.agg(fn.count("*").alias("n"), fn.min(place).alias("first")).collect()
         ]  # fmt: skip
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
-        out = [row.asDict(True) for row in stages.transformed(ok, pipeline.steps, modules).limit(most).collect()]
+        transformed = stages.transformed(ok, pipeline.steps, modules)
+        refuse_case_only(pipeline, transformed.schema)
+        out = [row.asDict(True) for row in transformed.limit(most).collect()]
     finally:
         rows.unpersist()
     return Rehearsed(sum(int(str(one["records"])) for one in outcomes), outcomes, out)

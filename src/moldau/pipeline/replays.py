@@ -19,13 +19,13 @@ from moldau.pipeline import books
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.begun import refuse_while_cut_off, told_of_abandon
 from moldau.pipeline.books import Line, names_of
+from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.plans import next_number
 from moldau.pipeline.replay_plans import FOLDER, Planned, line_of, planned
 from moldau.pipeline.resetting import let_in
-from moldau.pipeline.running import cluster_of
 from moldau.pipeline.said import FAULTS, words
 from moldau.pipeline.spec import Pipeline
 from moldau.pipeline.unfinished import abandon, unfinished

@@ -7,7 +7,6 @@ Read next: batches.py (what is done with a batch), folder.py (what is kept).
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -21,11 +20,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from moldau.client.client import ClientOptions, addresses
+from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line
 from moldau.pipeline.checkpoints import damage
+from moldau.pipeline.clusters import NoCluster, cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.folder import BrokenFile, Folder
+from moldau.pipeline.lost import refuse_contradictions, refuse_lost_checkpoint
 from moldau.pipeline.reading import PipelineError, load, seconds
 from moldau.pipeline.said import FAULTS, PartFailed, first_line, is_own, words
 from moldau.pipeline.same_place import refuse_same_places
@@ -69,10 +71,6 @@ class Stoppable(Protocol):
     def stop(self) -> None: ...
 
 
-class NoCluster(Exception):
-    """Nothing says which cluster to read, or nobody is there."""
-
-
 class Runner:
     """A pipeline and the process that runs it.
 
@@ -109,10 +107,11 @@ class Runner:
         """
         refuse_same_places(self._pipeline)
         with self.folder.locked():
-            self._refuse_damage()
-            self.folder.refuse_lost_checkpoint()
-            self.folder.say("running")
             try:
+                self._refuse_damage()
+                refuse_lost_checkpoint(self._pipeline, self.folder)
+                refuse_contradictions(self.folder)
+                self.folder.say("running")
                 with self._beside():
                     found = self._rounds()
             except KeyboardInterrupt:  # the second one: whoever stops us does not wait for the step under way
@@ -181,6 +180,8 @@ class Runner:
         self._await_leaders()
         if self._stop.is_set():
             return Ended.STOPPED
+        for name, how in absent_topics(self._pipeline).items():
+            self._say(f"topic {name} {how}")
         spark, turn = self._session(self._pipeline), 0
         while not self._stop.is_set():
             batches = self._batches()
@@ -318,14 +319,6 @@ def sound(file: Path) -> Pipeline:
     if wrong := [one for one in lint_file(file) if one.error]:
         raise PipelineError("\n".join(one.to_text(str(file)) for one in wrong))
     return load(file)
-
-
-def cluster_of(pipeline: Pipeline) -> str:
-    """The bootstrap list; NoCluster when neither the file nor the environment has one."""
-    found = pipeline.cluster or os.environ.get("MOLDAU_BOOTSTRAP")
-    if not found:
-        raise NoCluster(f"pipeline {pipeline.name}: no cluster: set 'cluster: HOST:PORT' or MOLDAU_BOOTSTRAP")
-    return found
 
 
 def leaderless(cluster: str, source: Source) -> str | None:

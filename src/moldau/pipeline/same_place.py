@@ -34,6 +34,17 @@ class SamePlaceError(Exception):
     """A pipeline whose parts name one place; the message has one line for each."""
 
 
+class Topic(NamedTuple):
+    """A topic that is written: by which part of the file, what that is, the topic's name there and its own, and the
+    cluster, an empty text where nothing says it."""
+
+    path: str
+    what: str
+    name: str
+    topic: str
+    cluster: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Table:
     """A table as a part of the pipeline names it: ``keys`` say where it is, the first of them the place itself."""
@@ -182,7 +193,7 @@ def _of_topics(pipeline: Pipeline) -> Iterator[Clash]:
     """Topics that are written twice, or written and read."""
     ours = servers(pipeline.source.options.get("kafka.bootstrap.servers") or _cluster(pipeline))
     seen: dict[str, list[tuple[frozenset[str], str]]] = {}
-    for path, what, name, topic, cluster in _topics(pipeline):
+    for path, what, name, topic, cluster in topics_of(pipeline):
         there = servers(cluster)
         others = seen.setdefault(topic, [])
         for at, other in others:
@@ -195,15 +206,15 @@ def _of_topics(pipeline: Pipeline) -> Iterator[Clash]:
             yield Clash(path, f"{what}: topic {name} is what the pipeline reads; it would never come to an end")
 
 
-def _topics(pipeline: Pipeline) -> Iterator[tuple[str, str, str, str, str]]:
-    """The topics that are written: part of the file, what it is, its name there, the topic, and its cluster."""
+def topics_of(pipeline: Pipeline) -> Iterator[Topic]:
+    """The topics that are written."""
     ours = _cluster(pipeline)
     for at, sink in enumerate(pipeline.sinks):
         if isinstance(sink, TopicSink):
             cluster = sink.options.get("kafka.bootstrap.servers") or sink.cluster or ours
-            yield f"sinks[{at}]", "a sink", sink.name, sink.topic, cluster
+            yield Topic(f"sinks[{at}]", "a sink", sink.name, sink.topic, cluster)
     if pipeline.dead_letters.topic is not None:
-        yield "dlq", "dlq", pipeline.dead_letters.topic, pipeline.dead_letters.topic, ours
+        yield Topic("dlq", "dlq", pipeline.dead_letters.topic, pipeline.dead_letters.topic, ours)
 
 
 def _cluster(pipeline: Pipeline) -> str:

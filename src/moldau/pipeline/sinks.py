@@ -11,6 +11,7 @@ from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFee
 from moldau.spark.produce import MARK
 from moldau.spark.rows import quoted, row_json
 from moldau.spark.tables import BatchKey, Table, TableError
+from moldau.spark.tables.columns import ColumnsError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.manifest import ParquetFormat
 from moldau.spark.tables.routing import Tables
@@ -31,6 +32,9 @@ class Target(Protocol):
     name: str
     exact: bool
     """Whether it keeps every row, so that its count can be held against the books."""
+
+    def check(self, rows: DataFrame) -> None:
+        """TableError where a table that is there would refuse the columns of these rows. Writes nothing."""
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         """Write a batch of ``count`` rows, unless it is there already."""
@@ -75,6 +79,14 @@ class IntoTable:
         self.table = open_table(sink, pipeline)
         self.table.begins_late = begins_late
 
+    def check(self, rows: DataFrame) -> None:
+        try:
+            self.table.check(rows)
+        except ColumnsError:
+            raise
+        except (TableError, OSError):  # what is the matter with the table itself, the write says
+            return
+
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         return wrote(self.table, self.table.append(rows, key), key)
 
@@ -89,6 +101,9 @@ class IntoTables:
             return Table(open_format(sink, place), pipeline=pipeline, evolve=sink.evolve)
 
         self.tables = Tables(sink.table, open_table=open_one, begins_late=begins_late)
+
+    def check(self, rows: DataFrame) -> None:
+        """Which tables they go to is told from the rows."""
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if names.TOPIC not in rows.columns:
@@ -111,6 +126,9 @@ class ToTopic:
 
     def __init__(self, sink: TopicSink, cluster: str, feed: TableFeed | None = None) -> None:
         self.name, self._sink, self._cluster, self._feed = sink.name, sink, sink.cluster or cluster, feed
+
+    def check(self, rows: DataFrame) -> None:
+        """A topic takes what a record may be."""
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if count:

@@ -5,8 +5,11 @@ Read next: resetting.py, which has it noted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from moldau.pipeline.books import TakenBack, waiting
 from moldau.pipeline.folder import Folder
+from moldau.pipeline.lost import end_of_books
 from moldau.pipeline.positions import fewer, verified
 from moldau.pipeline.replays import Replays
 from moldau.pipeline.resetting import tables_of
@@ -15,11 +18,12 @@ from moldau.pipeline.unfinished import unfinished
 from moldau.spark.tables import LedgerError, Table
 
 
-def taken_back(pipeline: Pipeline, folder: Folder) -> TakenBack:
+def taken_back(pipeline: Pipeline, folder: Folder, *, accept: bool = False) -> TakenBack:
     """What tables whose newest line says that they were taken back have less than by the books, and no reset has noted
-    yet. A table that does not keep every row tells nothing, nor does one whose files are damaged."""
+    yet; with ``accept`` what any table has less, whatever took it away. A table that does not keep every row tells
+    nothing, nor does one whose files are damaged."""
     last = folder.books.last()
-    names = {name for name, table in tables_of(pipeline, folder) if _is_taken_back(table)}
+    names = {name for name, _ in tables_of(pipeline, folder)} if accept else tables_taken_back(pipeline, folder)
     if last is None or not names:
         return TakenBack()
     rows, before = dict[str, int](), folder.books.taken_back()
@@ -33,6 +37,26 @@ def taken_back(pipeline: Pipeline, folder: Folder) -> TakenBack:
         # No more than rows are missing: letters of a replay that was cut off wait for its end, and are no loss.
         gone = min(rows[letters], max(0, waiting(last.totals, before) - there))
     return TakenBack(rows, gone)
+
+
+def way_on(pipeline: Pipeline, folder: Folder, sinks: Sequence[Mapping[str, object]]) -> str | None:
+    """What lets the books balance where tables that ``verified`` looked at hold fewer rows; None where none does, or
+    where one was taken back and its reset is to come, which reads again what went, and has the books count it no
+    more."""
+    if not any(fewer(one) > 0 and not one["damaged"] for one in sinks) or tables_taken_back(pipeline, folder):
+        return None
+    end = end_of_books(pipeline, folder)
+    position, where = ("POSITION", "there") if end is None else (f"'{end}'", "where the books end")
+    return (
+        "where the rows that are missing are gone for good (deleted, or taken back before a reset that did not note"
+        f" it), `moldau pipeline reset FILE --to {position} --accept-missing` lets the books count them no more, and"
+        f" the next run goes on {where}"
+    )
+
+
+def tables_taken_back(pipeline: Pipeline, folder: Folder) -> set[str]:
+    """The sinks with a table whose newest line says that it was taken back."""
+    return {name for name, table in tables_of(pipeline, folder) if _is_taken_back(table)}
 
 
 def _is_taken_back(table: Table) -> bool:

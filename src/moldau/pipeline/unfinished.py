@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from moldau.model.counted import counted
 from moldau.pipeline import books, replay_plans
-from moldau.pipeline.begun import Begun
+from moldau.pipeline.begun import Begun, Note
 from moldau.pipeline.checkpoints import query_of
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.ranges import ends
@@ -116,25 +116,38 @@ def abandon(folder: Folder, one: Unfinished) -> list[str]:
 
 
 def _stream(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:
-    query = query_of(folder.store)
-    line = folder.books.newest_of_stream()
-    if query is None or folder.contradictions():  # Spark may have committed what the books do not have
+    note, line = Begun(folder.store, books.BATCH).note(), folder.books.newest_of_stream()
+    query, is_lost = query_of(folder.store), folder.has_lost_checkpoint()
+    if query is None:
+        query = _of_lost_checkpoint(note, line)
+    elif folder.contradictions():  # Spark may have committed what the books do not have
+        return []
+    if query is None:
         return []
 
     def is_new(batch_query: str, batch: int) -> bool:
         booked = line is not None and line.query == query and batch <= line.batch
         return batch_query == query and batch >= 0 and not booked
 
-    note = Begun(folder.store, books.BATCH).note()
     if note is not None and not is_new(note.query, note.batch):
         return []  # what was begun last is in the books, so no table need be asked
     more = () if note is None else note.sources
     found = [one for one in parts.of(pipeline, more) if is_new(one.entry.query_id, one.entry.batch_id)]
-    topics = () if note is None else note.topics
+    # Without a checkpoint a reset may have been told of it: that has let tables take whatever comes next.
+    told = query_of(folder.store) is None and not is_lost and not found
+    topics = () if note is None or told else note.topics
     if not found and not topics:
         return []
     number = max(one.entry.batch_id for one in found) if found else note.batch if note is not None else 0
     return [Unfinished(books.BATCH, BatchKey(query, number), found, topics)]
+
+
+def _of_lost_checkpoint(note: Note | None, line: books.Line | None) -> str | None:
+    """The query of a batch that was begun and whose checkpoint is gone: it is the one that the books lack next."""
+    if note is None or not note.judged:
+        return None
+    follows = note.batch == 0 if line is None else (note.query, note.batch) == (line.query, line.batch + 1)
+    return note.query if follows else None
 
 
 def _replays(pipeline: Pipeline, folder: Folder, parts: _Parts) -> list[Unfinished]:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from moldau.admin.pipeline import pipeline as commands
 from moldau.model import TopicPartition
 from moldau.pipeline import audit
-from moldau.pipeline.books import BATCH, Books, BrokenLine, Count, Line, Totals, Wrote
+from moldau.pipeline.books import BATCH, Books, BrokenLine, Count, Line, NotBalanced, Totals, Wrote
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.reading import load
 from moldau.pipeline.running import Runner
@@ -228,6 +228,40 @@ def test_books_that_are_gone_or_end_early_contradict_the_checkpoint(file: Path) 
     assert problems(file) == ["the books are gone, and the checkpoint has committed batch 3"]
     code, text = status(file)
     assert (code, "the books are gone" in text) == (4, True), text
+
+
+def as_spark_writes_it(file: Path) -> None:
+    """Have the checkpoint's newest files be ones that Spark could read."""
+    for path in (file.parent / "state/checkpoint").glob("*/*"):
+        path.write_text("v1\n{}\n{}")
+
+
+def test_a_run_whose_checkpoint_has_what_the_books_lack_is_refused_though_nothing_new_is_there(file: Path) -> None:
+    """With another pipeline's checkpoint it ended with 0 and `done`, and `status` with 4."""
+    for number in range(4):
+        path_of(file, number).unlink()
+    as_spark_writes_it(file)
+    with pytest.raises(
+        NotBalanced, match=r"the books are gone, and the checkpoint has committed batch 3: restore what"
+    ):
+        Runner(load(file, {}), session=lambda pipeline: pytest.fail("Spark is not asked")).run()
+
+
+def test_a_checkpoint_of_another_pipeline_is_told_and_refused_though_nothing_new_is_there(file: Path) -> None:
+    """What lay between the books' end and its position was left out, and `status --verify` said that all balanced."""
+    as_spark_writes_it(file)
+    metadata = file.parent / "state/checkpoint/metadata"
+    metadata.write_text('{"id": "another"}')
+    why = "the books end with batch 3 of another checkpoint than the one that is there, which has committed batch 3"
+    assert problems(file) == [why]
+    with pytest.raises(NotBalanced, match=why):
+        Runner(load(file, {}), session=lambda pipeline: pytest.fail("Spark is not asked")).run()
+    state = Folder(load(file, {})).state()
+    assert state is not None
+    assert (state.state, state.message.startswith(why)) == ("failed", True), "`status` says it too"
+    with pytest.raises(NotBalanced, match="batch 3 of another checkpoint, and batch 4 of this one comes next"):
+        Folder(load(file, {})).books.follows("another", 4)
+    Folder(load(file, {})).books.follows("another", 0)  # as after a reset
 
 
 def test_a_state_that_is_gone_is_not_that_of_a_new_pipeline(file: Path) -> None:

@@ -14,16 +14,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from moldau.pipeline import positions
+from moldau.pipeline.books import BATCH, Count, Line, Totals
 from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
 from moldau.pipeline.feed.planning import begin, plan
-from moldau.pipeline.feed.positions import FeedLag, cost, first_position, goes_on, to_read
+from moldau.pipeline.feed.positions import FeedLag, cost, feed_steps, first_position, goes_on, to_read
 from moldau.pipeline.feed.rows import _slice
 from moldau.pipeline.feed.running import next_batch
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.lint import lint
-from moldau.pipeline.reading import read_text
+from moldau.pipeline.reading import load, read_text
 from moldau.pipeline.spec import Deletes, SchemaChange, TableFeed
 
 CDF = {"delta.enableChangeDataFeed": "true"}
@@ -329,6 +331,36 @@ def test_a_reset_of_a_feed_says_what_stands_twice_and_what_is_left_out() -> None
     assert cost(at, Position("id")) == twice
     assert cost(at, Position("id", done=8)) == f"{stay}, 3 versions would be left out"
     assert cost(at, Position("another")) == stay
+
+
+def test_the_plan_of_a_feed_says_why_a_run_would_be_refused(tmp_path: Path) -> None:
+    """A table that a pipeline without steps filled has the columns `_topic`, ...: the plan said nothing of it."""
+    write_deltalake(tmp_path / "orders", rows(1).append_column("_topic", pa.array(["t"])))
+    (tmp_path / "a.yaml").write_text(
+        "pipeline: a\nsource: {table: orders, start: earliest}\nsinks: [{topic: out}]\ncluster: 127.0.0.1:1\n"
+    )
+    pipeline = load(tmp_path / "a.yaml", {})
+    (told,) = [one.how for one in feed_steps(pipeline, Folder(pipeline)) if "refused" in one.how]
+    assert "_topic are names of the pipeline's own" in told
+    assert "(`_topic AS topic` in the SQL of a pipeline)" in told
+
+
+def test_the_plan_of_a_feed_whose_checkpoint_is_lost_says_that_a_run_is_refused(tmp_path: Path) -> None:
+    """It said that a new one begins at the pipeline's start."""
+    write_deltalake(tmp_path / "orders", rows(1))
+    (tmp_path / "a.yaml").write_text(
+        "pipeline: a\nsource: {table: orders, start: earliest}\nsinks: [{topic: out}]\ncluster: 127.0.0.1:1\n"
+    )
+    pipeline = load(tmp_path / "a.yaml", {})
+    folder = Folder(pipeline)
+    end = Position("id", done=0, rows=1).to_json()
+    folder.books.add(
+        Line(sequence=-1, kind=BATCH, batch=0, query="q", at_ms=0, took_ms=1, start=(), end=(end,),
+             counts=[Count("orders", "ok", None, 1, "orders-0@0")], drift=[], rows_out=1, late=0, sinks={}, dead=0,
+             totals=Totals())
+    )  # fmt: skip
+    (told,) = [one.how for one in positions.plan(pipeline, folder) if one.what == "checkpoint"]
+    assert told.endswith("is gone, and the books end with its batch 0: a run is refused")
 
 
 def test_the_plan_of_a_feed_says_what_is_left_and_behind_what_it_goes_on() -> None:

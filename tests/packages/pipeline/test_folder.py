@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,14 @@ def test_a_disk_that_is_full_or_takes_nothing_is_told_with_the_file_and_not_as_s
         assert not is_local(raised.value)
     assert not is_local(OSError(errno.EROFS, "Cannot create directory. Detail: [errno 30]")), "not what Python says"
     assert is_local(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+
+def test_a_disk_that_is_full_when_a_run_begins_is_told_with_the_file_and_not_as_standard_output(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # no file may grow, as none can on a full disk
+    try:
+        with pytest.raises(OSError) as raised, folder(tmp_path).locked():
+            pytest.fail("nothing can be kept")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert reason(raised.value).startswith(f"{tmp_path}/a/lock: ")

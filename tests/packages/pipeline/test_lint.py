@@ -87,6 +87,18 @@ def test_a_sound_pipeline_has_no_problem(tmp_path: Path) -> None:
         ({"transform": "{sql: 'SELECT id, amount AS ID FROM records'}"}, "two columns are called 'id'"),
         ({"transform": "{sql: 'SELECT *, id FROM records'}"}, "two columns are called 'id'"),
         (
+            {"transform": "{sql: \"SELECT id, named_struct('a', 1, 'A', 2) AS s FROM records\"}"},
+            "t: 's.A' and 's.a' differ in case only: tables take them for one",
+        ),
+        ({"transform": "{sql: 'SELECT array(struct(id, amount AS ID)) s FROM records'}"}, "'s.element.ID' and 's.elem"),
+        ({"transform": "{sql: 'SELECT CAST(1 AS struct<b: struct<x: int, X: int>>) s FROM records'}"}, "'s.b.X' and"),
+        ({"transform": "{sql: \"SELECT from_json('', 'x int, X int') s FROM records\"}"}, "'s.X' and 's.x' differ"),
+        (
+            {"transform": "{sql: 'SELECT struct(id, at AS ID) s FROM records'}, {sql: 'SELECT s AS t FROM records'}"},
+            "'s.ID' and 's.id' differ in case only",
+        ),
+        ({"transform": "{sql: 'SELECT struct(id, id) s FROM records'}"}, "'s.id' is there twice"),
+        (
             {"transform": "{sql: 'SELECT id, amount AS id FROM records'}", "sinks": "{topic: clean}"},
             "topic clean: two columns are called 'id': its JSON would have the name twice",
         ),
@@ -346,3 +358,26 @@ def test_a_wrong_name_is_told_alone(tmp_path: Path) -> None:
 def test_a_table_whose_path_has_a_backslash_is_refused_by_name(tmp_path: Path) -> None:
     found = said(tmp_path, sinks=r'{table: "a\\q"}', on_error="dlq", more=r'dlq: {table: "d\\q"}')
     assert [one.partition(": a backslash")[0].rpartition("/")[2] for one in found] == [r"a\q", r"d\q"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "sinks"),
+    [
+        ("SELECT to_json(struct(id, amount AS ID)) s FROM records", "{table: t}"),
+        ("SELECT struct(id, amount AS ID).id s FROM records", "{table: t}"),
+        ("SELECT struct(id, amount AS ID) s FROM records", "{topic: clean}"),
+        ("SELECT struct(id, amount) s, struct(id, at) u FROM records", "{table: t}"),
+    ],
+)
+def test_fields_that_differ_in_case_only_are_let_be_where_no_table_has_them(
+    tmp_path: Path, sql: str, sinks: str
+) -> None:
+    assert said(tmp_path, transform=f"{{sql: '{sql}'}}", sinks=sinks) == []
+
+
+def test_a_source_that_is_misspelled_is_told_as_that_and_not_by_options_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text("pipeline: a\nsorce: {topics: [b]}\ndecode: {format: raw}\nsinks: [{table: t}]\n")
+    assert [one.message for one in lint_file(path, {})] == [
+        "'source' is missing", "'sorce' is not known here. Did you mean 'source'?"
+    ]  # fmt: skip

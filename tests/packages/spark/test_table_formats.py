@@ -250,6 +250,23 @@ def test_a_parquet_tables_small_files_are_merged_beside_the_stream(tmp_path):
         add(make(), key(250, "r"))
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_columns_are_checked_without_a_table_being_made_or_changed(kind, tmp_path):
+    def make(**how: object) -> Table:
+        return opened(kind, tmp_path, str(tmp_path / "t"), {}, **how)
+
+    make().format.check(ROWS.schema, evolve=False)
+    assert not (tmp_path / "t").exists()
+    add(make(), key(0))
+    wider = ROWS.append_column("more", pa.array([1, 2, 3], pa.int32())).schema
+    make().format.check(wider, evolve=True)
+    refused = ((wider, {}, "differ in more"), (ROWS.schema, {"partition_by": ["name"]}, "partitioned by"))
+    for schema, how, why in refused:
+        with pytest.raises(TableError, match=why):
+            make(**how).format.check(schema, evolve=False)
+    assert make().read().column_names == ROWS.column_names
+
+
 def test_a_batch_of_a_parquet_table_reads_and_writes_as_much_after_many_versions(tmp_path, monkeypatch):
     """Counted, not timed: files that are read for a batch of a driver that runs, and of one that starts."""
     store = open_store(tmp_path / "t")

@@ -95,7 +95,10 @@ def _check(feed: Feed, source: TableFeed, version: Version, known: pa.Schema | N
         if (other := seen.setdefault(name.lower(), name)) != name:
             raise FeedError(f"{what}: columns {other} and {name} differ in case only, and Spark takes them for one")
     if own:
-        raise FeedError(f"{what}: {', '.join(own)} are names of the pipeline's own, and no columns")
+        raise FeedError(
+            f"{what}: {', '.join(own)} are names of the pipeline's own, and no columns: have whoever writes the table "
+            f"name them otherwise (`{own[0]} AS {own[0].lstrip('_')}` in the SQL of a pipeline)"
+        )
     if version.takes_back and source.deletes is Deletes.REFUSE:
         raise FeedError(
             f"{what} deletes or updates rows, and this pipeline takes appended ones: say `deletes: tombstone` and "

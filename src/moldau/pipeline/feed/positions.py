@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moldau.model.counted import counted
-from moldau.pipeline.feed.changes import Feed, Position
+from moldau.pipeline.feed.changes import Feed, FeedError, Position
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint
 from moldau.pipeline.feed.open import NoFeed, open_feed
-from moldau.pipeline.feed.planning import begin, check_table
+from moldau.pipeline.feed.planning import BATCH_MOST, begin, check_table, plan
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.reading import FEED_STARTS
 from moldau.pipeline.spec import Pipeline
@@ -70,12 +70,26 @@ def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
 def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do with the source."""
     found, booked = feed_lag(pipeline, folder), booked_position(folder)
+    refused = _refused(pipeline, folder)
     start = folder.start() or pipeline.source.start
     whole = booked.whole if booked is not None else start == "snapshot"
-    steps = [Step(f"source {found.table}", to_read(found, whole=whole), False)]
+    steps = [Step(f"source {found.table}", to_read(found, whole=whole), False), *refused]
     if booked is None:
         return [*steps, Step("checkpoint", f"a new one, which begins at {start}", True)]
     return [*steps, Step("checkpoint", f"goes on {goes_on(booked)}; 'start' has no effect", False)]
+
+
+def _refused(pipeline: Pipeline, folder: Folder) -> list[Step]:
+    """Why a run would be refused at the next batch, as far as the table's log tells."""
+    source = pipeline.source.feed
+    assert source is not None, "a pipeline over a table"
+    feed, noted = open_feed(source), FeedCheckpoint(folder).newest()
+    try:
+        at = next_position(pipeline, folder, feed)
+        plan(feed, source, at, None if noted is None else noted.schema, BATCH_MOST)
+    except FeedError as error:
+        return [Step(f"source {source.name}", f"a run is refused: {error}", True)]
+    return []
 
 
 def to_read(found: FeedLag, *, whole: bool) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline.batches import Batches
 from moldau.pipeline.books import AnotherRun, Line
+from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Slice
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
@@ -20,7 +21,7 @@ from moldau.pipeline.feed.positions import first_position
 from moldau.pipeline.feed.rows import rows_of
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.reading import seconds
-from moldau.pipeline.running import Ended, Runner, cluster_of
+from moldau.pipeline.running import Ended, Runner
 from moldau.pipeline.spec import Pipeline, TopicSink
 from moldau.spark.supervise import may_pass
 from moldau.spark.tables import BatchKey

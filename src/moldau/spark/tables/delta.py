@@ -57,13 +57,22 @@ class DeltaFormat:
             )  # fmt: skip
             table = self._open()
             assert table is not None, "it was made just now"
-        there, ours = _columns(table.schema()), _columns(wanted)
-        check_partitions(str(self.store), table.metadata().partition_columns, self.partition_by)
-        more = new_columns(str(self.store), there, ours, evolve=evolve)
+        more = self._new_columns(table, wanted, evolve=evolve)
         if more:
             by_name = {field.name: field for field in wanted.fields}
             table.alter.add_columns([Field(name, by_name[name].type, nullable=True) for name in more])
             table.update_incremental()
+
+    def check(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """TableError when ``prepare`` would refuse these columns; nothing is made or changed."""
+        _refuse_decimals(str(self.store), schema, self.partition_by)
+        if (table := self._open()) is not None:
+            self._new_columns(table, Schema.from_arrow(schema), evolve=evolve)
+
+    def _new_columns(self, table: DeltaTable, wanted: Schema, *, evolve: bool) -> list[str]:
+        """The columns that the table lacks; TableError when the rows do not fit it."""
+        check_partitions(str(self.store), table.metadata().partition_columns, self.partition_by)
+        return new_columns(str(self.store), _columns(table.schema()), _columns(wanted), evolve=evolve)
 
     def last(self, pipeline: str, query_id: str) -> Entry | None:
         """The pipeline's newest line, None when it never wrote here; LedgerError when the log has lost it."""

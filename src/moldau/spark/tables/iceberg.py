@@ -58,10 +58,7 @@ class IcebergFormat:
         table = self._open()
         if table is None:
             table = self._table = self._create(schema)
-        check_partitions(self.name, [each.name for each in table.spec().fields], self.partition_by)
-        there = {column.name: _bare(column.type) for column in table.schema().as_arrow()}
-        ours = {column.name: _bare(column.type) for column in schema}
-        if new_columns(self.name, there, ours, evolve=evolve):
+        if self._new_columns(table, schema, evolve=evolve):
             from pyiceberg.exceptions import CommitFailedException
 
             try:
@@ -70,10 +67,29 @@ class IcebergFormat:
             except CommitFailedException as error:
                 raise TableError(f"table {self.name} was changed by another writer, run the batch again") from error
 
-    def _create(self, schema: pa.Schema) -> IcebergTable:
+    def check(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """TableError when ``prepare`` would refuse these columns; nothing is made or changed."""
+        table = self._open()
+        if table is None:
+            self._refuse_lacking(schema)
+        else:
+            self._new_columns(table, schema, evolve=evolve)
+
+    def _new_columns(self, table: IcebergTable, schema: pa.Schema, *, evolve: bool) -> list[str]:
+        """The columns that the table lacks; TableError when the rows do not fit it."""
+        check_partitions(self.name, [each.name for each in table.spec().fields], self.partition_by)
+        there = {column.name: _bare(column.type) for column in table.schema().as_arrow()}
+        ours = {column.name: _bare(column.type) for column in schema}
+        return new_columns(self.name, there, ours, evolve=evolve)
+
+    def _refuse_lacking(self, schema: pa.Schema) -> None:
+        """TableError where Iceberg lacks the type of a column."""
         lacking = [f"{column.name} ({column.type})" for column in schema if _is_lacking(column.type)]
         if lacking:
             raise TableError(f"table {self.name}: Iceberg has no such type, cast to int: {', '.join(lacking)}")
+
+    def _create(self, schema: pa.Schema) -> IcebergTable:
+        self._refuse_lacking(schema)
         self.store.make_folder()
         namespace = self.name.rpartition(".")[0]
         place = f"file://{self.store.base}" if self.store.local else self.store.uri

@@ -65,15 +65,20 @@ class ParquetFormat:
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """Compare the columns with the table's; new ones are let in with the batch when ``evolve``."""
-        ours = {column.name: str(column.type) for column in schema}
+        ours = _columns(schema)
         newest = self._look()
         self._columns = dict(ours) if newest is None else dict(newest.columns)
         if newest is None:
             self.store.make_folder()
             return
-        check_partitions(str(self.store), newest.partition_by, self.partition_by)
-        new_columns(str(self.store), newest.columns, ours, evolve=evolve)
+        self.check(schema, evolve=evolve)
         self._columns.update(ours)
+
+    def check(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """TableError when ``prepare`` would refuse these columns; nothing is made or changed."""
+        if (newest := self._look()) is not None:
+            check_partitions(str(self.store), newest.partition_by, self.partition_by)
+            new_columns(str(self.store), newest.columns, _columns(schema), evolve=evolve)
 
     def last(self, pipeline: str, query_id: str) -> Entry | None:
         """The pipeline's newest line, None when it never wrote here."""
@@ -318,3 +323,8 @@ def _parts(group: Sequence[DataFile], target_bytes: int) -> Iterator[list[DataFi
             part = []
     if len(part) > 1:
         yield part
+
+
+def _columns(schema: pa.Schema) -> dict[str, str]:
+    """The columns with their types, as a version keeps them."""
+    return {column.name: str(column.type) for column in schema}

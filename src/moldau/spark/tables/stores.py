@@ -99,7 +99,7 @@ class Store:
     def write(self, name: str, content: bytes) -> None:
         """Write a file that nobody else writes."""
         self.make_folder(os.path.dirname(name))
-        with self._named(name), self.filesystem.open_output_stream(self.at(name)) as file:
+        with self.named(name), self.filesystem.open_output_stream(self.at(name)) as file:
             file.write(content)
 
     def replace(self, name: str, content: bytes) -> None:
@@ -109,20 +109,20 @@ class Store:
             return
         fresh = f"{name}.{os.getpid()}"
         self.write(fresh, content)
-        with self._named(fresh), open(self.at(fresh), "rb") as file:
+        with self.named(fresh), open(self.at(fresh), "rb") as file:
             os.fsync(file.fileno())  # a power cut is not to leave an empty file under the name
         os.replace(self.at(fresh), self.at(name))
 
     def make_folder(self, name: str = "") -> None:
         """See that there is such a folder; object stores need none."""
         if not self.s3:
-            with self._named(name):
+            with self.named(name):
                 self.filesystem.create_dir(self.at(name), recursive=True)
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Write the file whole, unless there is one already; whether it is ours."""
         if self.local:
-            with self._named(name):
+            with self.named(name):
                 return _link(Path(self.at(name)), content)
         if self.s3:
             return self._put_s3(name, content)
@@ -131,7 +131,7 @@ class Store:
         raise TableError(f"{self.uri}: a file cannot be written only if it is absent there; use Delta or Iceberg")
 
     @contextlib.contextmanager
-    def _named(self, name: str) -> Iterator[None]:
+    def named(self, name: str) -> Iterator[None]:
         """Have errors of the machine's own disk name the file: Arrow's have its path in their text at best, and whoever
         shows an OSError without a file takes it for one of standard output or of a connection."""
         try:

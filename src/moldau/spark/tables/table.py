@@ -55,6 +55,8 @@ class Format(Protocol):
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None: ...
 
+    def check(self, schema: pa.Schema, *, evolve: bool) -> None: ...
+
     def last(self, pipeline: str, query_id: str) -> Entry | None: ...
 
     def lost(self, pipeline: str) -> Entry | None: ...
@@ -117,6 +119,12 @@ class Table:
     def key_of(self, rows: DataFrame, batch_id: int) -> BatchKey:
         """The key of the batch that ``foreachBatch`` is handing over just now."""
         return checkpoints.key_of(rows, batch_id, checkpoint=self.checkpoint)
+
+    def check(self, rows: DataFrame) -> None:
+        """TableError when the table is there and ``append`` would refuse the columns of these rows. Writes nothing."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        self.format.check(to_arrow_schema(rows.schema, timezone="UTC"), evolve=self.evolve)
 
     def append(self, rows: DataFrame, key: BatchKey) -> Written:
         """Add the rows unless the table has this batch. TableError when they do not fit, LedgerError when the batch
