@@ -90,7 +90,7 @@ class _Tree(Noun):
         try:
             return super().get_command(ctx, cmd_name)
         except ModuleNotFoundError as error:
-            if error.name != SIMULATOR:
+            if error.name is None or not f"{error.name}.".startswith(f"{SIMULATOR}."):
                 raise
             if not ctx.resilient_parsing:  # otherwise a shell asks which words may follow
                 fail(f"`{cmd_name}` needs moldau-simulator, which is not installed: pip install 'moldau[simulator]'")

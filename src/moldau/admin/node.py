@@ -182,15 +182,15 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
             print(f"moldau node {config.node_id}: {error}", file=sys.stderr, flush=True)
             return 1
         log.info("node %d started in %.2f s", config.node_id, time.monotonic() - began)
+        # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
+        gc.collect()
+        gc.freeze()
+        keep_freed_buffers()
         await asyncio.wait((ended,), timeout=SETTLED_S)
         for work in handlers_to_import():
             if not ended.done():
                 await world.tasks.off_loop(work, COMPUTING)
                 await asyncio.wait((ended,), timeout=PAUSE_S)
-        # What a start leaves behind lives as long as the process: the collector need not walk it again and again.
-        gc.collect()
-        gc.freeze()
-        keep_freed_buffers()
         return await ended
 
     _heed_signals(loop, node, logs)

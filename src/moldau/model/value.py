@@ -75,6 +75,11 @@ def _define(plain: type, frozen: bool, kw_only: bool) -> type:
     defaults = {name: body.pop(name) for name in annotated if name in body}
     if inherited:
         defaults = base._init_of[0] | defaults
+        if base._init_of[1] != frozen:
+            raise TypeError(f"{plain.__name__} and {base.__name__}: either both are frozen, or neither")
+    late = [name for name in own if name not in defaults]
+    if late and not kw_only and any(name in defaults for name in inherited):
+        raise TypeError(f"{plain.__name__}: {late[0]} has no default and comes behind {base.__name__}'s that have")
     body |= {
         "__slots__": own,
         "_names": names,

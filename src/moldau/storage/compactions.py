@@ -127,12 +127,13 @@ class Compactions:
         try:
             outcome = compaction.outcome
             if outcome is not None and not outcome.reason and self._holds(log) and log.dir.offline is None:
-                self.uncleanable.pop(log.partition, None)
                 try:
-                    return (yield from in_place(log, compaction, now_ms, lambda: self._holds(log)))
+                    saved = yield from in_place(log, compaction, now_ms, lambda: self._holds(log))
                 except UnusableFile as error:
                     self._give_up(log, str(error), now_ms, may_be_mended=True)
                     return 0
+                self.uncleanable.pop(log.partition, None)
+                return saved
             if outcome is not None and outcome.made:
                 yield DiskStep(partial(discard, compaction, outcome.made))  # or it was deleted, folder and all
             if outcome is not None and outcome.reason and self._holds(log):

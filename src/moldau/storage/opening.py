@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from moldau.storage.segment import Segment
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-UNWRITTEN_MAX = 8 << 20
-"""So many bytes of one directory's logs may wait in memory for their files. Beyond that leaders take nothing for them,
-and clients ask again."""
+UNWRITTEN_MAX = 32 << 20
+"""So many bytes of one directory's logs may wait in memory for their files, first batches of new ones too. Beyond that
+leaders take nothing for them from clients, who ask again."""
 
 
 class MemoryFile:

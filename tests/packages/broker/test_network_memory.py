@@ -687,6 +687,52 @@ def test_fetches_that_wait_for_ever_are_answered_when_others_have_waited_to_be_p
     play(work, request_bytes_max=4 << 20)
 
 
+def test_one_fetch_of_those_who_hold_most_is_answered_in_a_turn_and_no_more_than_others_need(monkeypatch: Any) -> None:
+    """All of them were answered at once, for as many as half of the memory held: most of a second, for everybody."""
+    monkeypatch.setattr(parked, "PATIENCE_MS", 50)
+
+    async def work(scene: Scene) -> None:
+        its = FetchScene(scene, each=1 << 20)
+        greedy = [await scene.connect() for _ in range(2)]
+        for _, writer in greedy:
+            writer.write(FETCH * 4)
+        more = [await scene.connect() for _ in range(4)]
+        for _, writer in more:
+            writer.write(FETCH)
+        await scene.until(lambda: len(its.under_way) == 8)
+        _, last = await scene.connect()
+        last.write(FETCH)
+        before = 8
+        while len(its.waits) < 9:
+            assert before - len(its.under_way) <= 1, "one in a turn"
+            before = len(its.under_way)
+            await asyncio.sleep(0)
+        await scene.settled(lambda: len(its.under_way))
+        assert len(its.under_way) >= 7
+
+    play(work, request_bytes_max=4 << 20)
+
+
+def test_a_fetch_within_a_session_waits_for_no_parked_fetches() -> None:
+    """Followers fetch so: writes with acks=all waited for them, where clients use the same listener."""
+
+    async def work(scene: Scene) -> None:
+        its = FetchScene(scene, each=1 << 20)
+        streams = [await scene.connect() for _ in range(20)]
+        for _, writer in streams:
+            writer.write(FETCH * 10)
+        await scene.until(lambda: scene.memory.parked.bytes == 8 << 20)
+        await scene.settled(lambda: len(its.waits))
+        its.each = 0
+        for version in (12, 17):
+            before = len(its.waits)
+            _, follower = await scene.connect()
+            follower.write(frame(FetchRequest(session_id=7, session_epoch=3, replica_id=2), version, 1))
+            await scene.until(lambda before=before: len(its.waits) == before + 1)  # type: ignore[misc]
+
+    play(work, request_bytes_max=4 << 20)
+
+
 def test_a_client_that_is_gone_holds_no_parked_fetch() -> None:
     async def work(scene: Scene) -> None:
         its = FetchScene(scene, each=1 << 20)

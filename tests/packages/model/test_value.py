@@ -146,3 +146,17 @@ def test_a_value_has_the_fields_of_the_one_that_it_inherits_from() -> None:
         Square(name="a")  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="name"):
         square.name = "c"  # type: ignore[misc]
+
+
+def test_a_value_that_could_not_be_made_of_what_it_inherits_is_refused_as_a_class() -> None:
+    with pytest.raises(TypeError, match="Later: width has no default and comes behind Span's that have"):
+
+        @value
+        class Later(Span):
+            width: int
+
+    with pytest.raises(TypeError, match="either both are frozen, or neither"):
+
+        @value(frozen=False, kw_only=True)
+        class Loose(Shape):
+            side: float

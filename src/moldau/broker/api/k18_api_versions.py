@@ -44,7 +44,7 @@ def handle(node: NodeServices, request: ApiVersionsRequest, context: Context) ->
         if level >= lowest
     ]
     # A controller that takes part in a migration says so, for brokers and tools that ask it before they do (KIP-866).
-    answer.zk_migration_ready = node.config.migrates and context.kind == CONTROLLER
+    answer.zk_migration_ready = context.kind == CONTROLLER and node.config.migrates
     quorum = node.plane.quorum
     if quorum is not None and quorum.kraft_version:
         level = quorum.kraft_version

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.memory import ASKING
+from moldau.broker.network.memory import ASKING, FETCH
+from moldau.broker.network.parked import is_within_session
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
     PRODUCE,
@@ -183,7 +184,16 @@ class Connection(Regulated):
         """Whether there is room for the request whose frame of so many bytes begins there, though something waits."""
         api_key = int.from_bytes(came[start + 4 : start + 6], "big") if size >= 2 else -1
         is_large = size >= SLICES_FROM_BYTES and api_key != PRODUCE
-        self._refused_room = not self.listener.memory.admits(self, api_key, self._expected, is_large=is_large)
+        memory = self.listener.memory
+        self._refused_room = not (
+            memory.admits(self, api_key, self._expected, is_large=is_large)
+            and (
+                api_key != FETCH
+                or not memory.parked.are_many
+                or is_within_session(came[: start + 4 + size], start + 4)
+                or memory.parked.admits(self)
+            )
+        )
         return not self._refused_room
 
     def _handle(self, frame: memoryview, start: int) -> None:

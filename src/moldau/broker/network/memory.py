@@ -66,7 +66,7 @@ class Holder(Protocol):
         """Close it."""
 
     def answer_parked(self) -> None:
-        """Answer its fetches that wait for records, with what there is."""
+        """Answer the oldest of its fetches that wait for records, with what there is."""
 
 
 class RequestMemory:
@@ -277,8 +277,6 @@ class RequestMemory:
         """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
         ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
         mine, there = self._responses.get(holder, 0), self.response_bytes
-        if api_key == FETCH and not self.parked.admits(holder):
-            return False
         if api_key in ASKING and self.expected:
             there += self.expected + self._sizes.get(api_key, EXPECTED_BYTES)
             if expected:

@@ -2,20 +2,40 @@
 
 A fetch that names its partitions (every one without a session) is kept with all of them until there is something to
 say, and a client may have many under way on one connection, and many connections. When there are too many, a client
-that has one waits with its next until one of its own is answered, as every client does in Apache Kafka; a client that
-has none parks one, up to twice as much. Beyond that it waits as well, and soon those that hold most are answered with
-what there is, as if their time were up. Decides nothing about what a fetch is answered: ``replicas/fetch/reader.py``.
+that has any waits with its next until all of them are answered, or until there are fewer; a client that has none parks
+one, up to twice as much. Beyond that it waits as well, and soon fetches of those that hold most are answered with what
+there is, as if their time were up: one in a turn of the loop, for as long as others wait. A fetch within a session
+waits for nobody here: followers' are such. Decides nothing about what a fetch is answered:
+``replicas/fetch/reader.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Generic, Protocol, TypeVar
 
 from moldau.ports import Handle, Tasks
+from moldau.wire.frames import read_request_header
 
 PATIENCE_MS = 300
 """How long fetches stay parked, at least, while others that hold nothing wait to be."""
+
+
+SESSIONS_FROM, NO_REPLICA_FROM = 7, 15
+"""Versions of a fetch from which on it has a session, and does not begin with a replica's id."""
+_SESSION_ID = Struct(">12xxi")
+"""What a fetch begins with behind that: how long, how many bytes at least and at most, what is seen, the session."""
+
+
+def is_within_session(frame: memoryview, start: int) -> bool:
+    """Whether the fetch request that is all of ``frame`` from ``start`` on goes on with a session: it names only what
+    is new in it."""
+    header = read_request_header(frame, start)
+    at = header.body + (4 if header.api_version < NO_REPLICA_FROM else 0)
+    if header.api_version < SESSIONS_FROM or at + _SESSION_ID.size > len(frame):
+        return False
+    return bool(_SESSION_ID.unpack_from(frame, at)[0])
 
 
 class Parking(Protocol):
@@ -25,7 +45,7 @@ class Parking(Protocol):
         """There may be room now."""
 
     def answer_parked(self) -> None:
-        """Answer the fetches of this connection that are parked, with what there is."""
+        """Answer the oldest fetch of this connection that is parked, with what there is."""
 
 
 Holder = TypeVar("Holder", bound=Parking)
@@ -82,16 +102,12 @@ class ParkedFetches(Generic[Holder]):
         return False
 
     def _make_room(self) -> None:
-        """Those who hold nothing have waited for long enough: who holds most is answered, until half of it is free."""
+        """Those who hold nothing have waited for long enough: of who holds most one fetch is answered, and another in
+        the next turn of the loop if that is not enough for who still waits."""
         self._timer = None
-        if not self.are_too_many:
-            return
-        left = self.bytes
-        for holder in sorted(self._held, key=lambda one: -self._held[one]):
-            if left < self._bytes_max:
-                break
-            left -= self._held[holder]
-            holder.answer_parked()
+        if self.are_too_many and self._waiting:
+            max(self._held, key=self._held.__getitem__).answer_parked()
+            self._tasks.call_soon(self._make_room)
 
     def left(self, holder: Holder) -> None:
         """The connection ended."""

@@ -146,8 +146,8 @@ class Regulated(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def answer_parked(self) -> None:
-        """Answer its fetches that wait, with what there is: others need the memory."""
-        self.waiting.answer_fetches()
+        """Answer the oldest of its fetches that wait, with what there is: others need the memory."""
+        self.waiting.answer_oldest_fetch()
 
     # ---- throttling
 

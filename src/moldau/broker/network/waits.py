@@ -58,11 +58,11 @@ class Waits:
         del self._held[wait]
         self._memory.unpark(self._holder, size)
 
-    def answer_fetches(self) -> None:
-        """Others need the memory: answer with what there is, in order."""
-        for wait in list(self._held):
-            if not wait.done:
-                safely(wait, wait.expire)
+    def answer_oldest_fetch(self) -> None:
+        """Others need the memory: answer with what there is."""
+        oldest = next((wait for wait in self._held if not wait.done), None)
+        if oldest is not None:
+            safely(oldest, oldest.expire)
 
     def asked(self, api_key: int) -> None:
         """Another request has come: it does not wait behind a fetch that waits for records.

@@ -45,9 +45,16 @@ def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:
         assert log.dir.on_checkpoint_wanted is not None
         log.dir.on_checkpoint_wanted(log)
         code = Code.KAFKA_STORAGE_ERROR
-    if code is Code.NONE and log.opening is not None and (log.opening.error or log.dir.unwritten >= UNWRITTEN_MAX):
+    if code is Code.NONE and log.opening is not None and log.opening.error:
+        code = Code.KAFKA_STORAGE_ERROR
+    if code is Code.NONE and not internal and log.dir.unwritten >= UNWRITTEN_MAX and _needs_file(log):
         code = Code.KAFKA_STORAGE_ERROR
     return code
+
+
+def _needs_file(log: Log) -> bool:
+    """Whether what is appended waits in memory for a file."""
+    return log.opening is not None or not log.active.size
 
 
 def append_failed(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.image import Delta, Image
 from moldau.image.partition import Key
@@ -21,8 +20,9 @@ from moldau.zookeeper.znodes import parse_state
 
 AT_ONCE = 200
 """Watches that are set at the same time."""
-IDLE_MS = 2
-"""Between two looks whether what this controller decided is written."""
+BUSY_AGAIN_MS = 50
+"""How long after a look that found this controller writing it looks again: what it wrote itself is no news, and others
+of its looks do not wait."""
 
 
 class MovingStates:
@@ -33,6 +33,7 @@ class MovingStates:
         self._plane = plane
         self._mark = mark
         self._watched: set[Key] = set()
+        self._is_due = False
         node.metadata.watch(self._changed)
 
     def forget(self) -> None:
@@ -48,6 +49,9 @@ class MovingStates:
 
     async def look(self) -> None:
         """Watch whatever moves, and compare what is there with what is known."""
+        if not self._plane.writer.idle:
+            self._look_later()
+            return
         moving = self._node.metadata.image.index.moving
         self._watched.intersection_update(moving)
         new = [key for key in moving if key not in self._watched]
@@ -68,8 +72,10 @@ class MovingStates:
         except ZooKeeperError:
             self._watched.discard(key)
             raise
-        while not self._plane.writer.idle:
-            await sleep(self._node.world.tasks, IDLE_MS)  # what this controller wrote itself is no news
+        if not self._plane.writer.idle:
+            self._watched.discard(key)
+            self._look_later()
+            return
         partition = self._node.metadata.image.partition(*key)
         if partition is None or stat.version <= partition.partition_epoch:
             return
@@ -77,6 +83,16 @@ class MovingStates:
         self._plane.deposed(
             f"another hand wrote the state of {topic.name}-{key[1]}, which moves; everything is read anew"
         )
+
+    def _look_later(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._node.world.tasks.call_later(BUSY_AGAIN_MS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_due = False
+        if self._plane.claimed_epoch is not None:
+            self._mark()
 
     def _written(self, key: Key, happened: object, path: str) -> None:
         self._watched.discard(key)
