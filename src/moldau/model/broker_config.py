@@ -146,8 +146,8 @@ NETWORK = table(
     _int("queued.max.requests", default=500, low=1, importance=HIGH,
          doc="Long requests that are worked on at a time; above, no connection's next request is begun."),
     _long("queued.max.request.bytes", default=-1,
-          doc="Bytes of requests not handled yet above which large ones wait for memory, and of fetches that wait for"
-              " records; -1 is 48 MB."),
+          doc="Bytes of requests not handled yet above which large ones wait for memory, and, beside these, bytes of"
+              " fetches that wait for records, above which who has one waits; -1 is 48 MB."),
     _int("max.connections", default=INT_MAX, low=0, doc="Connections a node takes at a time."),
     _int("max.connections.per.ip", default=INT_MAX, low=0, doc="Connections a node takes from one address."),
     _text("max.connections.per.ip.overrides", default="", doc="Exceptions to max.connections.per.ip, as host:count."),
