@@ -172,7 +172,9 @@ class FetchReader:
         look = self._look()
         for_disk = self.loading and not look.size and not look.urgent
         if not for_disk and (terms.max_wait_ms <= 0 or not self.parts or look.urgent or look.size >= terms.min_bytes):
-            return self.respond(look.found)
+            response = self.respond(look.found)
+            self._let_go()
+            return response
         if not self.lasting:
             for asked in self.parts.values():
                 self.watch(asked)
@@ -310,14 +312,22 @@ class FetchReader:
     def ended(self) -> None:
         """A parked fetch was answered."""
         self.waiting = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """A fetch without a session was answered, and nobody asks again."""
         if not self.lasting:
-            for asked in self.parts.values():
-                self._unwatch(asked)
+            self._forget_all()
 
     def close(self) -> None:
         """Nobody will ask again: watch nothing."""
         if self.waiting is not None:
             self.waiting.expire()
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """All of ``forget_all``, at once. The collector, for which they would wait, comes once in fifty million
+        objects: six idle consumers of 300 partitions took 1.5 MB a second."""
         for asked in self.parts.values():
             self._unwatch(asked)
         self.parts.clear()
