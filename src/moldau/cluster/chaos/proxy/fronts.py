@@ -164,7 +164,15 @@ class _Ring(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         transport.pause_reading()
+        asyncio.get_running_loop().call_soon(_pause_again, transport)
         self._front.ring(transport)
+
+
+def _pause_again(transport: Any) -> None:
+    """Python 3.11.2, Debian's, begins to read after ``connection_made`` even when it is paused there: what came was
+    read, and lost."""
+    transport.resume_reading()
+    transport.pause_reading()
 
 
 class _Probe(asyncio.Protocol):
