@@ -1,10 +1,10 @@
 """Decisions that concern more partitions than one step of the loop should hold: cut into parts, asked one by one.
 
-A broker that goes is taken out of ISRs and leads part by part (in KRaft mode), each a decision of its own on the newest
-state; only then is what was asked decided, on the few partitions that are left. So every batch is true by itself:
-nobody is fenced who is in an ISR (C7), and a controller that dies in between leaves a broker to its successor that is
-still to be fenced. What a part changes is ``failures.py``'s; who asks for the next one is the shell's
-(``Decision.then``).
+A broker that goes is taken out of ISRs and leads part by part (in ZooKeeper mode not when it has died: LI-3 is one
+decision there), each a decision of its own on the newest state; only then is what was asked decided, on the few
+partitions that are left. So every batch is true by itself: nobody is fenced who is in an ISR (C7), and a controller
+that dies in between leaves a broker to its successor that is still to be fenced. What a part changes is
+``failures.py``'s; who asks for the next one is the shell's (``Decision.then``).
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def value(cls: type[T] | None = None, /, *, frozen: bool = True, kw_only: bool =
 
 def _define(plain: type, frozen: bool, kw_only: bool) -> type:
     body = {key: what for key, what in vars(plain).items() if key not in ("__dict__", "__weakref__")}
-    base: Any = plain.__base__
+    base: Any = plain.__base__  # Any: its attributes are those that this function gives
     inherited: tuple[str, ...] = getattr(base, "_names", ())
     annotated = [name for name, kind in body.get("__annotations__", {}).items() if not str(kind).startswith("ClassVar")]
     own = tuple(name for name in annotated if name not in inherited)

@@ -49,7 +49,7 @@ class Swap:
     """One compacted segment on its way into a log, which knows it (``Log.swap``) until its files are where they belong.
 
     As long as that is not decided its files are ``.cleaned`` or ``.swap`` ones. Once it is, one way or the other, it is
-    among what the log's files have to hear (``Log.taken``), so that a cut sees to it first.
+    among the changes of the log's files that are still to be made (``Log.taken``), and a cut makes it first.
     """
 
     def __init__(self, log: Log, compaction: Compaction, compacted: Compacted) -> None:

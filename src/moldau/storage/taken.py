@@ -31,7 +31,7 @@ class Renames(Protocol):
 
 def put_away(segment: Segment) -> list[str]:
     """The names of the files of a segment that is in use no more, in the order in which they get others."""
-    # The log first: without it the rest is litter that a start removes.
+    # The log first: without it a start removes the rest.
     return [offset_name(segment.base_offset, kind) for kind in (LOG, INDEX, TIME_INDEX, TXN_INDEX, SNAPSHOT)]
 
 

@@ -5,23 +5,14 @@ from __future__ import annotations
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.recently_fenced import LINGER_MS, RELAPSE_MS, RecentlyFencedBrokers
 from moldau.wire.records.metadata import FenceBrokerRecord, RegisterBrokerRecord, UnfenceBrokerRecord
-
-
-class Clock:
-    now_ms = 1_000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
+from tests.packages.broker.manual_clock import ManualClock
 
 
 class Life:
     """One broker's comings and goings."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock(1_000)
         self.metadata = MetadataCache()
         self.recently_fenced = RecentlyFencedBrokers(self.clock, self.metadata)
         self.offset = 0

@@ -16,6 +16,7 @@ from moldau.model.value import replace
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.packages.broker.manual_clock import ManualClock
 from tests.packages.broker.test_network_memory import frame
 
 RECORDS = bytes(100_000)
@@ -34,22 +35,6 @@ FRAME = frame(
     9,
     1,
 )
-
-
-class Clock:
-    """Stands still but for the requests."""
-
-    def __init__(self) -> None:
-        self.now_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic_ns(self) -> int:
-        return self.now_ms * 1_000_000
-
-    def wall_ms(self) -> int:
-        return self.now_ms
 
 
 class Peer:
@@ -99,7 +84,7 @@ class Scene:
     """A listener on which a produce request takes ``TOOK_MS``."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock()
         self.failures: list[BaseException] = []
         self.handled: list[bytes] = []
         world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))

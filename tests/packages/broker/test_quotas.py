@@ -24,25 +24,10 @@ from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run
+from tests.packages.broker.manual_clock import ManualClock
 from tests.packages.broker.test_connection_limits import Client
 
 SLOW = [(CLIENT_ID, "slow")]
-
-
-class Clock:
-    """Time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now_ms = 1000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic_ns(self) -> int:
-        return self.now_ms * 1_000_000
-
-    def wall_ms(self) -> int:
-        return self.now_ms
 
 
 def given(*quotas: tuple[list[tuple[str, str | None]], str, float]) -> tuple[Image, Delta]:
@@ -124,7 +109,7 @@ def test_a_consumer_above_its_quota_gets_nothing_until_its_time_comes_and_its_se
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
             await cluster.produce(0, batch(1, 103_000))
-            clock = Clock()  # no machine is so slow that it is too late for the second request
+            clock = ManualClock(1_000)  # no machine is so slow that it is too late for the second request
             cluster.brokers[0].socket_listener.quotas = kept(clock, (SLOW, FETCH, 10_000))
             slow = await client(cluster, "slow")
             first = await slow.ask(cluster.fetch_request((0, 0), session_id=0, session_epoch=0), version=17)
@@ -165,7 +150,7 @@ def test_followers_fetch_whatever_the_quota_of_everybody(tmp_path: Path) -> None
 
 
 def test_time_that_requests_take_is_throttled_for_one_window_at_most() -> None:
-    clock = Clock()
+    clock = ManualClock(1_000)
     quotas = kept(clock, ([(CLIENT_ID, None)], REQUEST, 1))
     assert quotas.spend(REQUEST, "c", 5) == 0
     assert quotas.spend(REQUEST, "c", 10) == 1000, "5 of 10 too much would be five seconds"
@@ -173,7 +158,7 @@ def test_time_that_requests_take_is_throttled_for_one_window_at_most() -> None:
 
 
 def test_however_many_names_clients_have_there_is_a_bound_to_what_is_counted() -> None:
-    clock = Clock()
+    clock = ManualClock(1_000)
     quotas = kept(clock, ([(CLIENT_ID, None)], PRODUCE, 1000))
     for number in range(COUNTS_MAX + 100):
         quotas.spend(PRODUCE, f"c{number}", 1)
@@ -184,7 +169,7 @@ def test_however_many_names_clients_have_there_is_a_bound_to_what_is_counted() -
 
 
 def test_a_quota_that_is_taken_away_binds_no_more() -> None:
-    clock = Clock()
+    clock = ManualClock(1_000)
     quotas = kept(clock, (SLOW, PRODUCE, 10))
     assert quotas.spend(PRODUCE, "slow", 1000) > 0
     image, delta = given((SLOW, PRODUCE, 10))
@@ -195,7 +180,7 @@ def test_a_quota_that_is_taken_away_binds_no_more() -> None:
 
 
 def test_an_address_that_connects_too_fast_is_turned_away_and_others_are_served() -> None:
-    clock = Clock()
+    clock = ManualClock(1_000)
     world: Any = SimpleNamespace(clock=clock, tasks=SimpleNamespace(call_later=lambda wait_ms, call: None))
     quotas = kept(clock, ([(IP, "10.0.0.1")], CONNECTION, 2))
     limits = ConnectionQuotas(world, lambda key: BROKER_KEYS[key].default, quotas)
@@ -232,7 +217,7 @@ def mutations(quotas: ClientQuotas, version: int, client_id: str | None, *counts
 
 
 def test_mutations_above_the_quota_are_refused_item_by_item_and_failed_ones_cost_nothing() -> None:
-    clock = Clock()
+    clock = ManualClock(1_000)
     quotas = kept(clock, ([(CLIENT_ID, None)], MUTATION, 1))
     first = mutations(quotas, 7, "c", 5, 10, 1)
     assert (first.admitted, first.refused) == (["0", "1"], ["2"]), "eleven at once, and what that goes beyond is owed"
@@ -246,13 +231,13 @@ def test_mutations_above_the_quota_are_refused_item_by_item_and_failed_ones_cost
 
 @pytest.mark.parametrize("name", [None, "node-3"])
 def test_nodes_that_ask_for_themselves_have_no_quota_and_their_clients_do(name: str | None) -> None:
-    quotas = kept(Clock(), ([(USER, None)], MUTATION, 1))
+    quotas = kept(ManualClock(1_000), ([(USER, None)], MUTATION, 1))
     assert mutations(quotas, 7, name, 100, 100).refused == []
     assert mutations(quotas, 7, "node-3:c", 100, 100).refused == ["1"]
 
 
 def test_clients_of_old_versions_are_served_and_throttled_afterwards() -> None:
-    quotas = kept(Clock(), (SLOW, MUTATION, 1))
+    quotas = kept(ManualClock(1_000), (SLOW, MUTATION, 1))
     old = mutations(quotas, 5, "slow", 20, 20)
     assert (old.refused, old.done([0, 0])) == ([], 29_000)
 

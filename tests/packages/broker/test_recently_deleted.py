@@ -5,14 +5,14 @@ from __future__ import annotations
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.recently_deleted import LINGER_MS, NAMES_MAX, RecentlyDeletedTopics
 from moldau.wire.records.metadata import RemoveTopicRecord, TopicRecord
-from tests.packages.broker.test_just_gone import Clock
+from tests.packages.broker.manual_clock import ManualClock
 
 
 class Topics:
     """Topics that come and go."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock(1_000)
         self.metadata = MetadataCache()
         self.deleted = RecentlyDeletedTopics(self.clock, self.metadata)
         self.made = 0

@@ -15,7 +15,7 @@ import pytest
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
 from moldau.replication.roles import Role
-from moldau.storage import opening
+from moldau.storage import Log, opening
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
 from tests.packages.broker.held_disk import HeldDisk
@@ -145,21 +145,28 @@ def test_a_log_that_starts_over_has_its_next_file_made_by_a_worker(tmp_path: Pat
     run(work)
 
 
+async def made_anew_before_the_file_is_made(its: Scene, sent: asyncio.Future[Any]) -> Log:
+    """The log of a topic that was deleted while a worker made a file of it, and made again: it has a folder, and in it
+    nothing of the old one. ``sent`` is a produce that waits for the file."""
+    await until(lambda: its.disk.held, "the file that is made")
+    its.cluster.folders_at_once = False  # else the rename is made here, which waits for who makes the file
+    its.cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
+    assert (await sent).error_code != Code.NONE
+    its.cluster.create(0, id=bytes([8] * 16))
+    new = its.cluster.brokers[0].replicas.logs.logs[TopicPartition(TOPIC, 0)]
+    its.disk.release()
+    await until(lambda: not new.awaits_folder, "the new topic has a folder")
+    await until(lambda: not its.cluster.brokers[0].replicas.flushes, "whoever made the file is through")
+    assert its.cluster.world.disk.list_dir(new.folder.path) == ["partition.metadata"]
+    return new
+
+
 def test_a_new_topic_that_is_deleted_before_its_first_file_is_made_leaves_nothing(tmp_path: Path) -> None:
     async def work() -> None:
         async with scene(tmp_path, filled=(1,)) as its:
             its.disk.hold(f"{FIRST}{0:020}.log")
             sent = await its.produce(1)
-            await until(lambda: its.disk.held, "the file that is made")
-            its.cluster.folders_at_once = False  # else the rename is made here, which waits for who makes the file
-            its.cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
-            assert (await sent).error_code != Code.NONE
-            its.cluster.create(0, id=bytes([8] * 16))
-            new = its.cluster.brokers[0].replicas.logs.logs[TopicPartition(TOPIC, 0)]
-            its.disk.release()
-            await until(lambda: not new.awaits_folder, "the new topic has a folder")
-            await until(lambda: not its.cluster.brokers[0].replicas.flushes, "whoever made the file is through")
-            assert its.cluster.world.disk.list_dir(new.folder.path) == ["partition.metadata"]
+            new = await made_anew_before_the_file_is_made(its, sent)
             assert new.dir.unwritten == 0
 
     run(work)
@@ -285,16 +292,7 @@ def test_a_topic_that_is_deleted_meanwhile_leaves_nothing_to_the_next_of_its_nam
             log = its.log()
             log.roll()
             sent = await its.produce(1)
-            await until(lambda: its.disk.held, "the file that is made")
-            its.cluster.folders_at_once = False  # else the rename is made here, which waits for who makes the file
-            its.cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
-            assert (await sent).error_code != Code.NONE
-            its.cluster.create(0, id=bytes([8] * 16))
-            new = its.cluster.brokers[0].replicas.logs.logs[TopicPartition(TOPIC, 0)]
-            its.disk.release()
-            await until(lambda: not new.awaits_folder, "the new topic has a folder")
-            await until(lambda: not its.cluster.brokers[0].replicas.flushes, "whoever made the file is through")
-            assert its.cluster.world.disk.list_dir(new.folder.path) == ["partition.metadata"]
+            new = await made_anew_before_the_file_is_made(its, sent)
             assert log.folder.path != new.folder.path
 
     run(work)

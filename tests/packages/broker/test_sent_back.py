@@ -10,19 +10,10 @@ from moldau.broker.replicas import sent_back
 from moldau.broker.replicas.sent_back import REMEMBERED_MS, SentBack, Target
 from moldau.model import Code
 from moldau.wire.batch import BatchHeader, build, read_header
+from tests.packages.broker.manual_clock import ManualClock
 
 HERE = Target("t", b"", 0)
 LAST = 0x7FFFFFFF
-
-
-class Clock:
-    now_ms = 0
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
 
 
 def header(sequence: int, producer_id: int = 1) -> BatchHeader:
@@ -30,7 +21,7 @@ def header(sequence: int, producer_id: int = 1) -> BatchHeader:
 
 
 def test_each_batch_behind_is_told_once_until_what_it_lacks_comes_again() -> None:
-    kept = SentBack(Clock())
+    kept = SentBack(ManualClock())
     kept.note(HERE, header(3), Code.KAFKA_STORAGE_ERROR)
     assert [kept.behind(HERE, header(n)) for n in (3, 2)] == [None, None], "nothing ahead of these was sent back"
     assert [kept.behind(HERE, header(n)) for n in (4, 5, 4, 5)] == [Code.KAFKA_STORAGE_ERROR] * 2 + [None] * 2
@@ -43,14 +34,14 @@ def test_each_batch_behind_is_told_once_until_what_it_lacks_comes_again() -> Non
 
 
 def test_sequence_numbers_begin_anew_behind_the_last() -> None:
-    kept = SentBack(Clock())
+    kept = SentBack(ManualClock())
     kept.note(HERE, header(LAST), Code.NOT_LEADER_OR_FOLLOWER)
     assert kept.behind(HERE, header(0)) is Code.NOT_LEADER_OR_FOLLOWER
     assert kept.behind(HERE, header(LAST)) is None
 
 
 def test_what_did_not_come_again_is_forgotten_in_time() -> None:
-    clock = Clock()
+    clock = ManualClock()
     kept = SentBack(clock)
     for producer_id in range(100):
         kept.note(HERE, header(0, producer_id), Code.NOT_LEADER_OR_FOLLOWER)
@@ -63,7 +54,7 @@ def test_what_did_not_come_again_is_forgotten_in_time() -> None:
 
 def test_no_more_than_so_many_are_remembered_and_none_is_told_twice_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sent_back, "REMEMBERED_MAX", 10)
-    kept = SentBack(Clock())
+    kept = SentBack(ManualClock())
     assert sum(kept.meets(HERE, header(4, producer_id)) for producer_id in range(15)) == 10
     assert not any(kept.meets(HERE, header(4, producer_id)) for producer_id in range(15)), "else they never got in"
     for producer_id in range(15):
@@ -73,7 +64,7 @@ def test_no_more_than_so_many_are_remembered_and_none_is_told_twice_for_that(mon
 
 @given(st.lists(st.tuples(st.sampled_from(["note", "behind", "meets", "appended"]), st.integers(0, 6)), max_size=40))
 def test_unless_one_ahead_of_it_is_refused_again_no_batch_is_told_twice(steps: list[tuple[str, int]]) -> None:
-    kept, told = SentBack(Clock()), set[int]()
+    kept, told = SentBack(ManualClock()), set[int]()
     for step, sequence in steps:
         if step == "note":
             kept.note(HERE, header(sequence), Code.NOT_LEADER_OR_FOLLOWER)

@@ -15,19 +15,11 @@ from moldau.image import Image
 from moldau.model import TopicPartition
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
-
-
-class Clock:
-    now_ms = 5_000
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    wall_ms = monotonic_ms
+from tests.packages.broker.manual_clock import ManualClock
 
 
 def test_a_quota_lets_a_seconds_worth_go_and_then_makes_up_for_it() -> None:
-    clock = Clock()
+    clock = ManualClock(5_000)
     quota = Quota(clock)
     quota.set_rate(1000)
     assert quota.wait_ms == 0
@@ -43,7 +35,7 @@ def test_a_quota_lets_a_seconds_worth_go_and_then_makes_up_for_it() -> None:
 
 
 def test_one_big_batch_does_not_stop_replication_for_ever() -> None:
-    clock = Clock()
+    clock = ManualClock(5_000)
     quota = Quota(clock)
     quota.set_rate(100)
     quota.spend(1_000_000)
@@ -53,7 +45,7 @@ def test_one_big_batch_does_not_stop_replication_for_ever() -> None:
 
 
 def test_a_rate_of_zero_lets_nothing_go() -> None:
-    clock = Clock()
+    clock = ManualClock(5_000)
     quota = Quota(clock)
     quota.set_rate(0)
     clock.now_ms += 1_000_000
@@ -65,14 +57,14 @@ def test_a_rate_of_zero_lets_nothing_go() -> None:
     [(None, []), ("", []), ("*", [0, 1, 2]), ("0:1,1:2, 2:1", [0, 2]), ("0:2", [])],
 )
 def test_a_topic_lists_its_replicas_by_partition_and_broker(text: str | None, held: list[int]) -> None:
-    side = Side(Clock())
+    side = Side(ManualClock(5_000))
     side.list("t", text, 1)
     replicas: list[Any] = [SimpleNamespace(partition=TopicPartition("t", n)) for n in range(3)]
     assert [r.partition.partition for r in replicas if side.throttles(r)] == held
 
 
 def test_without_a_rate_or_without_a_list_nothing_is_on() -> None:
-    image, clock = Image(), Clock()
+    image, clock = Image(), ManualClock(5_000)
     throttles = Throttles(1, clock, SimpleNamespace())  # type: ignore[arg-type]
 
     def set(kind: int, name: str, key: str, value: str | None) -> tuple[bool, bool]:

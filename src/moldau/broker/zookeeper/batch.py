@@ -9,7 +9,6 @@ Source: protocol guide; KIP-380 (broker epochs), KIP-516 (topic ids), KIP-704 (r
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
 
 from moldau.image import Broker, Delta, Image, Partition
 from moldau.image.delta import PartitionDelta
@@ -188,7 +187,9 @@ def is_written(change: PartitionDelta) -> bool:
     return after is not None and (before is None or before.partition_epoch != after.partition_epoch)
 
 
-def _partition_states(image: Image, partitions: Iterable[Partition], sender: Sender) -> list[Any]:
+def _partition_states(
+    image: Image, partitions: Iterable[Partition], sender: Sender
+) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
     """Topic states of UpdateMetadata; all brokers are sent the same."""
     live = {broker.id for broker in image.live_brokers()}
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
@@ -214,7 +215,9 @@ def _partition_states(image: Image, partitions: Iterable[Partition], sender: Sen
     return list(states.values())
 
 
-def _deleted_states(sender: Sender, changes: Sequence[PartitionDelta]) -> list[Any]:
+def _deleted_states(
+    sender: Sender, changes: Sequence[PartitionDelta]
+) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
     """Topic states that say: forget it."""
     states: dict[bytes, UpdateMetadataRequest.UpdateMetadataTopicState] = {}
     for c in changes:
@@ -236,7 +239,12 @@ def _deleted_states(sender: Sender, changes: Sequence[PartitionDelta]) -> list[A
     return list(states.values())
 
 
-def _update_metadata(broker: Broker, shown: list[Any], live: list[Any], sender: Sender) -> UpdateMetadataRequest:
+def _update_metadata(
+    broker: Broker,
+    shown: list[UpdateMetadataRequest.UpdateMetadataTopicState],
+    live: list[UpdateMetadataRequest.UpdateMetadataBroker],
+    sender: Sender,
+) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
         controller_id=sender.controller_id,
         controller_epoch=sender.controller_epoch,
@@ -289,7 +297,7 @@ def _leader_and_isr(
     return request
 
 
-def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[Any]:
+def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader]:
     found = []
     for id in sorted(leaders):
         broker = image.brokers.get(id)

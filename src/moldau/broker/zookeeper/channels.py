@@ -349,7 +349,7 @@ class Channels:
             )
         return channel
 
-    def _answered(self, broker: Broker, message: Message, answer: Any) -> None:
+    def _answered(self, broker: Broker, message: Message, answer: Any) -> None:  # Any: as in OnResponse
         if isinstance(message, StopReplicaRequest):
             self._log_steps(self.undeleted.heard(self._node.metadata.image, broker.id, message, answer))
             channel = self._open[broker.id]

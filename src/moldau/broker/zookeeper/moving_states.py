@@ -1,8 +1,9 @@
 """Watches of the states of partitions that move: what Kafka's controller calls PartitionReassignmentIsrChange.
 
-A move ends when its target is in sync (``controller/change.py``). Leaders that ask the controller for their ISR tell it
-so by that; one that writes the state itself, or another hand, is noticed here, also without a note. What a state has
-that this controller did not write is read anew, with everything else, and whoever is elected then ends the move.
+A move ends when its target is in sync (``controller/change.py``). Leaders that ask the controller for their ISR tell
+it so by that; a state that a leader, or somebody else, writes by itself is noticed here, also without a note. What a
+state has that this controller did not write is read anew, with everything else, and whoever is elected then ends the
+move.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class MovingStates:
             return
         parse_state(topic.name, key[1], data)
         self._plane.deposed(
-            f"another hand wrote the state of {topic.name}-{key[1]}, which moves; everything is read anew"
+            f"somebody else wrote the state of {topic.name}-{key[1]}, which moves; everything is read anew"
         )
 
     def _look_later(self) -> None:

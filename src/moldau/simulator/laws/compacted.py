@@ -17,7 +17,8 @@ from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.node import Node
 from moldau.model import TopicPartition
 from moldau.simulator.cluster_observer import ClusterObserver
-from moldau.storage import CorruptLog
+from moldau.storage import CorruptLog, Log
+from moldau.storage.compaction import Compaction
 from moldau.storage.raw_records import raw_records
 from moldau.storage.swap import Steps
 from moldau.wire import batch
@@ -121,7 +122,7 @@ class CompactionLaws:
             planned_ms[log.partition] = now_ms
             return begin(log, now_ms)
 
-        def ended(log: Any, compaction: Any, now_ms: int) -> Steps:
+        def ended(log: Log, compaction: Compaction, now_ms: int) -> Steps:
             """Each step as it is done: between two the loop turns, and others change the log."""
             steps = end(log, compaction, now_ms)
             saved, sync = 0, None

@@ -5,6 +5,7 @@ Facts about Kafka's bugs are from its issues by number; the code is ours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -25,7 +26,7 @@ from moldau.controller import (
 )
 from moldau.controller.change import DesiredState, LeaderEligibility
 from moldau.controller.facts import Decision, SoftState
-from moldau.controller.selectors import Election
+from moldau.controller.selectors import Election, Live, Refusal
 from moldau.controller.states import PartitionState, ReplicaState, path
 from moldau.image import image as image_module
 from moldau.image.index import Index
@@ -114,7 +115,7 @@ def any_live_replica_is_elected(patches: Patches) -> None:
 def the_offline_selector_asks_no_isr(patches: Patches) -> None:
     real = selectors.elect_offline
 
-    def elect(assigned: Any, isr_: Any, live: Any, *, unclean: bool) -> Any:
+    def elect(assigned: Sequence[int], isr_: Sequence[int], live: Live, *, unclean: bool) -> Election | Refusal:
         first = next((replica for replica in assigned if live(replica)), None)
         if first is None:
             return real(assigned, isr_, live, unclean=unclean)
@@ -131,7 +132,7 @@ def the_offline_selector_takes_the_last_in_sync(patches: Patches) -> None:
 def the_preferred_selector_asks_no_isr(patches: Patches) -> None:
     real = selectors.elect_preferred
 
-    def elect(assigned: Any, isr_: Any, live: Any, *, current: int) -> Any:
+    def elect(assigned: Sequence[int], isr_: Sequence[int], live: Live, *, current: int) -> Election | Refusal:
         return real(assigned, tuple(dict.fromkeys((*isr_, assigned[0]))), live, current=current)
 
     patches.set(change, "elect_preferred", elect)

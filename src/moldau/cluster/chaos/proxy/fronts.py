@@ -168,7 +168,7 @@ class _Ring(asyncio.Protocol):
         self._front.ring(transport)
 
 
-def _pause_again(transport: Any) -> None:
+def _pause_again(transport: asyncio.ReadTransport) -> None:
     """Python 3.11.2, Debian's, begins to read after ``connection_made`` even when it is paused there: what came was
     read, and lost."""
     transport.resume_reading()
