@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from moldau.broker.api import ANSWERS, BROKER, ZOOKEEPER, handler
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.listener_state import EARLY
+from moldau.broker.network.regulating import UNANSWERED_MAX
 from moldau.broker.network.requests import ServedApi
 from moldau.model import Code
 from moldau.runtime.world import new_loop, real_world
@@ -107,6 +109,42 @@ async def parked(node: FakeNode, count: int) -> None:
     """Wait until so many requests are parked; the time limit is ``play``'s."""
     while len(node.parked) < count:  # noqa: ASYNC110  # sockets set no event
         await asyncio.sleep(0)
+
+
+def test_a_client_that_was_cut_off_is_noticed_on_a_connection_that_is_not_read_from() -> None:
+    """Its requests held their memory, and a new client waited 6 to 13 s behind two hundred such connections."""
+
+    async def scene(
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(b"".join(frame(InitProducerIdRequest(), 4, number) for number in range(UNANSWERED_MAX + 1)))
+        await parked(node, UNANSWERED_MAX + 1)
+        found = writer.get_extra_info("socket")
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        while socket_listener.connections:  # noqa: ASYNC110  # sockets set no event; the time limit is play's
+            await asyncio.sleep(0.01)
+
+    assert not play(scene, {22: park}).failures
+
+
+def test_what_a_client_sent_before_it_closed_is_handled_though_it_was_not_read_then() -> None:
+    """A producer with acks=0 closes as soon as it has sent."""
+
+    async def scene(
+        node: FakeNode, socket_listener: SocketListener, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(b"".join(frame(InitProducerIdRequest(), 4, number) for number in range(2 * UNANSWERED_MAX)))
+        await parked(node, UNANSWERED_MAX + 1)
+        writer.close()
+        await writer.wait_closed()
+        socket_listener.unread._look()
+        assert socket_listener.connections
+        for future in node.parked:
+            future.set_result(InitProducerIdResponse())
+        await parked(node, 2 * UNANSWERED_MAX)
+
+    assert not play(scene, {22: park}).failures
 
 
 def test_answers_leave_in_the_order_of_their_requests_even_when_the_first_is_parked() -> None:

@@ -90,6 +90,7 @@ class Connection(Regulated):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.listener.connections.pop(self, None)
+        self.listener.unread.remove(self)
         if self.listener.limits is not None:
             self.listener.limits.left(self)
         self._transport = None

@@ -18,6 +18,7 @@ from moldau.broker.network.receiving import SharedBuffer
 from moldau.broker.network.requests import Dispatch, Handler, ServedApi
 from moldau.broker.network.traffic import ApiStats, RequestStats
 from moldau.broker.network.turn import LoopTurn
+from moldau.broker.network.unread import UnreadConnections
 from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.ports import World
@@ -74,6 +75,7 @@ class ListenerState:
         self.memory = RequestMemory(world.tasks) if memory is None else memory
         self.shared = SharedBuffer()
         self.turn = LoopTurn(world)
+        self.unread = UnreadConnections(world.tasks)
         self.kind = kind
         self.frame_bytes_max = frame_bytes_max
         self.answers = answers
@@ -135,6 +137,7 @@ class ListenerState:
     def close(self) -> None:
         """Refuse new work and cut every connection."""
         self.closing = True
+        self.unread.stop()
         if self.idle is not None:
             self.idle.stop()
         for connection in list(self.connections):

@@ -76,6 +76,19 @@ class Regulated(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def descriptor(self) -> int:
+        """Of its socket; -1 where there is none, as in a simulated network."""
+        try:
+            found = self._transport and self._transport.get_extra_info("socket")
+        except ValueError:  # of uvloop, which has closed it and will say so
+            return -1
+        return int(found.fileno()) if found else -1
+
+    def end_at_once(self) -> None:
+        """Its client has gone, and the loop does not hear of it, as nothing is read."""
+        log.debug("closing the connection of %s on %s: its client has gone", self.peer, self.listener.name)
+        self._abort()
+
     @property
     def waits(self) -> bool:
         """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
@@ -103,9 +116,11 @@ class Regulated(asyncio.BufferedProtocol):
             return
         self._reading = wanted
         if wanted:
+            self.listener.unread.remove(self)
             self.listener.world.tasks.call_soon(self._resume)
             return
         self._transport.pause_reading()
+        self.listener.unread.add(self)
         if self._turn_over:
             self.listener.world.tasks.call_soon(self._begin_turn)
 
