@@ -20,9 +20,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 Rest = TypeVarTuple("Rest")
 
-WORKS_A_TURN, WORKS_AT_ONCE = 8, 16
-"""So many clients' questions go on in one turn of the loop, and so many are begun: each holds what it has made so far.
-"""
+WORKS_AT_ONCE = 16
+"""So many clients' questions are begun: each holds what it has made so far. One goes on in each turn of the loop."""
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
 
@@ -45,7 +44,7 @@ async def yield_to_loop(tasks: Tasks) -> None:
 
 
 class Turns:
-    """Lets so many works go on in one turn of the loop, one after the other: thousands that each do a little in a turn
+    """Lets one work go on in each turn of the loop, one after the other: thousands that each do a little in a turn
     would hold up everybody else for as long as if they did all of it."""
 
     __slots__ = ("_is_due", "_waiting", "begun")
@@ -66,10 +65,11 @@ class Turns:
         return turn
 
     def _give(self, tasks: Tasks) -> None:
-        for _ in range(min(WORKS_A_TURN, len(self._waiting))):
+        while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():
+            if not turn.done():  # else its caller was cancelled
                 turn.set_result(None)
+                break
         self._is_due = bool(self._waiting)
         if self._is_due:
             tasks.call_soon(lambda: self._give(tasks))

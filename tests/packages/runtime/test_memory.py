@@ -68,7 +68,7 @@ def test_metadata_that_stays_brings_on_no_walk_through_everything() -> None:
 
 
 def test_no_walk_but_that_of_everything_is_long() -> None:
-    """A walk is part of a step of the loop: one of 40,000 containers took 16 ms."""
+    """A walk is part of a step of the loop: one of 40,000 containers took 16 ms, of 10,000 3 ms."""
     most = 0
 
     def count(phase: str, what: dict[str, int]) -> None:
@@ -86,7 +86,7 @@ def test_no_walk_but_that_of_everything_is_long() -> None:
     finally:
         gc.callbacks.remove(count)
         gc.set_threshold(*before)
-    assert 0 < most < 16_000
+    assert 0 < most < 2_500
 
 
 def test_a_node_collects_seldom() -> None:
