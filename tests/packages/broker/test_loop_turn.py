@@ -11,16 +11,17 @@ from typing import Any
 from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.turn import LARGE_MS
+from moldau.broker.network.turn import A_TURN, OVER_NS
 from moldau.model.value import replace
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.packages.broker.manual_clock import ManualClock
 from tests.packages.broker.test_network_memory import frame
 
 RECORDS = bytes(100_000)
-TOOK_MS = LARGE_MS // 2 + 1
+TOOK_MS = OVER_NS // 2_000_000 + 1
 """How long each large request takes: the second one ends the turn."""
 FRAME = frame(
     ProduceRequest(
@@ -87,6 +88,7 @@ class Scene:
         self.clock = ManualClock()
         self.failures: list[BaseException] = []
         self.handled: list[bytes] = []
+        self.slow = 0
         world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
         self.listener = ListenerState(
             replace(world, clock=self.clock),
@@ -98,6 +100,7 @@ class Scene:
             frame_bytes_max=1 << 20,
         )
         self.listener.handlers[0] = self._produce
+        self.listener.handlers[22] = self._init_producer_id
         self.listener.handlers[18] = lambda request, context: ApiVersionsResponse()
 
     def _produce(self, request: Any, context: Any) -> ProduceResponse:
@@ -106,6 +109,12 @@ class Scene:
         self.handled.append(records)
         self.clock.now_ms += TOOK_MS
         return ProduceResponse(responses=[])
+
+    def _init_producer_id(self, request: Any, context: Any) -> InitProducerIdResponse:
+        """A short request that takes as long."""
+        self.slow += 1
+        self.clock.now_ms += TOOK_MS
+        return InitProducerIdResponse()
 
 
 def play(work: Callable[[Scene], Awaitable[None]]) -> None:
@@ -170,5 +179,36 @@ def test_a_request_that_waits_for_its_turn_is_not_copied() -> None:
             assert scene.listener.memory.request_bytes == held
             await asyncio.sleep(0)
         peer.close()
+
+    play(work)
+
+
+def test_of_many_whose_short_requests_take_long_few_have_each_turn_in_order_and_a_new_client_has_its_own() -> None:
+    """A new client waited some seconds behind the fetches of two hundred connections, each of which took 2 ms."""
+
+    async def work(scene: Scene) -> None:
+        slow = frame(InitProducerIdRequest(), 4, 1)
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(slow)
+        assert scene.slow == len(peers), "nobody is known to be slow yet"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for peer in peers:
+            peer.brings(slow)
+        most, before = 0, len(peers)
+        order = [peer.written for peer in peers]
+        while scene.slow < 2 * len(peers):
+            new = Peer(scene.listener)
+            new.brings(frame(ApiVersionsRequest(), 2, 9))
+            assert new.written == 1, "who has not been slow does not wait"
+            new.close()
+            await asyncio.sleep(0)
+            most, before = max(most, scene.slow - before), scene.slow
+            order = [peer.written for peer in peers]
+            assert order == sorted(order, reverse=True), "in the order in which they came"
+        assert most <= A_TURN + 1, "the first turn had not been over before"
+        for peer in peers:
+            peer.close()
 
     play(work)

@@ -42,7 +42,7 @@ from moldau.wire.schema import Message
 
 log = logging.getLogger("moldau.server")
 
-TURN_MS = 5
+TURN_NS = 5_000_000
 """After so long the requests of one connection wait until the others had their turn."""
 FLUSH_BYTES = 1 << 18
 """So many bytes of answers are written before another request is looked at: the client may not read."""
@@ -147,7 +147,7 @@ class Connection(Regulated):
         """Handle whole frames; what is left is kept for later."""
         listener, memory = self.listener, self.listener.memory
         start, end = 0, len(came)
-        need, sent, handled, began_ms = 4, 0, 0, 0
+        need, sent, handled, began_ns = 4, 0, 0, 0
         while end - start >= 4:
             (size,) = _SIZE.unpack_from(came, start)
             need = 4 + size
@@ -158,17 +158,16 @@ class Connection(Regulated):
                 break
             if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted(came, start, size)):
                 break
-            if size >= SLICES_FROM_BYTES and listener.turn.is_over:
-                self._turn_over = True
+            if listener.turn.is_over and self._waits_for_turn(size):
                 break
             if size > 1 and came[start + 5] in ASKING and not memory.may_ask(self):
                 self._refused_room = True
                 break
             if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
                 break
-            if handled == 1:
-                began_ms = listener.now_ms()
-            elif handled and (listener.now_ms() - began_ms >= TURN_MS or sent >= TURN_BYTES):
+            if not handled:
+                began_ns, self._called = listener.now_ns(), False
+            elif sent >= TURN_BYTES or (handled > 1 and listener.now_ns() - began_ns >= TURN_NS):
                 self._turn_over = True
                 break
             handled += 1
@@ -180,6 +179,7 @@ class Connection(Regulated):
                 sent += self._out_bytes
                 self._flush()
         self._receiving.keep(came, start, need)
+        self._took(listener.now_ns() - began_ns if handled else 0)
 
     def _is_admitted(self, came: memoryview, start: int, size: int) -> bool:
         """Whether there is room for the request whose frame of so many bytes begins there, though something waits."""
@@ -206,9 +206,7 @@ class Connection(Regulated):
         elif len(frame) - start < SLICES_FROM_BYTES:
             self._serve(read_request(frame, header), header, len(frame) - start)
         else:
-            since_ms = self.listener.now_ms()
             self._decode(frame, start, header)
-            self.listener.turn.spent(since_ms)
 
     def _decode(self, frame: memoryview, start: int, header: RequestHeader) -> None:
         """Decode a long frame: mostly it is done at once; else in slices, from bytes that stay where they are."""

@@ -70,7 +70,7 @@ class ListenerState:
         """``answers`` is what is answered here; ``dispatch`` finds a request's handler; ``handler_failed`` is told of
         those that raised."""
         self.world = world
-        self.now_ms = world.clock.monotonic_ms
+        self.now_ms, self.now_ns = world.clock.monotonic_ms, world.clock.monotonic_ns
         self.name = name
         self.memory = RequestMemory(world.tasks) if memory is None else memory
         self.shared = SharedBuffer()

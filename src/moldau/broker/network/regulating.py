@@ -14,7 +14,8 @@ from collections.abc import Generator
 
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.receiving import Receiving
-from moldau.broker.network.serving import Slot
+from moldau.broker.network.serving import SLICES_FROM_BYTES, Slot
+from moldau.broker.network.turn import HEAVY_NS, NOTED_NS
 from moldau.broker.network.waits import Waits
 from moldau.ports import Handle, Transport
 
@@ -27,8 +28,8 @@ class Regulated(asyncio.BufferedProtocol):
     """The part of a connection that decides whether it is read from."""
 
     __slots__ = (
-        "_held", "_moved", "_reading", "_receiving", "_refused_room", "_slots", "_stalled", "_throttle",
-        "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer", "waiting",
+        "_called", "_held", "_is_heavy", "_moved", "_reading", "_receiving", "_refused_room", "_slots", "_stalled",
+        "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -43,6 +44,8 @@ class Regulated(asyncio.BufferedProtocol):
         self._held = False  # too many connections
         self._refused_room = False  # for another request
         self._turn_over = False
+        self._called = False  # its turn has come
+        self._is_heavy = False  # its last requests took long
         self._throttle: Handle | None = None  # ends when its client may be heard again
         self._throttled_until_ms = 0
         self.waiting = Waits(self, listener.memory)
@@ -122,11 +125,23 @@ class Regulated(asyncio.BufferedProtocol):
         self._transport.pause_reading()
         self.listener.unread.add(self)
         if self._turn_over:
-            self.listener.world.tasks.call_soon(self._begin_turn)
+            self.listener.turn.wait(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        self._turn_over = False
+        self._turn_over, self._called = False, True
         self._regulate()
+
+    def _waits_for_turn(self, size: int) -> bool:
+        """Whether a request of so many bytes waits for a later turn, this one having had its time."""
+        self._turn_over = not self._called and (self._is_heavy or size >= SLICES_FROM_BYTES)
+        return self._turn_over
+
+    def _took(self, spent_ns: int) -> None:
+        """What was handled of this connection took so long; 0 when nothing was."""
+        if spent_ns:
+            self._is_heavy = spent_ns >= HEAVY_NS
+        if spent_ns >= NOTED_NS:
+            self.listener.turn.spent(spent_ns)
 
     def _resume(self) -> None:
         """Handle what was kept, then read on."""
