@@ -24,7 +24,7 @@ from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.network.descriptors import open_files_most
 from moldau.broker.node_parts import WithControllerChannel
 from moldau.broker.replicas.cleaner import LogCleaner
-from moldau.broker.replicas.deps import ReplicaManagerDeps
+from moldau.broker.replicas.deps import HeldBytes, ReplicaManagerDeps
 from moldau.broker.replicas.disk_probes import DiskProbes
 from moldau.broker.replicas.lost import flush_failed
 from moldau.broker.replicas.manager import ReplicaManager
@@ -83,6 +83,9 @@ class BrokerNode(Host, WithControllerChannel, WithClusterId, Protocol):
 
     @property
     def lifecycle(self) -> DirectoryNews | None: ...
+
+    @property
+    def request_memory(self) -> HeldBytes: ...
 
     def failed(self, task: str, error: BaseException) -> None: ...
 
@@ -149,6 +152,7 @@ class DataSide:
             refused=node.leader_refused,
             survived=node.survived,
             broke=node.leader_broke,
+            requests=node.request_memory,
         )
         self.replicas = ReplicaManager(deps)
         self.replicas.on_lost = self._replica_lost

@@ -17,6 +17,7 @@ from typing import Any, Self
 from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.network.listener import SocketListener
+from moldau.broker.network.memory import RequestMemory
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.client.connection import Connection, ConnectionOptions, connect
@@ -76,6 +77,7 @@ class MiniBroker:
                 "log.dirs": str(folder / f"broker-{id}"), **SETTINGS, **settings,
             }
         )  # fmt: skip
+        self.request_memory = RequestMemory(self.world.tasks)
         self.metadata = self  # handlers read node.metadata.image and .offset
         self.offset = 0
         self.epoch = 0
@@ -101,6 +103,7 @@ class MiniBroker:
                 connect=lambda host, port: connect(self.world, host, port, ConnectionOptions(client_id=f"broker-{id}")),
                 broker_epoch=lambda: self.epoch,
                 refused=cluster.refused.append,
+                requests=self.request_memory,
             )
         )
         logs.load(self.replicas.config_of, self.world.clock.wall_ms())
@@ -112,6 +115,7 @@ class MiniBroker:
             dispatch=lambda key: partial(handler(key, BROKER), self),
             handler_failed=self.handler_failed,
             frame_bytes_max=1 << 27,
+            memory=self.request_memory,
         )
         self.listener = await self.world.net.listen("127.0.0.1", 0, self.socket_listener.accept)  # type: ignore[arg-type]
         self.port = self.listener.port

@@ -325,10 +325,13 @@ def test_batches_of_a_partition_keep_their_order_while_one_is_examined(tmp_path:
             count = read_header(first).count
             one = asyncio.ensure_future(cluster.produce(0, first, acks=acks))
             await until(lambda: len(examinations) == 1, "the first batch is examined in parts")
+            memory = cluster.brokers[0].request_memory
+            assert memory.request_bytes >= len(first), "what waits counts: else 256 MB did, of clients that pipeline"
             two = asyncio.ensure_future(cluster.produce(0, batch(2), acks=acks))
             assert (await one).base_offset == 0
             assert (await two).base_offset == count
             assert len(examinations) == 0
+            assert memory.request_bytes == 0
             assert cluster.brokers[0].replica().log.log_end_offset == count + 2
 
     run(work)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from moldau.client.lines import Line
 from moldau.image import Image
-from moldau.model.value import value
+from moldau.model.value import field, value
 from moldau.ports import World
 from moldau.storage import LogDirs
 from moldau.wire.schema import Request, ResponseT
@@ -33,6 +33,26 @@ class AskController(Protocol):
     def __call__(self, message: Request[ResponseT], /) -> Awaitable[ResponseT]: ...
 
 
+class HeldBytes(Protocol):
+    """Who counts the bytes of requests, as this file needs it."""
+
+    def hold(self, size: int) -> None:
+        """So many bytes wait."""
+
+    def forget(self, size: int) -> None:
+        """They are gone."""
+
+
+class Uncounted:
+    """``HeldBytes`` where nobody counts."""
+
+    def hold(self, size: int) -> None:
+        """Do nothing."""
+
+    def forget(self, size: int) -> None:
+        """Do nothing."""
+
+
 @value(kw_only=True)
 class ReplicaManagerDeps:
     """The node as its replicas see it.
@@ -40,7 +60,7 @@ class ReplicaManagerDeps:
     ``ask_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
     address. ``refused`` is told of a leader whose address refuses connections: fast death; ``broke`` of one
     whose connection has just ended. ``survived`` is told of errors that nobody expected, and that cost no more than one
-    partition's turn.
+    partition's turn. ``requests`` counts the bytes of batches that wait to be examined.
     """
 
     me: int
@@ -53,6 +73,7 @@ class ReplicaManagerDeps:
     refused: Callable[[int], object] = lambda broker_id: None
     survived: Callable[[str, BaseException], object] = lambda where, error: None
     broke: Callable[[int], object] = lambda broker_id: None
+    requests: HeldBytes = field(default_factory=Uncounted)
 
 
 class BrokersSeen:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from moldau.broker.loop import yield_to_loop
+from moldau.broker.replicas.deps import HeldBytes
 from moldau.broker.replicas.replica import Replica
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -29,8 +30,9 @@ SPENT_MAX_MS = 4
 """Once examining has taken that long in one turn of the loop, what follows waits as well."""
 LARGE_BYTES = 1 << 15
 """To look at a smaller batch takes some tenths of a millisecond at most."""
-WAITING_BYTES_MAX = 256 << 20
-"""When batches of so many bytes wait already, others are sent back, to be sent again later."""
+WAITING_BYTES_MAX = 64 << 20
+"""When batches of so many bytes wait already, others are sent back, to be sent again later. Large ones are not read
+before: what waits here counts as bytes of requests."""
 FOLDER_WAIT_MS = 1_000
 """So long the first batches of a new partition wait for its folder. Where that takes longer they are refused."""
 
@@ -47,8 +49,8 @@ class _Waiting(NamedTuple):
 class Examinations:
     """All examinations of a broker."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, requests: HeldBytes) -> None:
+        self._world, self._requests = world, requests
         self._waiting: deque[_Waiting] = deque()
         self._of_replica: dict[int, int] = {}
         self._held: dict[int, list[_Waiting]] = {}
@@ -94,6 +96,7 @@ class Examinations:
         if self._bytes + len(records) > WAITING_BYTES_MAX:
             return Refused(Code.REQUEST_TIMED_OUT, f"{len(self._waiting)} batches wait to be examined already")
         self._bytes += len(records)
+        self._requests.hold(len(records))
         self._of_replica[id(replica)] = self._of_replica.get(id(replica), 0) + 1
         waiting = _Waiting(replica, bytearray(records), then)
         if is_held:
@@ -178,6 +181,7 @@ class Examinations:
     def _forget(self, waiting: _Waiting) -> None:
         """It waits no more."""
         self._bytes -= len(waiting.data)
+        self._requests.forget(len(waiting.data))
         self._of_replica[id(waiting.replica)] -= 1
         if not self._of_replica[id(waiting.replica)]:
             del self._of_replica[id(waiting.replica)]
@@ -188,6 +192,8 @@ class Examinations:
             self._task.cancel()
         self._waiting.clear()
         self._held.clear()
+        self._requests.forget(self._bytes)
+        self._bytes = 0
 
 
 def _awaits_folder(replica: Replica) -> bool:

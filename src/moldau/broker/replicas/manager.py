@@ -77,7 +77,7 @@ class ReplicaManager:
         self.me, self.logs = deps.me, deps.logs
         self.machine = Partition
         self.purgatory = DelayedOperationPurgatory(deps.world)
-        self.examinations = Examinations(deps.world)
+        self.examinations = Examinations(deps.world, deps.requests)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
         self.by_key: dict[Key, Replica] = {}
         self.by_partition: dict[TopicPartition, Replica] = {}
