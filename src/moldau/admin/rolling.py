@@ -16,6 +16,7 @@ from pathlib import Path
 from moldau.admin.files import write_whole
 from moldau.admin.main import fail
 from moldau.admin.output import note, say
+from moldau.admin.signals import caught_signals
 
 SHELL_ENDS_S = 5.0
 """How long a shell may take to end when it is told to."""
@@ -62,9 +63,11 @@ class Rolled:
 
 @contextmanager
 def telling_of_an_interrupt(node: str) -> Iterator[None]:
-    """Say at which node a roll was interrupted, that it may be down, and how the roll goes on."""
+    """Say at which node a roll was interrupted, by SIGINT or another signal that ends it, that the node may be down,
+    and how the roll goes on."""
     try:
-        yield
+        with caught_signals():
+            yield
     except KeyboardInterrupt:
         note(f"the roll was interrupted at {node}, which may be down; the same command goes on with it.")
         raise
