@@ -15,13 +15,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.admin.banner import banner
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model.config_key import ConfigError
 from moldau.model.properties import decode_properties
+from moldau.ports import Tasks
+from moldau.ports.pools import COMPUTING
 from moldau.runtime.levels import read_levels
 from moldau.runtime.open_files import allow_many_files
 
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
     from moldau.broker.node import Node
 
 USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
-SETTLED_S, PAUSE_S = 1.0, 0.05
+SETTLED_S, PAUSE_S, AGAIN_S = 1.0, 0.05, 5.0
 """How long after its start a node loads what answers requests that nobody has sent yet, and how long it rests between
 two of them: all together take a processor for 60 ms and hold the interpreter's lock, and nodes that start together
-need both for their first elections and their first clients."""
+need both for their first elections and their first clients. What could not be loaded is tried again after the last."""
 log = logging.getLogger("moldau.node")
 
 
@@ -143,10 +145,29 @@ def _heed_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None)
     loop.add_signal_handler(signal.SIGUSR1, show_state)
 
 
+async def load_one_by_one(
+    works: Iterable[Callable[[], object]], tasks: Tasks, ended: asyncio.Future[int], again_s: float = AGAIN_S
+) -> None:
+    """Load what answers requests, on a thread. What cannot be loaded now, as where no file descriptor is free, is tried
+    again later: the node goes on without it, and who asks for it meanwhile has it loaded."""
+    is_told = False
+    for work in works:
+        while not ended.done():
+            try:
+                await tasks.off_loop(work, COMPUTING)
+            except Exception as error:  # whatever it is, it must not end a node that serves
+                if not is_told:
+                    log.warning("a part of the program could not be loaded, and is tried again: %s", error)
+                is_told = True
+                await asyncio.wait((ended,), timeout=again_s)
+                continue
+            await asyncio.wait((ended,), timeout=PAUSE_S)
+            break
+
+
 def _run(config: NodeConfig, logs: str | None, began: float) -> int:
     from moldau.broker.api import handlers_to_import
     from moldau.broker.node import Node, StartRefused
-    from moldau.ports.pools import COMPUTING
     from moldau.runtime.memory import collect_seldom, keep_freed_buffers
     from moldau.runtime.world import new_loop, real_world
 
@@ -187,10 +208,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
         gc.freeze()
         keep_freed_buffers()
         await asyncio.wait((ended,), timeout=SETTLED_S)
-        for work in handlers_to_import():
-            if not ended.done():
-                await world.tasks.off_loop(work, COMPUTING)
-                await asyncio.wait((ended,), timeout=PAUSE_S)
+        await load_one_by_one(handlers_to_import(), world.tasks, ended)
         return await ended
 
     _heed_signals(loop, node, logs)
