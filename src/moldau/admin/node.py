@@ -126,7 +126,7 @@ def _watch_steps(loop: asyncio.AbstractEventLoop) -> None:
         SlowSteps(loop, int(threshold)).start()
 
 
-def _heed_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None) -> None:
+def _handle_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None) -> None:
     """SIGTERM and SIGINT: a controlled shutdown; SIGHUP: open the log files again; SIGUSR1: log the node's state."""
     from moldau.runtime.logs import reopen_logs
 
@@ -193,7 +193,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
                 await asyncio.wait((ended,), timeout=PAUSE_S)
         return await ended
 
-    _heed_signals(loop, node, logs)
+    _handle_signals(loop, node, logs)
     try:
         code = loop.run_until_complete(live())
     finally:

@@ -335,7 +335,7 @@ class Node:
                 raise StartRefused(f"cannot listen for listener {listener.name}: {error.strerror or error}") from error
         assert self.lifecycle is not None
         self.admitted = True
-        self.lifecycle.beat_now()
+        self.lifecycle.send_heartbeat_now()
 
     # ---- stop
 
@@ -493,7 +493,7 @@ class Node:
         """Let the new controller know us at once: until then it cannot notice our death. Who waits for it asks it."""
         self.controller_channel.controller_changed()
         if self.lifecycle is not None:
-            self.lifecycle.beat_now()
+            self.lifecycle.send_heartbeat_now()
 
     def healthy(self) -> bool:
         """Whether a heartbeat may say that we live: no disk call is overdue."""

@@ -201,7 +201,7 @@ class LogDir:
                 self.on_offline(self)
         return DirOffline(self.path, error)
 
-    def producers_cut(self, log: Any) -> None:
+    def producers_cut(self, log: Any) -> None:  # Any: a Log, whose modules stand on this one
         """The log's producers' state has to be read again, if there is anybody to do it before it is needed."""
         if self.on_cut is not None:
             self.cut.append(log)

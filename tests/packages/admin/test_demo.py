@@ -122,7 +122,7 @@ class Watch:
         return [2, 4]
 
 
-class Teller:
+class ProgressReporter:
     def say(self, what: str) -> None: ...
 
     def progress(self, sent: int, acked: int, in_table: int) -> None: ...
@@ -131,7 +131,7 @@ class Teller:
 def test_the_busiest_broker_is_killed_once_at_half_and_restarted_ten_seconds_later(monkeypatch):
     stage, now = Stage(), [100.0]
     monkeypatch.setattr(time, "time", lambda: now[0])
-    hand = story._Stagehand(stage, Watch(), Teller(), story.Script())  # type: ignore[arg-type]
+    hand = story._FaultMaker(stage, Watch(), ProgressReporter(), story.Script())  # type: ignore[arg-type]
     for sent, at in ((0, 100), (49, 110), (50, 111), (60, 112), (90, 120.9), (91, 121), (99, 140)):
         now[0] = at
         hand.look(sent, 100)

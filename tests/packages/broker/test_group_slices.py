@@ -43,11 +43,11 @@ class Node:
         self.asked = 0
         return asyncio.get_running_loop().call_soon(call)
 
-    def ask(self, asks: Any, finish: Any) -> Any:
+    def submit(self, requests: Any, finish: Any) -> Any:
         replies = []
-        for ask in asks:
-            self.asked += len(getattr(ask, "items", None) or (ask,))
-            self.groups.ask(ask, "t")
+        for request in requests:
+            self.asked += len(getattr(request, "items", None) or (request,))
+            self.groups.submit(request, "t")
             self.groups.flush()
             replies.append(self.groups.answers.pop("t"))
         self.most = max(self.most, self.asked)

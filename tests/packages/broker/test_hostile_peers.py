@@ -149,7 +149,7 @@ def test_a_broker_outlives_a_controller_that_answers_anything_or_nothing(
 
             def is_through(*keys: int) -> bool:
                 assert not scene.failures, scene.failures
-                node.lifecycle.beat_now()  # whatever it waits for
+                node.lifecycle.send_heartbeat_now()  # whatever it waits for
                 return peer.has_met(*keys)
 
             peer.tame = {FETCH}
@@ -193,7 +193,7 @@ def test_a_broker_goes_on_asking_a_controller_that_does_not_know_its_requests(tm
 
             def is_through() -> bool:
                 assert not scene.failures, scene.failures
-                node.lifecycle.beat_now()
+                node.lifecycle.send_heartbeat_now()
                 return len(refused) > 3
 
             await until(is_through, "it asks again and again")
@@ -268,7 +268,7 @@ def test_a_follower_outlives_a_leader_that_answers_anything_or_nothing(tmp_path:
 
 @pytest.mark.parametrize("host", ["x" * 70, "a..b", "a\0b"])
 def test_what_is_no_address_is_nobody_there(host: str) -> None:
-    """Brokers tell hosts and ports of theirs, and others knock there."""
+    """Brokers tell hosts and ports of theirs, and others connect there."""
 
     async def scenario() -> None:
         world = real_world(asyncio.get_running_loop(), lambda task, error: None)

@@ -1,5 +1,5 @@
-"""Requests that name thousands of things: the loop turns while a controller's handler makes asks and answers of them,
-and while a broker looks what it has of them."""
+"""Requests that name thousands of things: the loop turns while a controller's handler makes requests and answers of
+them, and while a broker looks what it has of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moldau.broker.api import (
     k46_list_partition_reassignments,
 )
 from moldau.broker.controller.topic_creation import create_automatically
-from moldau.controller import asks, replies
+from moldau.controller import replies, requests
 from moldau.controller.facts import FINE
 from moldau.groups.facts import LeaveReply
 from moldau.image.partition import Partition
@@ -67,28 +67,28 @@ class Office:
         self.turns = turns
         self.turns_before = 0
 
-    async def ask(self, ask: Any) -> Any:
+    async def submit(self, request: Any) -> Any:
         self.turns_before = self.turns.count
-        match ask:
-            case asks.CreateTopics():
-                return replies.TopicsCreated(topics=tuple(replies.TopicResult(name=one.name) for one in ask.topics))
-            case asks.CreatePartitions():
-                return replies.PartitionsCreated(topics=tuple((one.name, FINE) for one in ask.topics))
-            case asks.ElectLeaders():
-                return replies.LeadersElected(partitions=tuple((*one, FINE) for one in ask.partitions or ()))
-            case asks.AlterPartitionReassignments():
-                moved = tuple((move.topic, move.partition, FINE) for move in ask.moves)
+        match request:
+            case requests.CreateTopics():
+                return replies.TopicsCreated(topics=tuple(replies.TopicResult(name=one.name) for one in request.topics))
+            case requests.CreatePartitions():
+                return replies.PartitionsCreated(topics=tuple((one.name, FINE) for one in request.topics))
+            case requests.ElectLeaders():
+                return replies.LeadersElected(partitions=tuple((*one, FINE) for one in request.partitions or ()))
+            case requests.AlterPartitionReassignments():
+                moved = tuple((move.topic, move.partition, FINE) for move in request.moves)
                 return replies.ReassignmentsAltered(partitions=moved)
-            case asks.ListPartitionReassignments():
+            case requests.ListPartitionReassignments():
                 moving = tuple(
                     (topic, Partition(b"x" * 16, number, (1,), (1,), leader=1))
-                    for topic, number in ask.partitions or ()
+                    for topic, number in request.partitions or ()
                 )
                 return replies.ReassignmentsListed(partitions=moving)
-            case asks.AlterConfigs() | asks.IncrementalAlterConfigs():
-                done = tuple((one.resource_type, one.resource_name, FINE) for one in ask.resources)
+            case requests.AlterConfigs() | requests.IncrementalAlterConfigs():
+                done = tuple((one.resource_type, one.resource_name, FINE) for one in request.resources)
                 return replies.ConfigsAltered(resources=done)
-        raise AssertionError(ask)
+        raise AssertionError(request)
 
 
 def node(turns: Turns) -> Any:
@@ -258,14 +258,14 @@ def leaving(*ids: str) -> LeaveGroupRequest:
 
 
 class Groups:
-    """A coordinator of a group that every second member is in; ``refuses`` from so many asks on."""
+    """A coordinator of a group that every second member is in; ``refuses`` from so many requests on."""
 
     def __init__(self, refuses: int = MANY) -> None:
         self.refuses = refuses
         self.most = self.asked = 0
 
-    def ask(self, asks: Any, finish: Any) -> Any:
-        (leave,) = asks
+    def submit(self, requests: Any, finish: Any) -> Any:
+        (leave,) = requests
         self.asked += 1
         self.most = max(self.most, len(leave.leavers))
         if self.asked >= self.refuses:
@@ -306,11 +306,11 @@ def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_t
         made = node(Turns())
         seen: list[Any] = []
 
-        async def ask(one: Any) -> Any:
+        async def submit(one: Any) -> Any:
             seen.append(one.topics[0])
             return replies.Refused(Code.NOT_CONTROLLER)
 
-        made.controller.ask = ask
+        made.controller.submit = submit
         by_hand = CreateTopicsRequest.CreatableReplicaAssignment
         assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
         topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]

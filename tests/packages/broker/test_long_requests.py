@@ -130,13 +130,13 @@ def test_a_topic_that_is_named_often_is_told_once() -> None:
 
 
 def test_no_shard_looks_at_filters_that_can_be_true_of_no_group() -> None:
-    asks = []
-    node = SimpleNamespace(coordinator=SimpleNamespace(ask_all=lambda ask, finish: asks.append(ask)))
+    requests = []
+    node = SimpleNamespace(coordinator=SimpleNamespace(submit_all=lambda request, finish: requests.append(request)))
     words = [f"state-{number}" for number in range(1000)]
     for states in (words, [*words, "stable", "Empty"], []):
         k16_list_groups.handle(node, ListGroupsRequest(states_filter=states, types_filter=["Classic", *words]), None)
-    assert [ask.states for ask in asks] == [{"state-0"}, {"stable", "Empty"}, frozenset()]
-    assert {ask.types for ask in asks} == {frozenset({"Classic"})}
+    assert [request.states for request in requests] == [{"state-0"}, {"stable", "Empty"}, frozenset()]
+    assert {request.types for request in requests} == {frozenset({"Classic"})}
 
 
 def test_partitions_of_many_topics_are_looked_up_in_slices() -> None:
@@ -199,7 +199,7 @@ def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
         world=SimpleNamespace(step=STEP, tasks=turns),
         metadata=SimpleNamespace(image=image),
         config={"max.request.partition.size.limit": 2000},
-        coordinator=SimpleNamespace(ask=lambda asks, finish: finish([(Code.NONE, [])])),
+        coordinator=SimpleNamespace(submit=lambda requests, finish: finish([(Code.NONE, [])])),
     )
     for module, request in long_lookups():
         turns.most = turns.count = turns.work = 0

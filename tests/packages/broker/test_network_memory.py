@@ -21,7 +21,7 @@ from moldau.broker.network import parked
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.memory import RequestMemory
-from moldau.broker.network.receiving import SHARED_BYTES
+from moldau.broker.network.receive_buffer import SHARED_BYTES
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -393,7 +393,7 @@ def test_idle_connections_own_no_buffers_even_after_a_large_request() -> None:
         assert sum(len(buffer) for buffer in scene.memory._free) <= 4 * limits.LARGEST_BUFFER
         gc.collect()
         for connection in connections_of(scene):
-            assert connection._receiving.held == 0
+            assert connection._receive_buffer.held == 0
 
     play(work)
 
@@ -420,7 +420,7 @@ def test_a_size_that_is_only_announced_takes_no_memory(sent: int) -> None:
         _, writer = await scene.connect()
         writer.write(struct.pack(">i", FRAME_BYTES_MAX) + bytes(sent - 4))
         (connection,) = await listened(scene, 1)
-        await scene.until(lambda: connection._receiving.come == sent)
+        await scene.until(lambda: connection._receive_buffer.come == sent)
         assert scene.memory.request_bytes <= max(4 * sent, limits.SMALLEST_BUFFER)
         await scene.somebody_else_is_answered()
 
@@ -458,7 +458,7 @@ def test_half_frames_wait_for_memory_and_the_one_that_began_first_is_never_stuck
         streams = [await scene.connect() for _ in range(8)]
         for _, writer in streams:
             writer.write(large[:-1])
-        await scene.until(lambda: sum(one._receiving.starved for one in connections_of(scene)) >= 6)
+        await scene.until(lambda: sum(one._receive_buffer.starved for one in connections_of(scene)) >= 6)
         await scene.settled(lambda: scene.memory.request_bytes)
         assert scene.memory.request_bytes < 4 << 20
         await scene.somebody_else_is_answered()

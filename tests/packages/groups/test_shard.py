@@ -20,8 +20,8 @@ def test_while_loading_asks_are_sent_back_and_heartbeats_are_soothed() -> None:
     shard = Shard(GroupsConfig())
     assert shard.step(JOIN, NOW, "t") == [Reply("t", refuse(JOIN, Code.COORDINATOR_LOAD_IN_PROGRESS))]
     assert shard.step(ListGroups(), NOW, "t") == [Reply("t", refuse(ListGroups(), Code.COORDINATOR_LOAD_IN_PROGRESS))]
-    beat = Heartbeat("g", "m", None, 1)
-    assert shard.step(beat, NOW, "t") == [Reply("t", refuse(beat, Code.NONE))]
+    heartbeat = Heartbeat("g", "m", None, 1)
+    assert shard.step(heartbeat, NOW, "t") == [Reply("t", refuse(heartbeat, Code.NONE))]
 
 
 def test_unloading_answers_everybody_who_waits_and_forgets_everything() -> None:

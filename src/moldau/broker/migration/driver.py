@@ -26,7 +26,7 @@ from moldau.broker.zookeeper.loading import read_all
 from moldau.broker.zookeeper.restoring import in_transactions
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.writer import Writer
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
 from moldau.model import Code
@@ -211,7 +211,7 @@ class Migration:
                 await self.zk.multi([self._fence(), *some])
         found = tuple(r for r in reading.records if not isinstance(r, RegisterBrokerRecord | FeatureLevelRecord))
         log.info("%d records are copied from ZooKeeper", len(found))
-        reply = await self._node.controller.ask(asks.AdoptCluster(records=found))
+        reply = await self._node.controller.submit(requests.AdoptCluster(records=found))
         if isinstance(reply, Refused):
             raise NotOurs(f"{reply.code.name} {reply.message or ''}")
         self.feed(stages.Copied())
@@ -230,8 +230,8 @@ class Migration:
             id = self._node.metadata.image.names.get(name)
             if id is not None:
                 partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))
-                await self._node.controller.ask(
-                    asks.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
+                await self._node.controller.submit(
+                    requests.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
                 )
 
     async def _read(self) -> Reading:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from moldau.broker.network.memory import FETCH, Holder, RequestMemory
+from moldau.broker.network.memory import FETCH, MemoryOwner, RequestMemory
 from moldau.broker.purgatory import DelayedOperation, safely
 
 
@@ -29,10 +29,10 @@ class DelayedFetch(DelayedOperation, Protocol):
 class Waits:
     """The waits of one connection, and what is left of them."""
 
-    __slots__ = ("_all", "_fetches", "_held", "_holder", "_memory")
+    __slots__ = ("_all", "_fetches", "_held", "_owner", "_memory")
 
-    def __init__(self, holder: Holder, memory: RequestMemory) -> None:
-        self._holder, self._memory = holder, memory
+    def __init__(self, owner: MemoryOwner, memory: RequestMemory) -> None:
+        self._owner, self._memory = owner, memory
         self._all: list[DelayedOperation] = []
         self._fetches: list[DelayedOperation] = []
         self._held: dict[DelayedOperation, None] = {}
@@ -51,12 +51,12 @@ class Waits:
         self.add(wait, of_consumer=of_consumer)
         if size:
             self._held[wait] = None
-            self._memory.park(self._holder, size)
+            self._memory.park(self._owner, size)
             wait.answer.add_done_callback(lambda _: self._answered(wait, size))
 
     def _answered(self, wait: DelayedFetch, size: int) -> None:
         del self._held[wait]
-        self._memory.unpark(self._holder, size)
+        self._memory.unpark(self._owner, size)
 
     def answer_oldest_fetch(self) -> None:
         """Others need the memory: answer with what there is."""

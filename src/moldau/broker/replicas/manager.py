@@ -118,7 +118,7 @@ class ReplicaManager:
             effect_kinds.StopFollowing: lambda r, e: self.fetchers.unfollow(r),
             effect_kinds.StartedLeading: self._started_leading,
             effect_kinds.StoppedLeading: self._stopped_leading,
-            effect_kinds.AlterIsr: self._isr.ask,
+            effect_kinds.AlterIsr: self._isr.submit,
             effect_kinds.IsrChanged: self._isr_changed,
         }
 
@@ -394,7 +394,7 @@ class ReplicaManager:
         self.isr_expands += len(effect.after) > len(effect.before)
         log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
         replica.left_isr(set(effect.before).difference(effect.after))
-        replica.settle()
+        replica.complete_produces()
 
     def failed(self, error: LogError) -> None:
         """Storage failed: replicas in directories that are offline now neither lead nor follow."""

@@ -48,7 +48,7 @@ UNSENT = object()
 """In place of the answer to a message that no request can carry."""
 
 
-class Teller(Host, WithBrokerChannels, Protocol):
+class ChannelsHost(Host, WithBrokerChannels, Protocol):
     """A controller that tells brokers in ZooKeeper mode."""
 
 
@@ -63,7 +63,7 @@ class Channel:
 
     def __init__(
         self,
-        node: Teller,
+        node: ChannelsHost,
         broker: Broker,
         on_response: OnResponse,
         on_newer_controller: Callable[[int], object],
@@ -132,7 +132,7 @@ class Channel:
         log.error("broker %d is not told: no %s can carry it: %s", self.broker.id, type(message).__name__, error)
         return UNSENT
 
-    async def _once(self, message: Message) -> Any:
+    async def _once(self, message: Message) -> Any:  # Any: as in OnResponse
         """The answer; None when the message must be repeated. One that no request can carry is answered by nobody, nor
         ever will be: it is passed over, since what follows it can still be told."""
         try:
@@ -161,7 +161,7 @@ class Channel:
 class Channels:
     """All channels of an active controller; none while this node is not."""
 
-    def __init__(self, node: Teller, rules: Rules, *, to_migrating: bool = False) -> None:
+    def __init__(self, node: ChannelsHost, rules: Rules, *, to_migrating: bool = False) -> None:
         """``to_migrating``: see ``batch.Sender``."""
         self._node = node
         self._rules = rules
@@ -351,7 +351,7 @@ class Channels:
 
     def _answered(self, broker: Broker, message: Message, answer: Any) -> None:  # Any: as in OnResponse
         if isinstance(message, StopReplicaRequest):
-            self._log_steps(self.undeleted.heard(self._node.metadata.image, broker.id, message, answer))
+            self._log_steps(self.undeleted.stop_replica_answered(self._node.metadata.image, broker.id, message, answer))
             channel = self._open[broker.id]
             slow = any(one.error_code == Code.REQUEST_TIMED_OUT for one in answer.partition_errors)
             if slow and channel not in self._soon:

@@ -18,7 +18,7 @@ Row = tuple[object, ...]
 
 
 class Job(NamedTuple):
-    """A job: what it finds, its columns, its tasks, and the rows of a task. ``options`` are those that it heeds."""
+    """A job: what it finds, its columns, its tasks, and the rows of a task. ``options`` are those that it takes."""
 
     about: str
     columns: tuple[Column, ...]

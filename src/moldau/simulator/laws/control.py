@@ -51,9 +51,9 @@ class ControlLaws:
         if self._watch is None or whole:
             self._watch = Watch(image)
             return
-        ask = self._asks.get(node.metadata.offset, (0, None))[1]
+        request = self._asks.get(node.metadata.offset, (0, None))[1]
         try:
-            self._watch.after(image, delta, ask)
+            self._watch.after(image, delta, request)
         except AssertionError as error:
             self._observer.cluster.violated(
                 f"C1..C12, S10, S11: at metadata offset {node.metadata.offset}: {error}".partition("\n")[0]
@@ -71,15 +71,15 @@ class ControlLaws:
         C4: no reply before all that it saw is committed. A process that is no controller any more refuses.
         """
         shell, controller = node.controller, node.controller._controller
-        decide, settle = controller.ask, shell._settle
+        decide, settle = controller.decide, shell._settle
         saw: dict[int, int] = {}
 
-        def asked(ask: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
-            answer: Outcome = decide(ask, facts)
+        def requested(request: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
+            answer: Outcome = decide(request, facts)
             if controller.epoch is None:
                 return answer
             if answer.records and controller.epoch >= self._asks.get(controller._last_proposed, (0, None))[0]:
-                self._asks[controller._last_proposed] = (controller.epoch, ask)
+                self._asks[controller._last_proposed] = (controller.epoch, request)
             if answer.token is not None:
                 saw[answer.token] = controller._last_proposed
             elif answer.reply is not None:  # a part of a decision says nothing
@@ -91,7 +91,7 @@ class ControlLaws:
                 self._spoken(id, node, saw.pop(token))
             settle(token, reply)
 
-        controller.ask, shell._settle = asked, settled  # type: ignore[method-assign]  # seen from outside
+        controller.decide, shell._settle = requested, settled  # type: ignore[method-assign]  # seen from outside
 
     def _spoken(self, id: int, node: Node, saw: int) -> None:
         committed = driver_of(node).quorum.high_watermark

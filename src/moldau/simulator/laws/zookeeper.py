@@ -195,13 +195,13 @@ class ZooKeeperLaws:
     def _guard(self, id: int, node: Node) -> None:
         """Check every request of a controller, as the broker handles it."""
         self._guarded[node] = 0
-        receiving = plane_of(node).receiving
+        handler = plane_of(node).controller_requests
         for name in REQUESTS:
-            setattr(receiving, name, self._checked(id, node, getattr(receiving, name)))
+            setattr(handler, name, self._checked(id, node, getattr(handler, name)))
 
     def _checked(self, id: int, node: Node, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         async def checked(request: Request, *more: object) -> T:
-            known = plane_of(node).receiving.controller_epoch  # one that it has won itself, too
+            known = plane_of(node).controller_requests.controller_epoch  # one that it has won itself, too
             answer = await real(request, *more)
             if (answer[0] if isinstance(answer, tuple) else answer) is Code.NONE:
                 self._obeyed(id, node, request, known)
@@ -235,7 +235,7 @@ class ZooKeeperLaws:
             return ["L8: nobody, or more than one, holds the controller role"]
         tree = self._observer.ensemble.tree
         broken = [
-            f"Z7: {path} is still there: nobody heeded it" for path in tree.znodes if path.startswith(DIRECTORIES)
+            f"Z7: {path} is still there: nobody handled it" for path in tree.znodes if path.startswith(DIRECTORIES)
         ]
         for law in LAWS:
             try:

@@ -49,11 +49,11 @@ class PartitionReader(Protocol):
 
     def load(self, asked: FetchPartition, load: Load) -> None: ...
 
-    def note(self, asked: FetchPartition) -> None: ...
+    def mark_changed(self, asked: FetchPartition) -> None: ...
 
-    def touch(self, asked: FetchPartition, *, urgent: bool = False) -> None: ...
+    def notify(self, asked: FetchPartition, *, urgent: bool = False) -> None: ...
 
-    def arrived(self, asked: FetchPartition, first_offset: int) -> None: ...
+    def records_appended(self, asked: FetchPartition, first_offset: int) -> None: ...
 
     def count_next_fetch(self, asked: FetchPartition) -> None: ...
 
@@ -118,18 +118,18 @@ class FetchPartition:
         """The follower that reads; -1 for a consumer."""
         return self.reader.terms.replica_id
 
-    def arrived(self, first_offset: int) -> None:
+    def records_appended(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
-        self.reader.arrived(self, first_offset)
+        self.reader.records_appended(self, first_offset)
 
-    def touch(self, *, urgent: bool = False) -> None:
+    def notify(self, *, urgent: bool = False) -> None:
         """There may be something to read, or (``urgent``) something to say at once."""
         if self.reader.asks_for(self):
-            self.reader.touch(self, urgent=urgent)
+            self.reader.notify(self, urgent=urgent)
 
-    def note(self) -> None:
+    def mark_changed(self) -> None:
         """There is something new to tell, which nobody need be woken for."""
-        self.reader.note(self)
+        self.reader.mark_changed(self)
 
     def count_next_fetch(self) -> None:
         """The leader counts this follower's next fetch, whether or not it names the partition."""
