@@ -350,8 +350,8 @@ class Node:
         code = 0
         try:
             await self.stop()
-        except Exception as error:
-            log.exception("the shutdown failed: %s", error)
+        except Exception:
+            log.exception("the shutdown failed")
             code = 1
         if self.migration is not None and self.migration.behind:
             code = 1

@@ -139,7 +139,7 @@ class Part(Protocol):
 class DelayedResponse:
     """A response that is complete once each of its partitions is; a ``slot`` is a partition's part of the response."""
 
-    __slots__ = ("_open", "_response", "_purgatory", "answer", "done")
+    __slots__ = ("_open", "_purgatory", "_response", "answer", "done")
 
     def __init__(self, purgatory: DelayedOperationPurgatory, response: Message) -> None:
         self._purgatory = purgatory

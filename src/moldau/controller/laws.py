@@ -168,7 +168,7 @@ def c6_replicas_move_by_the_table(step: Step) -> None:
     if step.replicas is None:
         return
     states, told = step.replicas.states, step.replicas.told
-    steps = states.follow(step.after, step.delta, all=True)
+    steps = states.follow(step.after, step.delta, also_healthy=True)
     for topic, key, broker, at, path, refused in steps:
         assert refused is None, f"replica {broker} of {topic}-{key[1]} cannot go from {at.value} to {refused.value}"
         was = told.get((key, broker), at)

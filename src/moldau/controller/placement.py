@@ -18,19 +18,19 @@ from moldau.model import Code
 class _Ring:
     """Brokers in a circle. A round takes each at most once, from a start that moves on with each round."""
 
-    __slots__ = ("brokers", "follows", "leads", "round", "start", "taken")
+    __slots__ = ("brokers", "follows", "leads", "pass_number", "start", "taken")
 
     def __init__(self, brokers: list[int], chance: Chance) -> None:
         self.brokers = brokers
         self.leads = self.follows = chance.below(len(brokers)) if brokers else 0
-        self.round = -1
+        self.pass_number = -1
         self.start = 0
         self.taken = 0
 
-    def next(self, round: int, *, leading: bool = False) -> int | None:
+    def next(self, pass_number: int, *, leading: bool = False) -> int | None:
         """The next broker of this round, or None when all have been. ``leading``: the first is to lead."""
-        if self.round != round:
-            self.round = round
+        if self.pass_number != pass_number:
+            self.pass_number = pass_number
             self.taken = 0
             if leading:
                 self.start = self.leads
@@ -52,9 +52,9 @@ class _Rack:
         self.fenced = _Ring(fenced, chance)
         self.unfenced = _Ring(unfenced, chance)
 
-    def next(self, round: int) -> int | None:
-        broker = self.unfenced.next(round)
-        return self.fenced.next(round) if broker is None else broker
+    def next(self, pass_number: int) -> int | None:
+        broker = self.unfenced.next(pass_number)
+        return self.fenced.next(pass_number) if broker is None else broker
 
 
 class Placer:

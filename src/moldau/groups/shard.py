@@ -132,7 +132,7 @@ class Shard(ShardState):
         if self.phase is Phase.ACTIVE:
             _STEPS[type(event)](self, event, token)
         elif token is not None:
-            self.reply(token, self._not_active(cast(ShardRequest, event)))  # only who asks waits for a reply
+            self.reply(token, self._not_active(cast("ShardRequest", event)))  # only who asks waits for a reply
         return self.end()
 
     def _not_active(self, request: ShardRequest) -> ShardReply:

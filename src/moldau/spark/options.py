@@ -89,7 +89,7 @@ class Options:
 
     subscription: Subscription
     start: Start
-    end: Start = Latest()
+    end: Start = Latest()  # noqa: RUF009  # it cannot be changed
     latest_on_no_match: bool = False
     on_data_loss: Literal["fail", "skip"] = "fail"
     limits: Limits = Limits()

@@ -193,7 +193,7 @@ class Admission:
             and magic == 2
             and length + LENGTH_OVERHEAD == len(data) <= self._largest
             and 0 < count == delta + 1
-            and (attributes == 0 or attributes == _TRANSACTIONAL)
+            and (attributes in (0, _TRANSACTIONAL))
             and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes == 0)
             and crc32c(memoryview(whole)[at + _CRC_FROM : end]) == crc
         ):

@@ -183,10 +183,10 @@ def test_a_pipeline_is_waited_for_as_long_as_batches_come(
     def is_done() -> bool:
         nonlocal looks
         looks += 1
-        pipeline.batches.extend([cast(Any, None)] if looks <= batches else [])
+        pipeline.batches.extend([cast("Any", None)] if looks <= batches else [])
         return looks > 5
 
-    pipeline._process = cast(Any, SimpleNamespace(poll=lambda: None))
+    pipeline._process = cast("Any", SimpleNamespace(poll=lambda: None))
     clock = SimpleNamespace(monotonic=lambda: 100.0 * looks, sleep=lambda seconds: None)
     monkeypatch.setattr("moldau.admin.demo.pipeline.time", clock)
     with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s:\nits last words"):

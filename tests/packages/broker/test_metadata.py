@@ -194,10 +194,10 @@ def counted(module: Any, name: str) -> Iterator[SimpleNamespace]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(-1, 2)), max_size=12), st.booleans())
-def test_what_is_kept_of_topics_is_never_older_than_the_image(changes: list[tuple[int, int, int]], all: bool) -> None:
+def test_what_is_kept_of_topics_is_never_older_than_the_image(changes: list[tuple[int, int, int]], every: bool) -> None:
     fake = full(2, 3, 4, 2)
     asked = MetadataRequest.MetadataRequestTopic
-    request = MetadataRequest(topics=None if all else [asked(name="topic-2"), asked(name="topic-0")])
+    request = MetadataRequest(topics=None if every else [asked(name="topic-2"), asked(name="topic-0")])
     image = fake.metadata.image
     for topic, number, leader in changes:
         delta = Delta()

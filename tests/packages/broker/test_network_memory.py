@@ -235,7 +235,7 @@ class Silent:
 
 
 def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_does() -> None:
-    memory = RequestMemory(cast(Any, Later()))
+    memory = RequestMemory(cast("Any", Later()))
     other = Silent(memory)
     memory.respond(Silent(memory), 100 << 20)  # a group of a hundred members with a megabyte each
     assert memory.admits(other, ApiVersionsRequest.api_key)
@@ -246,7 +246,7 @@ def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_
 
 
 def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_that() -> None:
-    memory = RequestMemory(cast(Any, Later()))
+    memory = RequestMemory(cast("Any", Later()))
     memory.respond(Silent(memory), 100 << 20)
     other = Silent(memory)
     memory.respond(other, 5_000)
@@ -258,7 +258,7 @@ def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_tha
 
 def test_connections_that_ask_have_their_turns_in_the_order_in_which_they_came() -> None:
     soon: list[Callable[[], object]] = []
-    memory = RequestMemory(cast(Any, SimpleNamespace(call_soon=soon.append)))
+    memory = RequestMemory(cast("Any", SimpleNamespace(call_soon=soon.append)))
     count = limits.QUESTIONS_A_TURN
     begun, waiting, last = ([Silent(memory) for _ in range(count)] for _ in range(3))
     gone = Silent(memory)
@@ -284,7 +284,7 @@ def test_one_that_fails_when_it_is_its_turn_takes_no_turn_from_the_others() -> N
             raise MemoryError
 
     soon: list[Callable[[], object]] = []
-    memory = RequestMemory(cast(Any, SimpleNamespace(call_soon=soon.append)))
+    memory = RequestMemory(cast("Any", SimpleNamespace(call_soon=soon.append)))
     begun, others = ([Silent(memory) for _ in range(limits.QUESTIONS_A_TURN)] for _ in range(2))
     assert all(memory.may_ask(one) for one in begun)
     assert not any(memory.may_ask(one) for one in (Failing(memory), *others))
@@ -324,7 +324,7 @@ def test_many_that_ask_at_once_leave_each_turn_of_the_loop_short() -> None:
 
 def test_who_held_responses_when_nobody_could_go_on_any_more_is_closed_at_the_first_look() -> None:
     tasks = Later()
-    memory = RequestMemory(cast(Any, tasks))
+    memory = RequestMemory(cast("Any", tasks))
     greedy = Silent(memory)
     memory.respond(greedy, 100 << 20)
     look = dict(tasks.calls)[limits.CLOGGED_MS]

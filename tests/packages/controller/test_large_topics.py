@@ -113,8 +113,8 @@ def test_what_was_made_beforehand_is_what_the_records_say(name: str) -> None:
     folded = image_from(snapshot_records(made.image), 0)
     for image in (working, folded):
         assert image_hash(image) == image_hash(made.image)
-        for name in Index.LOOK_UPS:
-            assert getattr(image.index, name) == getattr(made.image.index, name)
+        for table in Index.LOOK_UPS:
+            assert getattr(image.index, table) == getattr(made.image.index, table)
 
 
 def test_no_part_grows_with_the_partitions() -> None:

@@ -48,7 +48,7 @@ class Followed(ControllerHarness):
     def commit(self, records: Any, request: Any = None) -> Any:
         ready = super().commit(records, request)
         self.lines += [change.text for change in state_changes(self.delta, self.image, AUTHOR, classic=True)]
-        self.say(self.states.follow(self.image, self.delta, all=True))
+        self.say(self.states.follow(self.image, self.delta, also_healthy=True))
         return ready
 
     def say(self, steps: Iterable[Any]) -> None:

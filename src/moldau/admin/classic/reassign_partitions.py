@@ -257,7 +257,7 @@ def _cancel(session: Session, given: Given) -> None:
         _clear_throttles(session, moves)
 
 
-def _list(session: Session, given: Given) -> None:
+def _list(session: Session, _given: Given) -> None:
     under_way = _under_way(session)
     if not under_way:
         print("No partition reassignments found.")

@@ -357,7 +357,7 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case Reply(token, value):
-                    question, number = cast(Asked, token)
+                    question, number = cast("Asked", token)
                     question.answer(number, value)
                 case Schedule(deadline_ms, key):
                     self._schedule(deadline_ms, led, key)

@@ -150,7 +150,7 @@ class Peers:
 
     async def accepts(self, host: str, port: int) -> bool | None:
         """Whether the address takes a fresh connection, False when it refuses; None when nothing can be learnt."""
-        probe = cast(Receiver, asyncio.BufferedProtocol())  # it hears of nothing
+        probe = cast("Receiver", asyncio.BufferedProtocol())  # it hears of nothing
         try:
             transport = await self._world.net.connect(host, port, probe)
         except ConnectionRefusedError:

@@ -30,7 +30,7 @@ class SharedBuffer:
 class ReceiveBuffer:
     """The receiving side of one connection."""
 
-    __slots__ = ("_filled", "_kept", "_need", "_own", "_shared", "_starved", "_usual", "owner", "memory")
+    __slots__ = ("_filled", "_kept", "_need", "_own", "_shared", "_starved", "_usual", "memory", "owner")
 
     def __init__(self, owner: MemoryOwner, memory: RequestMemory, shared: SharedBuffer) -> None:
         self.owner = owner

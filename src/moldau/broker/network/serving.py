@@ -158,7 +158,7 @@ def versions_shown(answers: Mapping[int, ServedApi]) -> list[ApiVersionsResponse
 
 def _is_short(response: Message) -> bool:
     """Whether a fetch's answer holds few partitions."""
-    topics = cast(FetchResponse, response).responses
+    topics = cast("FetchResponse", response).responses
     if not topics or (len(topics) == 1 and len(topics[0].partitions) <= FEW):
         return True
     return len(topics) <= FEW and sum(len(topic.partitions) for topic in topics) <= FEW

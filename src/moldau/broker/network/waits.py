@@ -29,7 +29,7 @@ class DelayedFetch(DelayedOperation, Protocol):
 class Waits:
     """The waits of one connection, and what is left of them."""
 
-    __slots__ = ("_all", "_fetches", "_held", "_owner", "_memory")
+    __slots__ = ("_all", "_fetches", "_held", "_memory", "_owner")
 
     def __init__(self, owner: MemoryOwner, memory: RequestMemory) -> None:
         self._owner, self._memory = owner, memory

@@ -230,7 +230,7 @@ class Channels:
         told = batch.requests(image, delta, sender, self.states.deleting)
         self._forget_writers(c.key for c in changes if c.after is None)
         self.undeleted.asked(image, delta, sender)
-        steps = self.states.follow(image, delta, all=self._node.state_change_log.is_traced)
+        steps = self.states.follow(image, delta, also_healthy=self._node.state_change_log.is_traced)
         for id, broker in live.items():
             if id not in self._open:
                 told[id] = [*self._everything(image, broker, sender), *self._again(image, broker, sender, steps)]

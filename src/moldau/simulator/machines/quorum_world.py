@@ -52,12 +52,12 @@ class Crash(Exception):
 
 @dataclass
 class QuorumDisk:
-    election: ElectionState = ElectionState()
+    election: ElectionState = ElectionState()  # noqa: RUF009  # it cannot be changed
     start: int = 0
     entries: list[laws.Entry] = field(default_factory=list)
     flushed: int = 0
     snapshots: dict[int, list[laws.Entry]] = field(default_factory=dict)
-    noted: OffsetAndEpoch = OffsetAndEpoch(0, 0)
+    noted: OffsetAndEpoch = OffsetAndEpoch(0, 0)  # noqa: RUF009  # it cannot be changed
     """What was committed, and in which epoch: kept beside the log."""
 
     @property
@@ -120,7 +120,7 @@ class QuorumSimulation:
     fetch_batches: int = 8
     chunk: int = 100
     check_majority: bool = True
-    timing: Timing = Timing()
+    timing: Timing = Timing()  # noqa: RUF009  # it cannot be changed
     record: RunRecord = field(default_factory=RunRecord)
 
     def __post_init__(self) -> None:

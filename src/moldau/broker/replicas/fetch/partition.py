@@ -62,8 +62,21 @@ class FetchPartition:
     """A partition and its reader; replicas know it as one of their ``FetchWaiter``."""
 
     __slots__ = (
-        "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
-        "loaded", "reader", "replica", "reported", "sent_high_watermark", "sent_log_start", "topic", "topic_id",
+        "fetch_offset",
+        "key",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "loaded",
+        "log_start_offset",
+        "max_bytes",
+        "number",
+        "reader",
+        "replica",
+        "reported",
+        "sent_high_watermark",
+        "sent_log_start",
+        "topic",
+        "topic_id",
     )  # fmt: skip
 
     def __init__(self, reader: PartitionReader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:

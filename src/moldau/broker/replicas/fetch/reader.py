@@ -169,7 +169,7 @@ class FetchReader:
         """Answer now if that is due, else park."""
         self.terms = terms
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
-        progress = self._collect()
+        progress = self.collect()
         for_disk = self.loading and not progress.size and not progress.urgent
         if not for_disk and (
             terms.max_wait_ms <= 0 or not self.parts or progress.urgent or progress.size >= terms.min_bytes
@@ -191,7 +191,7 @@ class FetchReader:
         found = (yield from self._collect_in_slices()).found
         return (yield from self.respond_in_slices(found))
 
-    def _collect(self) -> FetchProgress:
+    def collect(self) -> FetchProgress:
         """All of ``_collect_in_slices``, at once."""
         progress = FetchProgress(self.terms.max_bytes)
         self._collect_from(list(self.unread), progress)
@@ -354,7 +354,7 @@ class DelayedFetch:
         reader = self._reader
         if not self.urgent and reader.terms.min_bytes > 1 and self._estimate() < reader.terms.min_bytes:
             return
-        progress = reader._collect()
+        progress = reader.collect()
         if self.urgent or progress.urgent or progress.size >= reader.terms.min_bytes:
             self._finish(progress)
 
@@ -375,7 +375,7 @@ class DelayedFetch:
         return total
 
     def expire(self) -> None:
-        self._finish(self._reader._collect())
+        self._finish(self._reader.collect())
 
     def abandon(self) -> None:
         """Nobody hears what there is."""
