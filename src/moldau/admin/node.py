@@ -33,7 +33,7 @@ SETTLED_S, PAUSE_S = 1.0, 0.05
 """How long after its start a node loads what answers requests that nobody has sent yet, and how long it rests between
 two of them: all together take a processor for 60 ms and hold the interpreter's lock, and nodes that start together
 need both for their first elections and their first clients."""
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 
 class UsageError(Exception):

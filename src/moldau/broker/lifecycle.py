@@ -27,7 +27,7 @@ from moldau.ports.buggify import LATE_HEARTBEAT, UNHEARD_REGISTRATION
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
-log = logging.getLogger("moldau.lifecycle")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 25
 RETRY_MAX_MS = 1000

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper.plane import ZooKeeperPlane
 
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 
 class StartRefused(Exception):

@@ -34,7 +34,7 @@ from moldau.ports.zookeeper import (
     ZooKeeperError,
 )
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 ERRORS: dict[type[BaseException], type[ZooKeeperError]] = {
     exceptions.NoNodeError: NoNode,

@@ -37,7 +37,7 @@ from moldau.ports.zookeeper import (
 from moldau.zookeeper.connect import parse_connect
 from moldau.zookeeper.link import NOT_THE_CAUSE, Client, ReadMany, TooOld, translated
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 PIPELINE = 500
 """Reads in one request, or under way at once: below the thousand at which a server begins to throttle."""

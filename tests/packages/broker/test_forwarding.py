@@ -85,7 +85,7 @@ def test_clients_without_patience_break_no_connection_to_the_controller_and_floo
                 answer = await forward(node, create("slow", 1), context)
                 assert [one.error_code for one in answer.topics] == [Code.REQUEST_TIMED_OUT]
 
-        with caplog.at_level(logging.WARNING, "moldau.forwarding"):
+        with caplog.at_level(logging.WARNING, "moldau.broker.api"):
             nuisances = asyncio.gather(*(impatient() for _ in range(CLIENTS)))
             while not nuisances.done():
                 assert (await node.controller_channel.send(BrokerHeartbeatRequest(), 30_000)).is_caught_up

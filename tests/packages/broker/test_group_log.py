@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_named_and_left_out(caplog: pytest.LogCaptureFixt
     broken = build([(0, b"\x00\x01\x00", b"", ()), (0, *pack(record(2)), ()), (0, b"\x00\x09new kind", b"", ())])
     mangled = bytearray(written(record(3)))
     mangled[-3] ^= 0x7F
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         assert replayed(written(record(1)), broken, bytes(mangled), written(record(4))) == [1, 2, 4]
     assert "the record at offset 1 of a group log cannot be read" in caplog.text
     assert "the batch at offset 4 of a group log cannot be read and is left out: CORRUPT_MESSAGE" in caplog.text
@@ -130,7 +130,7 @@ def test_markers_and_payloads_that_say_nothing_are_left_out(caplog: pytest.LogCa
     minus = build([(0, b"\xff\xff\x00\x01", b"", ())], producer_id=7, control=True, transactional=True)
     garbage = raw_batch(b"\xff" * 40, codec=1)
     short = raw_batch(b"\x10", codec=0)
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         assert replayed(written(record(1)), no_key, minus, garbage, short, written(record(2))) == [1, 2]
     assert caplog.text.count("is left out") == 4
 
@@ -179,7 +179,7 @@ def test_a_log_full_of_garbage_is_told_in_a_few_lines(caplog: pytest.LogCaptureF
     garbage = build([(0, b"\x00\x01\x00", b"", ())] * 500)
     log: Any = OldLog(garbage)
     replay = Replay(log, log.log_end_offset)
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         found = list(replay.records())
     assert replay.left_out == 500
     assert len(found) > 500, "the reader may pause between records that are left out"
@@ -208,7 +208,7 @@ def test_a_group_that_cannot_be_is_left_out_and_the_others_are_loaded(
         build([(0, *pack(GroupRecord("g", good)), ()), (0, *pack(GroupRecord("g", group)), ())]), written(record(8))
     )
     shard = Shard(GroupsConfig())
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         load(shard, log)
     assert shard.groups["g"].generation == 3
     assert shard.groups["g"].offsets[TopicPartition("t", 0)].offset == 8

@@ -23,7 +23,7 @@ from tests.packages.broker.data_cluster import run
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, LOGGER, GROUP = 2, 8, 32
-NAME = "moldau.replicas"
+NAME = "moldau.broker.replicas.manager"
 Asked = IncrementalAlterConfigsRequest
 
 

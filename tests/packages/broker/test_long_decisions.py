@@ -248,7 +248,9 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
         assert not made.creating, "nothing is remembered of names that clients made up"
 
     asyncio.run(scenario())
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.topics"]
+    (line,) = [
+        record.getMessage() for record in caplog.records if record.name == "moldau.broker.controller.topic_creation"
+    ]
     assert "topic-0 and 999 others" in line
 
 
@@ -281,7 +283,7 @@ class Groups:
 
 @pytest.mark.parametrize("refuses", [MANY, 4])
 def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "moldau.groups")
+    caplog.set_level(logging.INFO, "moldau.broker.api")
 
     async def scenario() -> None:
         turns = Turns()
@@ -297,7 +299,7 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
         assert turns.count >= MANY // STEP
 
     asyncio.run(scenario())
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.groups"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.broker.api.k13_leave_group"]
     assert "999 others" in line
 
 

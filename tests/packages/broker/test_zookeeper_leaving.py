@@ -39,7 +39,7 @@ def test_the_last_broker_waits_for_nobody_and_what_it_leads_keeps_its_leader(
 ) -> None:
     """It asked for leave as long as the settings say, though nobody lived who could take anything over."""
     monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
-    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "moldau.broker")
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
@@ -64,7 +64,7 @@ def test_a_broker_that_is_registered_and_fenced_may_come_back_and_is_waited_for_
 ) -> None:
     """Its address refuses connections: it is being started again, or its process died, and then its session ends."""
     monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
-    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "moldau.broker")
     caplog.set_level("INFO", "state.change.logger")
     active = re.compile(r"Changed broker 2 with epoch \d+ from fenced to active")
 
@@ -104,7 +104,7 @@ def test_where_another_broker_lives_a_replica_that_may_come_back_is_waited_for(
 ) -> None:
     """As in Apache Kafka: the live broker has no replica, and the one that has is started again in time."""
     monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
-    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "moldau.broker")
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

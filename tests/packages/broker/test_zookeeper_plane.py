@@ -47,7 +47,7 @@ def settled(nodes: Nodes) -> bool:
 def test_three_brokers_register_elect_one_controller_and_serve_a_topic(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "moldau.zookeeper")
+    caplog.set_level("INFO", "moldau.broker.zookeeper")
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

@@ -16,7 +16,7 @@ from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Join, JoinReply, Protocol
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 KEY = 11
 

@@ -17,7 +17,7 @@ from moldau.groups.facts import Leave, Leaver, LeaveReply
 from moldau.model import Code
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 KEY = 13
 

@@ -19,7 +19,7 @@ from moldau.model import Code
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message, Request, ResponseT
 
-log = logging.getLogger("moldau.forwarding")
+log = logging.getLogger(__name__)
 
 
 async def refused_as_a_whole(

@@ -30,7 +30,7 @@ from moldau.ports import Handle
 from moldau.wire.schema import Message
 from moldau.zookeeper.payload import ZNODE_MAX
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000

@@ -57,7 +57,7 @@ from moldau.storage import LogError
 from moldau.storage.slow import Slow
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 LOADED_AT_ONCE = 200
 """Records applied before the loop turns: a broker that loads must go on sending heartbeats (architecture, "Speed")."""

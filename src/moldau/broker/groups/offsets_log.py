@@ -22,7 +22,7 @@ from moldau.wire.batch import BatchHeader, ControlType
 from moldau.wire.codec import Malformed
 from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
 """Read at once while loading: what is parsed of it must not hold the loop."""

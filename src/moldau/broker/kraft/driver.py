@@ -28,7 +28,7 @@ from moldau.quorum.messages import RaftRequest, RaftSnapshotRequest
 from moldau.wire.codec import Malformed
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 CHANCE = 1 << 30
 Address = tuple[str, int] | None

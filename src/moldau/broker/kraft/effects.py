@@ -37,7 +37,7 @@ from moldau.wire.batch import headers
 from moldau.wire.records.control import LeaderChangeMessage
 from moldau.wire.schema import Message
 
-logger = logging.getLogger("moldau.quorum")
+logger = logging.getLogger(__name__)
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
 Token = tuple[asyncio.Future[QuorumResponse | VoterChangeResponse], int]

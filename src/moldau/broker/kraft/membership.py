@@ -25,7 +25,7 @@ from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, R
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from moldau.wire.schema import Request
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 200
 RETRY_MAX_MS = 5_000

@@ -41,7 +41,7 @@ from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
 from moldau.wire.schema import Message, Request, ResponseT
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 HAND_OVER_MS = 2000
 FETCH_BYTES_MAX = 8 << 20

@@ -12,7 +12,7 @@ from moldau.ports import Handle, World
 from moldau.quorum import Follower, Leader, Quorum
 from moldau.quorum.messages import RaftFetchRequest, RaftFetchResponse, RaftRequest
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 WARN_MS = 30_000
 """How long there is no majority until a warning, and from one warning to the next."""

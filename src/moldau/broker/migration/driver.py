@@ -40,7 +40,7 @@ from moldau.zookeeper.catching_up import catch_up, image_in_turns
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Reading
 
-log = logging.getLogger("moldau.migration")
+log = logging.getLogger(__name__)
 
 PAUSE_MS = 500
 RETRY_MAX_MS = 2_000

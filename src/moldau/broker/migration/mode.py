@@ -28,7 +28,7 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import BrokerZnode, parse_broker, parse_topic
 
-log = logging.getLogger("moldau.migration")
+log = logging.getLogger(__name__)
 
 BEAT_MS = 500
 

@@ -40,7 +40,7 @@ from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.server")
+log = logging.getLogger(__name__)
 
 TURN_MS = 5
 """After so long the requests of one connection wait until the others had their turn."""

@@ -25,7 +25,7 @@ from moldau.ports import World
 from moldau.wire.frames import RequestHeader, read_request_header
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.network")
+log = logging.getLogger(__name__)
 
 EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
 """What a broker hears on the ZooKeeper plane before it knows its cluster: the controller, or brokers that it is

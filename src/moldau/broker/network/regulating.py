@@ -18,7 +18,7 @@ from moldau.broker.network.serving import Slot
 from moldau.broker.network.waits import Waits
 from moldau.ports import Handle, Transport
 
-log = logging.getLogger("moldau.server")
+log = logging.getLogger(__name__)
 
 UNANSWERED_MAX = 200
 

@@ -51,7 +51,7 @@ from moldau.replication.roles import Role
 from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
 from moldau.storage.strays import make_way, sort_out
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 SWEPT_AT_ONCE = 250
 """Replicas a sweep looks at before it lets the loop turn."""

@@ -31,7 +31,7 @@ from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import Found, get_each
 from moldau.zookeeper.znodes import TopicZnode, parse_state, topic_json
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 Moves = dict[TopicPartition, tuple[int, ...]]
 

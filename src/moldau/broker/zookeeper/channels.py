@@ -36,7 +36,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.schema import Message, Request
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 OnResponse = Callable[[Broker, Message, Any], object]  # Any: the response of one of three requests
 

@@ -39,7 +39,7 @@ from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import parse_controller_epoch
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 100
 LOOK_MS = 10

@@ -26,7 +26,7 @@ from moldau.zookeeper.notes import LogDirEvent, log_dir_event_json, parse_log_di
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 AT_ONCE = 100
 """Replicas in one request: no step of the loop holds more."""

@@ -25,7 +25,7 @@ from moldau.zookeeper.znodes import (
     parse_controller_epoch,
 )
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 
 class ControllerVacant(NamedTuple):

@@ -23,7 +23,7 @@ from moldau.ports.zookeeper import SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
 from moldau.zookeeper import paths
 
-log = logging.getLogger("moldau.lifecycle")
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AGAIN_MS = 50

@@ -42,7 +42,7 @@ from moldau.zookeeper.reading import Reading, nobody_knows, read_in_turns
 from moldau.zookeeper.settings import entity_of
 from moldau.zookeeper.survey import survey
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 
 class Loaded(NamedTuple):

@@ -35,7 +35,7 @@ from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

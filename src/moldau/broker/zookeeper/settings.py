@@ -27,7 +27,7 @@ from moldau.zookeeper.notes import parse_config, parse_config_change
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.settings import RESOURCES, entity_of, judged, quota_entity, quota_entity_of, records_of
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 KEPT_MS = 15 * 60_000
 """How long a note stays for brokers that are slow."""

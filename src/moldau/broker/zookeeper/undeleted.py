@@ -20,7 +20,7 @@ from moldau.model import Code
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 Name = tuple[str, int]
 """A partition as StopReplica names it."""

@@ -32,7 +32,7 @@ from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.survey import topic as survey_topic
 from moldau.zookeeper.znodes import Assignment, BrokerZnode, TopicZnode, parse_broker, parse_topic
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 Look = Callable[[], Awaitable[object]]
 

@@ -39,7 +39,7 @@ from moldau.zookeeper.lost_answers import was_made
 from moldau.zookeeper.payload import ZNODE_MAX
 from moldau.zookeeper.writing import operations
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 OPS_MAX = 1_000
 BYTES_MAX = ZNODE_MAX
