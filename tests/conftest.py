@@ -1,8 +1,8 @@
 """Settings for all tests: Hypothesis has no deadline, because machines are shared and time proves nothing.
 
 Examples are drawn anew in every run, but under the profile `landing` (what `make test` uses): the same commit gets the
-same examples there, so that its verdict can be repeated. Chance hunts at every other time, and in `make sim`. Under the
-profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
+same examples there, and tests the same order, so that its verdict can be repeated. Chance hunts at every other time,
+and in `make sim`. Under the profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
 import os
@@ -16,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 from moldau.cluster import nodes
 from moldau.runtime.open_files import allow_many_files
 from tests.long import is_long
+from tests.order import WRITTEN, new_seed, shuffled
 from tests.tools import missing, needs
 
 settings.register_profile(
@@ -28,6 +29,7 @@ settings.load_profile("moldau")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="Write down what scenes lead to now, and compare nothing.")
+    parser.addoption("--order", default="random", help="Of tests: random, written, or the seed that a run has printed.")
     parser.addoption("--short", action="store_true", help="Leave out what takes long, as `make test` does.")
 
 
@@ -41,11 +43,30 @@ def pytest_configure(config: pytest.Config) -> None:
         # would inherit that, and not hear of it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     allow_many_files()
+    if hasattr(config, "workerinput"):
+        config.option.order = config.workerinput["order"]
+    elif config.option.order == "random":
+        landing = config.getoption("--hypothesis-profile") == "landing"
+        config.option.order = "landing" if landing else new_seed()
     zookeeper = os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper"
     nodes.PORTS = nodes.PORTS[9_000:] if zookeeper else nodes.PORTS[:9_000]
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if worker:
         nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
+
+
+def pytest_configure_node(node: Any) -> None:  # Any: pytest-xdist comes without types
+    """Processes beside each other have one order."""
+    node.workerinput["order"] = node.config.option.order
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"order of tests: --order {config.option.order}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    if exitstatus:  # also of a quiet run, which has no header
+        terminalreporter.write_line(f"in the same order again: --order {config.option.order}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,6 +77,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="long: make test-all"))
         for why in filter(None, map(missing, needs(item.nodeid))):
             item.add_marker(pytest.mark.skip(reason=why))
+    if config.option.order != WRITTEN:
+        items[:] = [items[place] for place in shuffled([item.nodeid for item in items], config.option.order)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
