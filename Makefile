@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs wheels jars clean
+.PHONY: help setup java demo test test-all unit quick coverage interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs wheels jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -97,6 +97,13 @@ quick: setup  ## all tests without the simulator's, and a client and a command o
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
 		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
+COVERED := tests/packages tests/scenes --ignore tests/packages/simulator --ignore tests/packages/package
+
+coverage: setup  ## lines and branches of each package that its tests run; no quota (COVERED=tests/packages/quorum)
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest -q --hypothesis-profile=seconds -n 2 --dist loadscope $(COVERED) $(ARGS)
+	$(PY) -m tests.coverage_table
+
 interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (about half an hour)
 	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py \
 		tests/live/test_mixed_exactly_once.py tests/live/test_mixed_voters.py tests/live/test_adopt_zookeeper.py $(ARGS)
@@ -168,4 +175,4 @@ docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate
 
 clean:  ## remove what make made, but no data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build simulator/build
+	rm -rf $(VENV) .coverage* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis build simulator/build
