@@ -60,9 +60,9 @@ $(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
 		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
 
 # The campaign counts on every core, and begins while mypy is still busy with one; what is live waits a lot, so each plane
-# goes beside the other.
-# Of the last, one process takes what is live, another what is live with Spark, a third the packages; who ends first helps
-# with the packages that are left (tests/conftest.py).
+# goes beside the other, and two processes share the files that start clusters of their own.
+# Of the last, one process takes what is live, another what is live with Spark, a third what is live with Kafka's tools, a
+# fourth the packages; who ends first helps with the packages that are left (tests/conftest.py).
 # What takes long (tests/long.txt) is left out, and half of the campaign: see test-all.
 SHORT := --short
 SEEDS := --machines 1000 --nodes 100
@@ -77,8 +77,8 @@ test: setup $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a 
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(COLLECT); $(CAMPAIGN)'
-	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
-		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
+	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) -n 2 --dist loadscope --apart $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
+		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 4 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
 
 test-all: SHORT :=

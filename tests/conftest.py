@@ -7,6 +7,8 @@ and in `make sim`. Under the profile `seconds` (`make unit`, `make quick`) there
 
 import os
 import signal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,9 @@ settings.load_profile("moldau")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="Write down what scenes lead to now, and compare nothing.")
+    parser.addoption(
+        "--apart", action="store_true", help="Run live files with clusters of their own beside each other."
+    )
     parser.addoption("--order", default="random", help="Of tests: random, written, or the seed that a run has printed.")
     parser.addoption("--short", action="store_true", help="Leave out what takes long, as `make test` does.")
 
@@ -89,16 +94,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 OF_SPARK = ("cluster_pipelines", "demo", "pipeline", "snippets", "spark")
 """How the names of files go on whose live tests wait for Spark more than for anything else: half of what is live."""
+OF_TOOLS = ("classic", "dump", "foreign_java")
+"""The same of those that wait for JVMs of Kafka's tools, or stand in for them: a third of what is left."""
+
+
+@cache
+def shares_a_cluster(file: str) -> bool:
+    """Whether tests of a file use the one running cluster."""
+    text = Path(file).read_text()
+    return "bootstrap_servers: str" in text or "live_cluster" in text
 
 
 class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
-    """Live tests are for two processes, as they share a cluster, or a Spark, and load the machine enough. All others go
-    to whoever is free, one by one."""
+    """Live tests are for three processes, as they share a cluster, or a Spark, and load the machine enough. All others
+    go to whoever is free, one by one. With --apart files that start clusters of their own go to whoever is free too."""
 
     def _split_scope(self, nodeid: str) -> str:
         if not nodeid.startswith("tests/live/"):
             return nodeid
-        return "live with Spark" if nodeid.removeprefix("tests/live/test_").startswith(OF_SPARK) else "live"
+        file = nodeid.partition("::")[0]
+        if self.config.option.apart and not shares_a_cluster(file):
+            return file
+        name = file.removeprefix("tests/live/test_")
+        if name.startswith(OF_SPARK):
+            return "live with Spark"
+        return "live with tools" if name.startswith(OF_TOOLS) else "live"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LiveTogether:
