@@ -1,6 +1,6 @@
-"""What a decision is made from and made of: settings, facts of the moment, chance, and the decision itself.
+"""What a decision is made from and made of: settings, facts of the moment, random numbers, and the decision itself.
 
-Time, chance and log offsets are facts handed in; nothing here asks the world. Read next: ``ledger.py``.
+Time, random bits and log offsets are facts handed in; nothing here asks the world. Read next: ``ledger.py``.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SoftState:
 class Facts:
     """The moment of a request.
 
-    now_ms: monotonic. next_offset: where the first record of the decision will stand in the log. seed: bytes of chance.
+    now_ms: monotonic. next_offset: where the first record of the decision will stand in the log. seed: random bytes.
     observed: broker id -> metadata offset that the quorum saw it fetch, when it knows better than heartbeats.
     """
 
@@ -125,8 +125,9 @@ class Decision:
     then: object = None
 
 
-class Chance:
-    """Rolls that follow from a seed: SHA-256 in counter mode, so that a decision is a function of its facts."""
+class SeededRng:
+    """Random numbers that follow from a seed: SHA-256 in counter mode, so that a decision is a function of its
+    facts."""
 
     __slots__ = ("_count", "_seed")
 
@@ -164,7 +165,7 @@ class DecisionContext:
     ``parts_done``: the request was cut into parts, and these are done. What they left is decided at once, however much.
     """
 
-    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "parts_done", "settings", "soft")
+    __slots__ = ("_min_isr", "_unclean", "facts", "image", "parts_done", "rng", "settings", "soft")
 
     def __init__(self, image: Image, soft: SoftState, facts: Facts, *, parts_done: bool = False) -> None:
         self.parts_done = parts_done
@@ -172,7 +173,7 @@ class DecisionContext:
         self.soft = soft
         self.facts = facts
         self.settings = soft.settings
-        self.chance = Chance(facts.seed + facts.next_offset.to_bytes(8, "big"))
+        self.rng = SeededRng(facts.seed + facts.next_offset.to_bytes(8, "big"))
         self._min_isr: dict[str, int] = {}
         self._unclean: dict[str, bool] = {}
 

@@ -205,7 +205,7 @@ def _made(
 
 
 def _new_id(view: DecisionContext) -> bytes:
-    id = view.chance.uuid()
+    id = view.rng.uuid()
     assert id not in view.image.topics, "a topic id came twice"
     return id
 
@@ -378,7 +378,7 @@ def _find(view: DecisionContext, item: str | bytes) -> Topic | None:
 def adopt_partitions(view: DecisionContext, request: AdoptPartitions) -> Decision:
     """Give partitions that a tool put down their first leaders: those of which a replica lives; the others wait."""
     topic = view.image.topic(request.name)
-    id = topic.id if topic is not None else request.topic_id or view.chance.uuid()
+    id = topic.id if topic is not None else request.topic_id or view.rng.uuid()
     if topic is None and id in view.image.topics:
         why = f"Topic {request.name} has the id of topic {view.image.topics[id].name}."
         return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
