@@ -1,8 +1,8 @@
 """Laws of the control plane, one function each; tests and the simulator run them after every committed batch.
 
-A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``Watch`` keeps the
-image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and the
-controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the simulator.
+A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``LawChecker`` keeps
+the image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and
+the controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the simulator.
 """
 
 from __future__ import annotations
@@ -397,7 +397,7 @@ def _raise(law: Law, step: Step) -> None:
     law(step)
 
 
-class Watch:
+class LawChecker:
     """Runs the laws over one image as batches are committed to it; ``judge`` runs one (the simulator counts them)."""
 
     def __init__(self, image: Image, judge: Callable[[Law, Step], None] = _raise) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.broker.groups.offsets_log import Batch, Replay, Unwritable, batches_of
+from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
 from moldau.groups.facts import Committed, Describe, Expired, FetchOffsets, Now
@@ -60,8 +60,8 @@ def replayed(*batches: bytes) -> Sequence[int]:
     return [one.value.offset for one in records if isinstance(one, OffsetRecord) and one.value is not None]
 
 
-def batched(appends: Any, max_bytes: int = 1 << 20) -> list[Batch]:
-    return [one for one in batches_of(appends, 0, max_bytes) if isinstance(one, Batch)]
+def batched(appends: Any, max_bytes: int = 1 << 20) -> list[OffsetsBatch]:
+    return [one for one in batches_of(appends, 0, max_bytes) if isinstance(one, OffsetsBatch)]
 
 
 def test_appends_share_batches_up_to_a_size_and_are_never_split() -> None:
@@ -81,7 +81,7 @@ def test_an_append_that_no_batch_can_hold_comes_out_by_itself_and_before_whateve
     refused = [one for one in found if isinstance(one, Unwritable)]
     assert [one.seq for one in refused] == [bad]
     assert "cannot hold it" in refused[0].why
-    rest = [one for one in found if isinstance(one, Batch)]
+    rest = [one for one in found if isinstance(one, OffsetsBatch)]
     assert [one.seqs for one in rest] == [(seq,) for seq in range(3) if seq != bad]
     assert replayed(*(one.data for one in rest)) == [seq for seq in range(3) if seq != bad]
     assert all(found.index(refused[0]) < found.index(one) for one in rest if one.seqs[0] > bad)

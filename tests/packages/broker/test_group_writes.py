@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.broker.groups.offsets_log import Batch, batches_of
+from moldau.broker.groups.offsets_log import OffsetsBatch, batches_of
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
 from moldau.groups.facts import (
@@ -69,7 +69,7 @@ class Coordinator:
         while self.outbox:
             appends, self.outbox = self.outbox, []
             for one in batches_of(appends, 0, 50_000):
-                if isinstance(one, Batch):
+                if isinstance(one, OffsetsBatch):
                     self.written.append(one.data)
                     self.carry_out(self.shard.step(Committed(one.seqs), NOW))
                 else:

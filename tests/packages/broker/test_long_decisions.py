@@ -42,6 +42,7 @@ from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.test_metadata import full
 
 STEP, MANY = 50, 1_000
@@ -143,7 +144,7 @@ def test_the_loop_turns_while_asks_are_made_and_while_their_answers_are(module: 
     async def scenario() -> None:
         turns = Turns()
         made = node(turns)
-        answer = await module.control(made, CONTROL[module], SimpleNamespace(api_version=1, client_id="client"))
+        answer = await module.control(made, CONTROL[module], ContextValue(api_version=1, client_id="client"))
         assert items(answer) >= MANY
         assert made.controller.turns_before >= MANY // STEP
         assert turns.count - made.controller.turns_before >= MANY // STEP
@@ -221,7 +222,7 @@ def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -
 
         made.controller_channel = SimpleNamespace(send_with_retry=create)
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("topic-0", *NAMES[1:], *NAMES[1:])]
-        context = SimpleNamespace(
+        context = ContextValue(
             api_version=12, client_id="client", listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60)
         )
         answer = await waited(
@@ -289,7 +290,7 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
         turns = Turns()
         made = node(turns)
         made.coordinator = groups = Groups(refuses)
-        answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), SimpleNamespace(api_version=5)))
+        answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), ContextValue(api_version=5)))
         assert groups.most == STEP
         if refuses < MANY:
             assert (answer.error_code, answer.members) == (Code.NOT_COORDINATOR, [])
@@ -317,12 +318,12 @@ def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_t
         assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
         topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]
         await k19_create_topics.control(
-            made, CreateTopicsRequest(topics=topics), SimpleNamespace(api_version=7, client_id="client")
+            made, CreateTopicsRequest(topics=topics), ContextValue(api_version=7, client_id="client")
         )
         more = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[1]) for _ in range(20_000)]
         grown = [CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=20_001, assignments=more)]
         await k37_create_partitions.control(
-            made, CreatePartitionsRequest(topics=grown), SimpleNamespace(api_version=3, client_id="client")
+            made, CreatePartitionsRequest(topics=grown), ContextValue(api_version=3, client_id="client")
         )
         assert [len(one.assignments) for one in seen] == [10_001, 10_001]
 

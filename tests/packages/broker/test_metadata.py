@@ -23,6 +23,7 @@ from moldau.model import Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
 from moldau.wire.records.metadata import TopicRecord
+from tests.packages.broker.context import ContextValue
 
 CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12, connection=SimpleNamespace(since_ms=0))
 
@@ -152,7 +153,7 @@ def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controlle
     )
     one = node(1)
     one.config["auto.create.topics.enable"] = True
-    assert finished(k03_metadata._to_create(one, request, SimpleNamespace(api_version=12))) == ["fine"]
+    assert finished(k03_metadata._to_create(one, request, ContextValue(api_version=12))) == ["fine"]
 
 
 def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:

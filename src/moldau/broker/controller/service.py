@@ -43,7 +43,7 @@ PROBE_PAUSES_MS = (0, 20, 80, 300, 1_000)
 listeners, and the first probe may come between the two."""
 
 
-class Log(Protocol):
+class DecisionLog(Protocol):
     """Where decisions go: the control plane."""
 
     @property
@@ -64,7 +64,7 @@ class ControllerHost(Host, WithClusterId, WithPeers, Protocol):
     """A node that may be the active controller."""
 
     @property
-    def plane(self) -> Log: ...
+    def plane(self) -> DecisionLog: ...
 
     @property
     def migration(self) -> Readers | None: ...

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from moldau.broker.controller.topic_creation import OFFSETS
-from moldau.broker.groups.offsets_log import Batch, Replay, Unwritable, batches_of
+from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
 from moldau.broker.loop import Pace, sleep
 from moldau.broker.replicas.deps import ReplicaSettings
 from moldau.broker.replicas.manager import ReplicaManager
@@ -394,7 +394,7 @@ class Coordinator:
                 else:
                     self._append(led, one)
 
-    def _append(self, led: Led, one: Batch) -> None:
+    def _append(self, led: Led, one: OffsetsBatch) -> None:
         if led.replica.machine.leader_epoch != led.epoch:
             code = Code.NOT_LEADER_OR_FOLLOWER
         else:

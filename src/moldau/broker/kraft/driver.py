@@ -17,7 +17,7 @@ from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.effects import EffectExecutor
 from moldau.broker.kraft.requests import Endpoints, to_request
 from moldau.broker.kraft.settings import RaftSettings
-from moldau.broker.kraft.watch import Watch
+from moldau.broker.kraft.watch import QuorumWatch
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
 from moldau.ports.pools import QUORUM
@@ -53,7 +53,7 @@ class Driver:
         self._told: dict[int, Address] = {}
         self.quorum: Quorum
         self.executor = EffectExecutor(settings, self)
-        self._watch = Watch(settings.world, self.executor.label, self.address)
+        self._watch = QuorumWatch(settings.world, self.executor.label, self.address)
 
     def start(self) -> None:
         """Open the log, deliver the newest snapshot, and take the state that record and log say."""

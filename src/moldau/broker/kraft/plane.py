@@ -48,7 +48,7 @@ FETCH_BYTES_MAX = 8 << 20
 NOT_YET = "This controller does not take part in the quorum yet."
 
 
-class Node(Host, MembershipNode, WithPeers, Protocol):
+class QuorumHost(Host, MembershipNode, WithPeers, Protocol):
     """What the plane uses of its node."""
 
     def controller_endpoints(self) -> Sequence[registration.Endpoint]: ...
@@ -61,7 +61,7 @@ class QuorumPlane:
     them.
     """
 
-    def __init__(self, node: Node, meta: MetaProperties, listeners: Sequence[PlaneEvents]) -> None:
+    def __init__(self, node: QuorumHost, meta: MetaProperties, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
         self._config = node.config

@@ -26,7 +26,7 @@ def is_led(quorum: Quorum) -> bool:
     return isinstance(role, Follower) and role.heard
 
 
-class Watch:
+class QuorumWatch:
     """One driver's. ``address`` tells where a voter listens."""
 
     def __init__(self, world: World, label: str, address: Callable[[int | None], tuple[str, int] | None]) -> None:

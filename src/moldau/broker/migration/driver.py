@@ -18,7 +18,7 @@ from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
-from moldau.broker.migration.stages import Action, Event, Stage, State, step
+from moldau.broker.migration.stages import Action, Event, MigrationMachine, Stage, step
 from moldau.broker.node_parts import WithBrokerChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
@@ -72,7 +72,7 @@ class Migration:
         self._node = node
         self._tasks = node.world.tasks
         self.zk = zk
-        self.state = State()
+        self.state = MigrationMachine()
         self._waits_for_log = False
         self._quorum_epoch = -1
         self._claim = Claim(-1, -1)
@@ -143,7 +143,7 @@ class Migration:
             found = MigrationState(image.zk_migration_state)
             if found in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
                 self.mode.open()
-            self.feed(stages.Rules(found))
+            self.feed(stages.MigrationRules(found))
 
     # ---- the machine
 

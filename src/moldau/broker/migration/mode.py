@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 BEAT_MS = 500
 
 
-class Log(Protocol):
+class MetadataLogPlane(Protocol):
     """The metadata log."""
 
     @property
@@ -44,7 +44,7 @@ class Counting(Host, WithController, WithClusterId, WithPeers, Protocol):
     """A controller that speaks for brokers in ZooKeeper mode."""
 
     @property
-    def plane(self) -> Log: ...
+    def plane(self) -> MetadataLogPlane: ...
 
 
 class ZooKeeperMode:

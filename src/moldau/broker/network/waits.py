@@ -19,7 +19,7 @@ class Answer(Protocol):
     def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...  # Any: itself
 
 
-class DelayedFetch(DelayedOperation, Protocol):
+class ParkedFetch(DelayedOperation, Protocol):
     """A fetch that waits for records."""
 
     @property
@@ -46,7 +46,7 @@ class Waits:
         if of_consumer:
             self._fetches.append(waiter)
 
-    def add_fetch(self, wait: DelayedFetch, size: int, *, of_consumer: bool) -> None:
+    def add_fetch(self, wait: ParkedFetch, size: int, *, of_consumer: bool) -> None:
         """A fetch waits, with so many bytes of memory that nobody else counts."""
         self.add(wait, of_consumer=of_consumer)
         if size:
@@ -54,7 +54,7 @@ class Waits:
             self._memory.park(self._owner, size)
             wait.answer.add_done_callback(lambda _: self._answered(wait, size))
 
-    def _answered(self, wait: DelayedFetch, size: int) -> None:
+    def _answered(self, wait: ParkedFetch, size: int) -> None:
         del self._held[wait]
         self._memory.unpark(self._owner, size)
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from moldau.broker.host import Host
 from moldau.broker.loop import sleep
-from moldau.broker.network.peers import Link
+from moldau.broker.network.peers import PeerLink
 from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import partition_codes
@@ -84,7 +84,7 @@ class Channel:
         self.sent_offset = -1
         self._closed = False
         self._news = asyncio.Event()
-        self._link = Link(node.world, where.host, where.port, node.connection_options, self._broken)
+        self._link = PeerLink(node.world, where.host, where.port, node.connection_options, self._broken)
         self._task = node.world.tasks.spawn(self._send(), f"channel to broker {broker.id}")
 
     def enqueue(self, messages: list[Message], offset: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from moldau.broker.node import Node
 from moldau.controller.active import Outcome
 from moldau.controller.facts import Facts
-from moldau.controller.laws import Watch
+from moldau.controller.laws import LawChecker
 from moldau.image import Delta, Image, image_hash
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.quorum import driver_of
@@ -27,7 +27,7 @@ class ControlLaws:
         self._observer = observer
         self._hashes: dict[int, tuple[int, bytes]] = {}
         self._images: dict[int, Image] = {}
-        self._watch: Watch | None = None
+        self._watch: LawChecker | None = None
         self._asks: dict[int, tuple[int, Any]] = {}  # offset of a proposal's last record -> (epoch, its request)
         self._controllers: dict[int, Any] = {}
         observer.listeners.append(self.heard)
@@ -49,7 +49,7 @@ class ControlLaws:
         if not is_news:
             return
         if self._watch is None or whole:
-            self._watch = Watch(image)
+            self._watch = LawChecker(image)
             return
         request = self._asks.get(node.metadata.offset, (0, None))[1]
         try:

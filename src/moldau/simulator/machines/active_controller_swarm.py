@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.controller.active import ActiveController
 from moldau.controller.facts import Facts, Settings
-from moldau.controller.laws import Watch
+from moldau.controller.laws import LawChecker
 from moldau.controller.replies import Refused, Registered, TopicsCreated, TopicsDeleted
 from moldau.controller.requests import (
     BrokerRefused,
@@ -70,7 +70,7 @@ class ControllerSimulation:
         self.leader = self.nodes[0]
         self.waiting: dict[tuple[int, int], tuple[Any, int]] = {}
         self.told: list[tuple[Any, Any]] = []
-        self.watch = Watch(self.nodes[0].image, record.check)
+        self.watch = LawChecker(self.nodes[0].image, record.check)
         self.change = self.rng.choice([0.02, 0.06, 0.2])
         self.commits = self.rng.choice([0.1, 0.4, 0.7])
         self.elect()

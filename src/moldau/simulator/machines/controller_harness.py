@@ -10,7 +10,7 @@ from typing import Any
 
 from moldau.controller.active import ActiveController
 from moldau.controller.facts import Facts, Settings
-from moldau.controller.laws import Watch
+from moldau.controller.laws import LawChecker
 from moldau.controller.requests import (
     AlterPartition,
     BrokerRefused,
@@ -48,7 +48,7 @@ class ControllerHarness:
         self._heard_by: Any = None
         self.records: list[Any] = []
         self.delta = Delta()
-        self.watch = Watch(self.image, self.record.check) if watch else None
+        self.watch = LawChecker(self.image, self.record.check) if watch else None
         self.controller = ActiveController(Settings(cluster_id=CLUSTER_ID, **settings))
         self.rounds = 0
         answer = self.controller.claim(1, self.image, self.facts())

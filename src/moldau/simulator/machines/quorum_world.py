@@ -33,15 +33,8 @@ from moldau.quorum import (
 )
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
+from moldau.quorum import messages as say
 from moldau.quorum.log_view import EpochStart
-from moldau.quorum.messages import (
-    BatchSpan,
-    RaftFetchRequest,
-    RaftSnapshotRequest,
-    RaftSnapshotResponse,
-    RaftVoteRequest,
-    RaftVoteResponse,
-)
 from moldau.simulator.machines.quorum_coverage import coverage, told
 from moldau.simulator.machines.record import Broken, RunRecord
 
@@ -249,15 +242,10 @@ class QuorumSimulation:
         if self.now < node.paused_until:
             self.after(node.paused_until - self.now, lambda: self.feed(id, event, node.life if life is None else life))
             return
-        requests = RaftFetchRequest | RaftSnapshotRequest
-        if (
-            isinstance(event, on.RequestReceived)
-            and isinstance(event.request, requests)
-            and isinstance(node.quorum.role, Leader)
-        ):
-            request = event.request
-            if request.epoch == node.quorum.role.epoch:
-                self.history.fetched_ms[id, request.epoch, request.replica.id] = self.now
+        if isinstance(event, on.RequestReceived) and isinstance(node.quorum.role, Leader):
+            request, epoch = event.request, node.quorum.role.epoch
+            if isinstance(request, say.RaftFetchRequest | say.RaftSnapshotRequest) and request.epoch == epoch:
+                self.history.fetched_ms[id, epoch, request.replica.id] = self.now
         quorum, effects = step(node.quorum, event, self._at())
         self._finish(node, quorum, effects, event)
 
@@ -353,11 +341,8 @@ class QuorumSimulation:
             case do.SendRequest(peer, request):
                 self._send(node, peer, request)
             case do.SendResponse(token, answer):
-                if (
-                    isinstance(answer, RaftVoteResponse)
-                    and isinstance(token.request, RaftVoteRequest)
-                    and not token.request.pre_vote
-                ):
+                votes = isinstance(answer, say.RaftVoteResponse) and isinstance(token.request, say.RaftVoteRequest)
+                if votes and not token.request.pre_vote:
                     spoken = laws.a_vote_is_spoken_after_it_is_persisted
                     self.record.check(spoken, disk.election, answer, token.request.candidate)
                 self._reply(node, token, answer)
@@ -405,21 +390,21 @@ class QuorumSimulation:
         self.feed(node.id, on.Flushed(end), life)
 
     def _serve(self, node: QuorumNode, token: Token, answer: Any, begin: int, end: int) -> None:
-        spans: list[BatchSpan] = []
+        spans: list[say.BatchSpan] = []
         data: list[laws.Entry] = []
         offset = begin
         while offset < end and len(spans) < self.fetch_batches:
             entry = node.disk.entry(offset)
             data.append(entry)
-            spans.append(BatchSpan(offset, offset + 1, entry[0]))
+            spans.append(say.BatchSpan(offset, offset + 1, entry[0]))
             offset += 1
         self._reply(node, token, answer._replace(spans=tuple(spans), data=data))
 
-    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: RaftSnapshotResponse) -> None:
+    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: say.RaftSnapshotResponse) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
         piece = held[answer.position : answer.position + self.chunk]
         code = Code.NONE if answer.position <= len(held) else Code.POSITION_OUT_OF_RANGE
-        full = RaftSnapshotResponse(
+        full = say.RaftSnapshotResponse(
             code, answer.epoch, answer.leader, answer.snapshot, len(held), answer.position, len(piece), piece
         )
         self._reply(node, token, full)
