@@ -198,7 +198,7 @@ def shown(text: str) -> str:
     """A text for a message: cut where it is longer than anybody reads, or than an answer can hold.
 
     >>> len(shown("9" * 5000))
-    222
+    221
     """
     whole = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
     return whole.encode(errors="backslashreplace").decode()
