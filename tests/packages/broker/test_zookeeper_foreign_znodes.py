@@ -93,7 +93,7 @@ def test_a_partition_that_no_controller_can_read_is_served_on_and_the_others_are
     run(scenario)
 
 
-def test_a_topic_whose_znode_another_hand_removes_keeps_its_logs_aside(
+def test_a_topic_whose_znode_another_client_removes_keeps_its_logs_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -230,7 +230,7 @@ def test_what_a_controller_heard_and_did_not_live_to_decide_is_read_again(tmp_pa
 
 
 @pytest.mark.parametrize("child", ["foreign", "partitions/5", "partitions/0/kid", "partitions/0/state/kid"])
-def test_a_deleted_topic_goes_with_what_another_hand_put_below_it(tmp_path: Path, child: str) -> None:
+def test_a_deleted_topic_goes_with_what_another_client_put_below_it(tmp_path: Path, child: str) -> None:
     """Every controller gave the controller role up over it, and the next was handed the same request: 25 elections in 5
     s.
     """
@@ -378,7 +378,7 @@ def test_a_controller_whom_a_broker_does_not_accept_stands_under_a_newer_epoch(t
 
 
 @pytest.mark.parametrize("itself", [True, False])
-def test_brokers_whose_registrations_another_hand_removes_register_again(tmp_path: Path, itself: bool) -> None:
+def test_brokers_whose_registrations_another_client_removes_register_again(tmp_path: Path, itself: bool) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             await topic(nodes, "t")

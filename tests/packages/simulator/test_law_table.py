@@ -11,7 +11,7 @@ FOUND = laws(MUTANTS)
 
 
 @pytest.mark.parametrize("law", FOUND, ids=lambda law: law.id)
-def test_a_law_is_judged_and_has_a_mutant(law: Law) -> None:
+def test_a_law_is_checked_and_has_a_mutant(law: Law) -> None:
     assert law.checked, f"no function says that it checks {law.id}"
     assert law.mutants, f"no mutant is named for {law.id}: nothing shows that it can be broken"
 
