@@ -85,10 +85,11 @@ test-all: SHORT :=
 test-all: SEEDS :=
 test-all: test  ## everything, for before a release: the long tests, too, and the whole campaign (40 minutes)
 
-# What needs no process, socket or file: the packages that decide. Every version of every message, and simulated quorums,
-# take longer than all others together.
+# What needs no process, socket or file: the packages that decide. Every version of every message, simulated quorums, and
+# decisions about thousands of partitions take longer than all others together.
 UNIT := $(wildcard $(addprefix tests/packages/,model wire image controller quorum replication groups history)) \
-	$(addprefix --ignore tests/packages/,wire/test_messages.py quorum/test_simulation.py)
+	$(addprefix --ignore tests/packages/,wire/test_messages.py quorum/test_simulation.py quorum/test_voter_changes.py \
+	quorum/test_voter_mutants.py controller/test_large_topics.py controller/test_batched.py)
 
 unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
