@@ -1,6 +1,6 @@
 # What there is to run. `make setup` makes .venv; the others call it, and nothing is installed twice.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all unit quick interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs wheels jars clean
+.PHONY: help setup java demo test test-all unit quick coverage interchange ecosystem test-stores test-zookeeper test-classic check up down kills kills-spark migration chaos suites sim fuzz mutants zoo bench bench-controller bench-scale bench-spark parity docs wheels jars clean
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -60,9 +60,9 @@ $(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
 		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
 
 # The campaign counts on every core, and begins while mypy is still busy with one; what is live waits a lot, so each plane
-# goes beside the other.
-# Of the last, one process takes what is live, another what is live with Spark, a third the packages; who ends first helps
-# with the packages that are left (tests/conftest.py).
+# goes beside the other, and two processes share the files that start clusters of their own.
+# Of the last, one process takes what is live, another what is live with Spark, a third what is live with Kafka's tools, a
+# fourth the packages; who ends first helps with the packages that are left (tests/conftest.py).
 # What takes long (tests/long.txt) is left out, and half of the campaign: see test-all.
 SHORT := --short
 SEEDS := --machines 1000 --nodes 100
@@ -77,18 +77,19 @@ test: setup $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a 
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(COLLECT); $(CAMPAIGN)'
-	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
-		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 3 --dist loadscope tests --ignore tests/tidy \
+	@$(BESIDE) 'MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) -q $(SHORT) $(ARGS) -n 2 --dist loadscope --apart $(call LIVE,$(CLIENTS) $(ON_THEIR_OWN))' \
+		'$(PYTEST) $(SHORT) $(ARGS) --hypothesis-profile=landing -n 4 --dist loadscope tests --ignore tests/tidy \
 		$(addprefix --ignore ,$(call LIVE,$(ON_THEIR_OWN)))'
 
 test-all: SHORT :=
 test-all: SEEDS :=
 test-all: test  ## everything, for before a release: the long tests, too, and the whole campaign (40 minutes)
 
-# What needs no process, socket or file: the packages that decide. Every version of every message, and simulated quorums,
-# take longer than all others together.
+# What needs no process, socket or file: the packages that decide. Every version of every message, simulated quorums, and
+# decisions about thousands of partitions take longer than all others together.
 UNIT := $(wildcard $(addprefix tests/packages/,model wire image controller quorum replication groups history)) \
-	$(addprefix --ignore tests/packages/,wire/test_messages.py quorum/test_simulation.py)
+	$(addprefix --ignore tests/packages/,wire/test_messages.py quorum/test_simulation.py quorum/test_voter_changes.py \
+	quorum/test_voter_mutants.py controller/test_large_topics.py controller/test_batched.py)
 
 unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
@@ -96,6 +97,13 @@ unit: setup  ## the tests of the packages that only decide, without the longest:
 quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
 		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
+
+COVERED := tests/packages tests/scenes --ignore tests/packages/simulator --ignore tests/packages/package
+
+coverage: setup  ## lines and branches of each package that its tests run; no quota (COVERED=tests/packages/quorum)
+	$(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest -q --hypothesis-profile=seconds -n 2 --dist loadscope $(COVERED) $(ARGS)
+	$(PY) -m tests.coverage_table
 
 interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (about half an hour)
 	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py \
@@ -168,4 +176,4 @@ docs: setup  ## generate the reference pages
 	$(PY) -m docs.generate
 
 clean:  ## remove what make made, but no data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build simulator/build
+	rm -rf $(VENV) .coverage* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis build simulator/build

@@ -29,8 +29,8 @@ from bench.simulated import simulated
 from bench.systems import MoldauPeer, resident_bytes
 from moldau.broker.kraft.batches import decided, proposal
 from moldau.controller.active import ActiveController
-from moldau.controller.asks import BrokerRefused, CreateTopics, Heartbeat, NewTopic, RegisterBroker
 from moldau.controller.facts import Facts, Settings
+from moldau.controller.requests import BrokerRefused, CreateTopics, Heartbeat, NewTopic, RegisterBroker
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.runtime.memory import collect_seldom
@@ -94,34 +94,34 @@ class Rooms:
             self.steps += [then - began, time.thread_time() - then]
         self.controller.committed(self.end - 1)
 
-    def ask(self, ask: Any) -> Any:
+    def submit(self, request: Any) -> Any:
         """The first answer's reply, or the last one's; all parts carried out."""
         reply = None
-        while ask is not None:
+        while request is not None:
             began = time.thread_time()
-            answer = self.controller.ask(ask, self.facts())
+            answer = self.controller.decide(request, self.facts())
             if answer.records:
                 proposal(answer.records, self.end, 1, 0)
             self.steps.append(time.thread_time() - began)
             self.carry(answer)
-            reply, ask = reply or answer.reply, answer.then
+            reply, request = reply or answer.reply, answer.then
         return reply
 
     def join(self, id: int) -> None:
-        self.ask(RegisterBroker(broker_id=id, cluster_id=CLUSTER_ID, incarnation_id=bytes([id]) * 16))
+        self.submit(RegisterBroker(broker_id=id, cluster_id=CLUSTER_ID, incarnation_id=bytes([id]) * 16))
         self.epochs[id] = self.image.brokers[id].epoch
         self.beat(id)
 
     def beat(self, id: int, **wish: Any) -> Any:
-        return self.ask(Heartbeat(broker_id=id, broker_epoch=self.epochs[id], metadata_offset=self.end, **wish))
+        return self.submit(Heartbeat(broker_id=id, broker_epoch=self.epochs[id], metadata_offset=self.end, **wish))
 
     def create(self) -> None:
         for number in range(self.topics):
             topic = NewTopic(name=f"many-{number:03}", partitions=IN_A_TOPIC, replication_factor=REPLICAS)
-            self.ask(CreateTopics(topics=(topic,)))
+            self.submit(CreateTopics(topics=(topic,)))
 
     def death(self) -> None:
-        self.ask(BrokerRefused(broker_id=2, broker_epoch=self.epochs[2]))
+        self.submit(BrokerRefused(broker_id=2, broker_epoch=self.epochs[2]))
         assert self.image.brokers[2].fenced
         assert not self.image.index.led.get(2)
 
@@ -298,12 +298,14 @@ def sizes(text: str) -> list[int]:
 
 
 def main() -> int:
-    ask = argparse.ArgumentParser(description="Measure what many partitions cost.")
-    ask.add_argument("--machines", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
-    ask.add_argument("--simulated", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
-    ask.add_argument("--processes", type=sizes, default=[1_000, 10_000], help="hundreds, comma separated")
-    ask.add_argument("--no-docs", action="store_true", help="leave docs/performance.md and bench/results as they are")
-    wish = ask.parse_args()
+    parser = argparse.ArgumentParser(description="Measure what many partitions cost.")
+    parser.add_argument("--machines", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
+    parser.add_argument("--simulated", type=sizes, default=[1_000, 10_000, 100_000], help="thousands, comma separated")
+    parser.add_argument("--processes", type=sizes, default=[1_000, 10_000], help="hundreds, comma separated")
+    parser.add_argument(
+        "--no-docs", action="store_true", help="leave docs/performance.md and bench/results as they are"
+    )
+    wish = parser.parse_args()
     rows: list[Row] = []
     for row in measured(wish.machines, wish.simulated, wish.processes):
         rows.append(row)

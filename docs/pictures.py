@@ -51,8 +51,9 @@ def drawing(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 def packages() -> str:
     """The layers of all packages; those without I/O in another colour."""
     whole = {name.removeprefix("moldau.") for name in _listed("forbidden", "source_modules")}
-    parts = layers(_listed("layers", "layers"), whole, step=54)
-    below = 20 + len(_listed("layers", "layers")) * 54
+    rows = [row for row in _listed("layers", "layers", container="moldau") if not row.startswith("__")]
+    parts = layers(rows, whole, step=54)
+    below = 20 + len(rows) * 54
     parts += [rectangle(20, below, 18, 18, PURE), words(46, below + 14, "without I/O", anchor="start", size=12)]
     parts += [rectangle(160, below, 18, 18, IMPURE), words(186, below + 14, "with I/O", anchor="start", size=12)]
     parts.append(words(WIDTH - 20, below + 14, RULE, anchor="end", size=12))

@@ -1,12 +1,14 @@
 """Settings for all tests: Hypothesis has no deadline, because machines are shared and time proves nothing.
 
 Examples are drawn anew in every run, but under the profile `landing` (what `make test` uses): the same commit gets the
-same examples there, so that its verdict can be repeated. Chance hunts at every other time, and in `make sim`. Under the
-profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
+same examples there, and tests the same order, so that its verdict can be repeated. Chance hunts at every other time,
+and in `make sim`. Under the profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
 import os
 import signal
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 from moldau.cluster import nodes
 from moldau.runtime.open_files import allow_many_files
 from tests.long import is_long
+from tests.order import WRITTEN, new_seed, shuffled
 from tests.tools import missing, needs
 
 settings.register_profile(
@@ -28,6 +31,10 @@ settings.load_profile("moldau")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="Write down what scenes lead to now, and compare nothing.")
+    parser.addoption(
+        "--apart", action="store_true", help="Run live files with clusters of their own beside each other."
+    )
+    parser.addoption("--order", default="random", help="Of tests: random, written, or the seed that a run has printed.")
     parser.addoption("--short", action="store_true", help="Leave out what takes long, as `make test` does.")
 
 
@@ -41,11 +48,30 @@ def pytest_configure(config: pytest.Config) -> None:
         # would inherit that, and not hear of it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     allow_many_files()
+    if hasattr(config, "workerinput"):
+        config.option.order = config.workerinput["order"]
+    elif config.option.order == "random":
+        landing = config.getoption("--hypothesis-profile") == "landing"
+        config.option.order = "landing" if landing else new_seed()
     zookeeper = os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper"
     nodes.PORTS = nodes.PORTS[9_000:] if zookeeper else nodes.PORTS[:9_000]
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if worker:
         nodes.PORTS = nodes.PORTS[int(worker) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]
+
+
+def pytest_configure_node(node: Any) -> None:  # Any: pytest-xdist comes without types
+    """Processes beside each other have one order."""
+    node.workerinput["order"] = node.config.option.order
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"order of tests: --order {config.option.order}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    if exitstatus:  # also of a quiet run, which has no header
+        terminalreporter.write_line(f"in the same order again: --order {config.option.order}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,6 +82,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="long: make test-all"))
         for why in filter(None, map(missing, needs(item.nodeid))):
             item.add_marker(pytest.mark.skip(reason=why))
+    if config.option.order != WRITTEN:
+        items[:] = [items[place] for place in shuffled([item.nodeid for item in items], config.option.order)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -66,16 +94,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 OF_SPARK = ("cluster_pipelines", "demo", "pipeline", "snippets", "spark")
 """How the names of files go on whose live tests wait for Spark more than for anything else: half of what is live."""
+OF_TOOLS = ("classic", "dump", "foreign_java")
+"""The same of those that wait for JVMs of Kafka's tools, or stand in for them: a third of what is left."""
+
+
+@cache
+def shares_a_cluster(file: str) -> bool:
+    """Whether tests of a file use the one running cluster."""
+    text = Path(file).read_text()
+    return "bootstrap_servers: str" in text or "live_cluster" in text
 
 
 class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
-    """Live tests are for two processes, as they share a cluster, or a Spark, and load the machine enough. All others go
-    to whoever is free, one by one."""
+    """Live tests are for three processes, as they share a cluster, or a Spark, and load the machine enough. All others
+    go to whoever is free, one by one. With --apart files that start clusters of their own go to whoever is free too."""
 
     def _split_scope(self, nodeid: str) -> str:
         if not nodeid.startswith("tests/live/"):
             return nodeid
-        return "live with Spark" if nodeid.removeprefix("tests/live/test_").startswith(OF_SPARK) else "live"
+        file = nodeid.partition("::")[0]
+        if self.config.option.apart and not shares_a_cluster(file):
+            return file
+        name = file.removeprefix("tests/live/test_")
+        if name.startswith(OF_SPARK):
+            return "live with Spark"
+        return "live with tools" if name.startswith(OF_TOOLS) else "live"
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LiveTogether:

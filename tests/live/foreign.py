@@ -151,7 +151,7 @@ def consumer_of(bootstrap: str, group: str, **more: object) -> Iterator[Consumer
 
 def poll_records(consumer: Consumer, count: int) -> list[Record]:
     """Poll until `count` records came (AssertionError after two minutes)."""
-    return cast(list[Record], [(message.key(), message.value()) for message in poll_messages(consumer, count)])
+    return cast("list[Record]", [(message.key(), message.value()) for message in poll_messages(consumer, count)])
 
 
 def poll_messages(consumer: Consumer, count: int) -> list[Message]:

@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,7 @@ def test_a_plan_puts_replicas_where_it_says(cluster: Cluster, tmp_path: Path) ->
     """One that is there already is copied over, one that comes lies there as soon as it has come."""
     wish = NewTopic(name="placed", assignment={0: (1, 2)})
     cluster.client().run(create_topics(cluster.client().client, [wish]))
-    cluster.wait_until(lambda: ("placed", 0) in sum(places(cluster, 1).values(), []), "its replica is there")
+    cluster.wait_until(lambda: ("placed", 0) in chain(*places(cluster, 1).values()), "its replica is there")
     goals = {broker: str(second(cluster.node(broker))) for broker in (1, 3)}
     first = str(Path(cluster.node(1).folder) / "data")
     if ("placed", 0) in places(cluster, 1).get(goals[1], []):

@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def set(cluster: Cluster, kind: ResourceType, name: str, key: str, value: str | None) -> None:
+def alter(cluster: Cluster, kind: ResourceType, name: str, key: str, value: str | None) -> None:
     change = (key, AlterOp.DELETE if value is None else AlterOp.SET, value)
     client = cluster.client()
     outcome = client.run(alter_configs(client.client, {Resource(kind, name): [change]}))[Resource(kind, name)]
@@ -66,23 +66,23 @@ def segments(cluster: Cluster, topic: str, node: int = 1) -> list[Path]:
 def test_the_largest_message_is_the_topics_or_the_brokers(cluster: Cluster) -> None:
     cluster.create_topic("sized", replication_factor=3)
     wait_until_written(cluster, "sized", 5000)
-    set(cluster, TOPIC, "sized", "max.message.bytes", "1000")
+    alter(cluster, TOPIC, "sized", "max.message.bytes", "1000")
     cluster.wait_until(lambda: write(cluster, "sized", 5000) == Code.MESSAGE_TOO_LARGE, "the topic's limit holds")
-    set(cluster, TOPIC, "sized", "max.message.bytes", None)
+    alter(cluster, TOPIC, "sized", "max.message.bytes", None)
     cluster.wait_until(lambda: write(cluster, "sized", 5000) == Code.NONE, "the limit is gone")
-    set(cluster, BROKER, "", "message.max.bytes", "2000")
+    alter(cluster, BROKER, "", "message.max.bytes", "2000")
     cluster.wait_until(lambda: write(cluster, "sized", 5000) == Code.MESSAGE_TOO_LARGE, "the cluster's limit holds")
     leader = cluster.leader("sized", 0)
-    set(cluster, BROKER, str(leader), "message.max.bytes", "10000")
+    alter(cluster, BROKER, str(leader), "message.max.bytes", "10000")
     cluster.wait_until(lambda: write(cluster, "sized", 5000) == Code.NONE, "the leader's own limit goes before it")
-    set(cluster, BROKER, str(leader), "message.max.bytes", None)
-    set(cluster, BROKER, "", "message.max.bytes", None)
+    alter(cluster, BROKER, str(leader), "message.max.bytes", None)
+    alter(cluster, BROKER, "", "message.max.bytes", None)
     cluster.wait_until(lambda: write(cluster, "sized", 5000) == Code.NONE, "the limits are gone")
 
 
 def test_segments_roll_and_records_expire_as_they_are_told_to(cluster: Cluster) -> None:
     cluster.create_topic("aging", replication_factor=3)
-    set(cluster, TOPIC, "aging", "segment.bytes", str(1 << 20))
+    alter(cluster, TOPIC, "aging", "segment.bytes", str(1 << 20))
 
     def rolled() -> bool:
         write(cluster, "aging", 200_000, stamp=1)
@@ -91,33 +91,33 @@ def test_segments_roll_and_records_expire_as_they_are_told_to(cluster: Cluster) 
     assert offset(cluster, "aging", EARLIEST) == 0
     cluster.wait_until(rolled, "segments of the new size, the first of which may be deleted by now")
     cluster.wait_until(lambda: offset(cluster, "aging", EARLIEST) > 0, "what is as old as 1970 has expired")
-    set(cluster, TOPIC, "aging", "retention.ms", "-1")
-    set(cluster, BROKER, "", "log.retention.ms", "1")
+    alter(cluster, TOPIC, "aging", "retention.ms", "-1")
+    alter(cluster, BROKER, "", "log.retention.ms", "1")
     before = offset(cluster, "aging", LATEST)
     cluster.create_topic("younger", replication_factor=3)
     cluster.wait_until(lambda: write(cluster, "younger", stamp=1) == Code.NONE, "its leader has its folder")
     cluster.wait_until(lambda: offset(cluster, "younger", EARLIEST) == 1, "the cluster's default deletes at once")
-    set(cluster, BROKER, "", "log.retention.ms", None)
+    alter(cluster, BROKER, "", "log.retention.ms", None)
     assert offset(cluster, "aging", LATEST) == before
 
 
 def test_a_topic_becomes_compacted_and_the_cleaner_hurries_when_told(cluster: Cluster) -> None:
     cluster.create_topic("compacted", replication_factor=3)
-    set(cluster, TOPIC, "compacted", "segment.bytes", str(1 << 20))
-    set(cluster, TOPIC, "compacted", "retention.ms", "-1")
-    set(cluster, TOPIC, "compacted", "cleanup.policy", "compact")
-    set(cluster, TOPIC, "compacted", "min.cleanable.dirty.ratio", "0.01")
+    alter(cluster, TOPIC, "compacted", "segment.bytes", str(1 << 20))
+    alter(cluster, TOPIC, "compacted", "retention.ms", "-1")
+    alter(cluster, TOPIC, "compacted", "cleanup.policy", "compact")
+    alter(cluster, TOPIC, "compacted", "min.cleanable.dirty.ratio", "0.01")
     while len(segments(cluster, "compacted")) < 4:
         wait_until_written(cluster, "compacted", 200_000)
     first = segments(cluster, "compacted")[0].stat().st_size
-    set(cluster, BROKER, "", "log.cleaner.backoff.ms", "100")
+    alter(cluster, BROKER, "", "log.cleaner.backoff.ms", "100")
 
     def cleaned() -> bool:
         write(cluster, "compacted", 10)  # moves the watermark along
         return segments(cluster, "compacted")[0].stat().st_size < first / 2
 
     cluster.wait_until(cleaned, "the first segment is compacted")
-    set(cluster, BROKER, "", "log.cleaner.backoff.ms", None)
+    alter(cluster, BROKER, "", "log.cleaner.backoff.ms", None)
 
 
 def test_records_are_stamped_as_the_topic_says_now(cluster: Cluster) -> None:
@@ -129,9 +129,9 @@ def test_records_are_stamped_as_the_topic_says_now(cluster: Cluster) -> None:
         return cluster.client().produce(partition, data).log_append_time_ms
 
     assert stamp() == -1
-    set(cluster, TOPIC, "stamped", "message.timestamp.type", "LogAppendTime")
+    alter(cluster, TOPIC, "stamped", "message.timestamp.type", "LogAppendTime")
     cluster.wait_until(lambda: stamp() > 12_345, "the log's time")
-    set(cluster, TOPIC, "stamped", "message.timestamp.type", None)
+    alter(cluster, TOPIC, "stamped", "message.timestamp.type", None)
     cluster.wait_until(lambda: stamp() == -1, "the client's time")
 
 
@@ -142,12 +142,12 @@ def test_the_smallest_isr_and_unclean_elections_are_as_they_are_set_now(tmp_path
         leader = cluster.leader("safe", 0)
         cluster.kill(next(id for id in (1, 2, 3) if id != leader))
         cluster.wait_until(lambda: write(cluster, "safe") == Code.NONE, "two are enough")
-        set(cluster, TOPIC, "safe", "min.insync.replicas", "3")
+        alter(cluster, TOPIC, "safe", "min.insync.replicas", "3")
         cluster.wait_until(lambda: write(cluster, "safe") == Code.NOT_ENOUGH_REPLICAS, "two are not enough")
-        set(cluster, TOPIC, "safe", "min.insync.replicas", None)
-        set(cluster, BROKER, "", "min.insync.replicas", "3")
+        alter(cluster, TOPIC, "safe", "min.insync.replicas", None)
+        alter(cluster, BROKER, "", "min.insync.replicas", "3")
         cluster.wait_until(lambda: write(cluster, "safe") == Code.NOT_ENOUGH_REPLICAS, "the cluster's default counts")
-        set(cluster, TOPIC, "safe", "min.insync.replicas", "1")
+        alter(cluster, TOPIC, "safe", "min.insync.replicas", "1")
         cluster.wait_until(lambda: write(cluster, "safe") == Code.NONE, "the topic's own goes before it")
 
 
@@ -165,7 +165,7 @@ def test_an_unclean_election_is_made_as_soon_as_it_is_allowed(tmp_path: Path) ->
             return (cluster.client().topics(["risky"])["risky"].partitions[0].leader or -1) >= 0
 
         cluster.wait_until(lambda: not led(), "nobody leads")
-        set(cluster, TOPIC, "risky", "unclean.leader.election.enable", "true")
+        alter(cluster, TOPIC, "risky", "unclean.leader.election.enable", "true")
         cluster.wait_until(lambda: cluster.leader("risky", 0) == second, "the stale one leads")
         cluster.wait_until(lambda: write(cluster, "risky") == Code.NONE, "it takes writes")
 

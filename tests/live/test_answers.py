@@ -185,11 +185,11 @@ def places(cluster: Cluster) -> list[Place]:
     lead = ("127.0.0.1", cluster.node(partition.leader).port)
     coordinator = ("127.0.0.1", cluster.node(coordinating(lead)).port)
     if cluster.plane == "quorum":
-        door = ("127.0.0.1", cluster.node(controller).controller_port)
+        listener = ("127.0.0.1", cluster.node(controller).controller_port)
         return [
             Place(BROKER, lead, facts, frozenset(ANSWERS[BROKER]) - GROUPS),
             Place(BROKER, coordinator, facts, GROUPS),
-            Place(CONTROLLER, door, facts, frozenset(ANSWERS[CONTROLLER])),
+            Place(CONTROLLER, listener, facts, frozenset(ANSWERS[CONTROLLER])),
         ]
     # A controller's own requests are those of the present one, which say what is so already.
     speaking = facts | {"controller_id": controller, "controller_epoch": 1, "live_brokers": everybody(cluster)}
@@ -223,8 +223,8 @@ def everybody(cluster: Cluster) -> tuple[Any, ...]:
     found = []
     for id in (1, 2):
         where = ("127.0.0.1", cluster.node(id).port)
-        door = kind.UpdateMetadataEndpoint(host=where[0], port=where[1], listener="PLAINTEXT")
-        found.append(kind.UpdateMetadataBroker(id=id, v0_host=where[0], v0_port=where[1], endpoints=[door]))
+        listener = kind.UpdateMetadataEndpoint(host=where[0], port=where[1], listener="PLAINTEXT")
+        found.append(kind.UpdateMetadataBroker(id=id, v0_host=where[0], v0_port=where[1], endpoints=[listener]))
     return tuple(found)
 
 

@@ -144,10 +144,12 @@ def hear(sock: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("what", FRAMES)
-@pytest.mark.parametrize("door", ["broker", "controller"])
-def test_a_frame_that_is_none_ends_its_connection_and_no_other(cluster: moldau.Cluster, what: str, door: str) -> None:
+@pytest.mark.parametrize("listener", ["broker", "controller"])
+def test_a_frame_that_is_none_ends_its_connection_and_no_other(
+    cluster: moldau.Cluster, what: str, listener: str
+) -> None:
     node = cluster.node(cluster.leader(TOPIC, 0))
-    port = node.port if door == "broker" else node.controller_port
+    port = node.port if listener == "broker" else node.controller_port
     bystander = SocketLine("127.0.0.1", port)
     with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
         sock.sendall(FRAMES[what])

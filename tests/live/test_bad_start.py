@@ -224,7 +224,7 @@ def test_a_node_that_waits_for_its_quorum_can_be_told_to_stop(node: Make) -> Non
     voters = f"{one.settings['controller.quorum.voters']},2@127.0.0.1:9,3@127.0.0.1:9"
     one.file.write_text(one.file.read_text().replace(str(one.settings["controller.quorum.voters"]), voters))
     one.format().launch()
-    wait_until(lambda: "starts as" in one.text, "it takes its seat")
+    wait_until(lambda: "starts as" in one.text, "it takes part in the quorum")
 
     assert one.stop() == 0
 

@@ -43,9 +43,9 @@ def test_each_order_is_billed_once_though_the_leaders_of_everything_are_killed(t
         where = peer.bootstrap_servers
         orders: list[bytes] = []
         with billing_runs(where):
-            for round in range(4):
+            for turn in range(4):
                 orders += order(where, range(len(orders), len(orders) + 300))
-                victim = 2 + round % 2
+                victim = 2 + turn % 2
                 peer.kill(victim)
                 orders += order(where, range(len(orders), len(orders) + 300))
                 peer.restart(victim)

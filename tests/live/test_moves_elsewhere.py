@@ -139,7 +139,7 @@ def test_a_plan_outlives_its_process_and_the_controller_and_is_rolled_back(clust
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cluster", ["zookeeper"], indirect=True)
 def test_a_plan_pauses_goes_on_and_is_called_off(cluster: KafkaPeer, tmp_path: Path) -> None:
-    """Not on Kafka, which moves a megabyte before it heeds a throttle: moves may have ended before the pause."""
+    """Not on Kafka, which moves a megabyte before it applies a throttle: moves may have ended before the pause."""
     moldau = Moldau(cluster)
     make(cluster, "paused", batches=4, partitions=16)  # of which each takes seconds, one after the other
     plan = write_plan(tmp_path / "plan.json", "paused", [3, 2], partitions=16)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from kafka_peer import java_tool
-from tests.packages.broker.quorum_seats import SeatedQuorum
+from tests.packages.broker.quorum_members import LoopbackQuorum
 
 pytestmark = pytest.mark.live
 
 
 async def written(folder: Path) -> None:
-    quorum = SeatedQuorum(folder, (1,), metadata_log_max_record_bytes_between_snapshots=2000)
+    quorum = LoopbackQuorum(folder, (1,), metadata_log_max_record_bytes_between_snapshots=2000)
     await quorum.start(1)
     for number in range(60):
         await quorum.write(f"topic-{number}")

@@ -197,7 +197,7 @@ def test_what_was_printed_before_its_reader_went_is_committed(
 def test_the_first_interrupt_ends_a_member_that_waits_for_others_to_join(
     bootstrap_servers: str, written: list[bytes], fresh: Callable[[str], str]
 ) -> None:
-    """Pressed twice, it did nothing: it was heeded once all had joined, and one whose output is full joins late."""
+    """Pressed twice, it did nothing: it was handled once all had joined, and one whose output is full joins late."""
     group = fresh("joining")
     words = [MOLDAU, *TOOLS["consume"], "slow", "--group", group, "--bootstrap-server", bootstrap_servers]
     with held_up("consume", bootstrap_servers, "slow", group), Cluster(bootstrap_servers) as cluster:

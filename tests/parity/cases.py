@@ -30,7 +30,7 @@ def kafka(name: str, key: str, value: str, differs: str = "") -> Case:
 BEYOND = "ends where the log ends; Spark waits there for kafkaConsumer.pollTimeoutMs and fails"
 ABSENT = "refused by name; Spark reads the others without a word"
 UNKNOWN = "refused by name, with the nearest that is known; Spark ignores it"
-NOT_SECURE = "refused, since it would not be heeded: there is no TLS or SASL in this source"
+NOT_SECURE = "refused, since it would have no effect: there is no TLS or SASL in this source"
 
 
 def offsets(first: int, second: int, third: int) -> str:
@@ -84,7 +84,7 @@ BATCH = [
     of_t("at least seven tasks", minPartitions="7"),
     of_t("fewer tasks than partitions", minPartitions="2"),
     of_t("no tasks", minPartitions="0"),
-    of_t("small tasks", "heeded; Spark's batch read splits with minPartitions only", maxRecordsPerPartition="30"),
+    of_t("small tasks", "applied; Spark's batch read splits with minPartitions only", maxRecordsPerPartition="30"),
     of_t("small tasks, many of them", maxRecordsPerPartition="30", minPartitions="20"),
     of_t("limits of streams", maxOffsetsPerTrigger="5", minOffsetsPerTrigger="1"),
     of_t("a group's prefix", groupIdPrefix="mine"),

@@ -109,3 +109,14 @@ def test_every_word_of_the_glossary_is_in_use() -> None:
     text = "\n".join(path.read_text() for path in paths)
     unused = [word for word in words if not re.search(rf"\b{word.replace(' ', '[ _-]')}", text, re.I)]
     assert not unused
+
+
+def test_each_step_of_the_three_walks_names_one_file_that_is_there() -> None:
+    walks = re.split(r"^## ", (ROOT / "docs" / "walks.md").read_text(), flags=re.M)[1:]
+    assert [walk.partition("\n")[0] for walk in walks] == ["A produce request", "A fetch", "A broker's death"]
+    for walk in walks:
+        steps = re.findall(r"^\d+\. (.*(?:\n   .*)*)", walk, re.M)
+        assert len(steps) >= 7
+        for step in steps:
+            (file,) = re.findall(r"`([a-z_/0-9]+\.py)`", step)
+            assert (ROOT / "src" / "moldau" / file).exists(), step

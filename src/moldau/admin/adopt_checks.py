@@ -178,7 +178,7 @@ def _protocols(given: Mapping[str, str]) -> Iterator[str]:
             yield named.get(name, name)
 
 
-def _topics(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
+def _topics(talk: Talk, _silent: Collection[int]) -> Iterator[Finding]:
     names = sorted(talk.cluster.topics())
     places = [Resource(ResourceType.TOPIC, name) for name in names]
     wrong: dict[str, list[str]] = {}

@@ -57,7 +57,7 @@ def ask_once(talk: Talk, wanted: Directories) -> tuple[Directories, dict[tuple[T
     return left, refused
 
 
-def standing(talk: Talk, plan: Plan) -> Directories:
+def current(talk: Talk, plan: Plan) -> Directories:
     """The log directories of a plan's replicas as they are, on brokers that have several and tell: what a way back
     needs to know."""
     brokers = {broker for replicas in plan.values() for broker in replicas} & talk.cluster.brokers().keys()

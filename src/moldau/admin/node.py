@@ -35,7 +35,7 @@ SETTLED_S, PAUSE_S, AGAIN_S = 1.0, 0.05, 5.0
 """How long after its start a node loads what answers requests that nobody has sent yet, and how long it rests between
 two of them: all together take a processor for 60 ms and hold the interpreter's lock, and nodes that start together
 need both for their first elections and their first clients. What could not be loaded is tried again after the last."""
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 
 class UsageError(Exception):
@@ -128,7 +128,7 @@ def _watch_steps(loop: asyncio.AbstractEventLoop) -> None:
         SlowSteps(loop, int(threshold)).start()
 
 
-def _heed_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None) -> None:
+def _handle_signals(loop: asyncio.AbstractEventLoop, node: Node, logs: str | None) -> None:
     """SIGTERM and SIGINT: a controlled shutdown; SIGHUP: open the log files again; SIGUSR1: log the node's state."""
     from moldau.runtime.logs import reopen_logs
 
@@ -211,7 +211,7 @@ def _run(config: NodeConfig, logs: str | None, began: float) -> int:
         await load_one_by_one(handlers_to_import(), world.tasks, ended)
         return await ended
 
-    _heed_signals(loop, node, logs)
+    _handle_signals(loop, node, logs)
     try:
         code = loop.run_until_complete(live())
     finally:

@@ -12,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -118,7 +119,7 @@ class Finite(click.FloatRange):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number; a usage error when it is none."""
         number = float(super().convert(value, param, ctx))  # type: ignore[arg-type]  # it converts what was typed
-        if number != number or number in (float("inf"), float("-inf")):
+        if not isfinite(number):
             self.fail(f"{value!r} is no number that could be meant", param, ctx)
         return number
 

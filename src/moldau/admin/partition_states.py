@@ -99,7 +99,7 @@ def states(
                     removing,
                     factor,
                     needed,
-                )  # fmt: skip
+                )
             )
     return found
 

@@ -38,7 +38,7 @@ from moldau.admin.reassignment.cluster import (
     under_way,
 )
 from moldau.admin.reassignment.recorded import save_throttles, take_away, throttles_of
-from moldau.admin.reassignment.waits import Teller, not_alive
+from moldau.admin.reassignment.waits import WaitReporter, not_alive
 from moldau.admin.reassignment.waves import Shown
 from moldau.admin.throttles import brokers_named, throttle, throttled_brokers
 from moldau.admin.waiting import Looks
@@ -153,7 +153,7 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
             fail(f"{are} under way (`moldau reassign list`); --additional begins these as well")
         if wish["rollback"] is not None:
             back = origins(before, moving)
-            text = plans.text_of(back, talk.cluster.cluster_id(), directories.standing(talk, back))
+            text = plans.text_of(back, talk.cluster.cluster_id(), directories.current(talk, back))
             _write_rollback(wish["rollback"], text + "\n")
         if wish["throttle"] is not None:
             record = partial(save_throttles, path)
@@ -332,12 +332,12 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
     """Watch until nothing moves; the exit code. Tells how many are done."""
     settling = LOOKS_AFTER
     looks = Looks(timeout_s, first_s=FIRST_S)
-    teller = Teller(talk)
+    reporter = WaitReporter(talk)
     with Progress("", len(plan)) as progress:
         for _ in looks:
             moving = under_way(talk, list(plan))
             rows = _look(talk, plan, placed, moving)
-            _tell_waits(talk, teller, moving)
+            _tell_waits(talk, reporter, moving)
             left = sum(row["status"] == "moving" for row in rows)
             odd = sum(row["status"] != "done" for row in rows)
             if not odd:
@@ -355,7 +355,7 @@ def _stay(talk: Talk, plan: Plan, placed: Directories, timeout_s: float) -> int:
     return IN_PROGRESS
 
 
-def _tell_waits(talk: Talk, teller: Teller, moving: Mapping[TopicPartition, admin.Reassignment]) -> None:
+def _tell_waits(talk: Talk, reporter: WaitReporter, moving: Mapping[TopicPartition, admin.Reassignment]) -> None:
     """Note whom the moves wait for, where that is worth telling."""
     shown = (
         {
@@ -366,4 +366,4 @@ def _tell_waits(talk: Talk, teller: Teller, moving: Mapping[TopicPartition, admi
         if moving
         else {}
     )
-    teller.tell(shown, moving, talk.cluster.brokers())
+    reporter.tell(shown, moving, talk.cluster.brokers())

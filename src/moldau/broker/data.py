@@ -41,7 +41,7 @@ from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.offset_files import Checkpoint
 
-log = logging.getLogger("moldau.data")
+log = logging.getLogger(__name__)
 
 OPEN_FILES = 1000
 """Files of logs that are open at a time, or half of what the process may have open."""

@@ -1,4 +1,4 @@
-"""A broker's life with the controller: register, beat, be unfenced, ask leave to go.
+"""A broker's life with the controller: register, send heartbeats, be unfenced, ask leave to go.
 
 Registers until it is accepted, beats every broker.heartbeat.interval.ms, and at once whenever a beat could change
 something (metadata caught up, controller changed, shutdown wanted). Beats are gated by the loop and the disk: a node
@@ -23,11 +23,11 @@ from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.model.ids import uuid_text
 from moldau.ports import Handle
-from moldau.ports.buggify import LATE_BEAT, UNHEARD_REGISTRATION
+from moldau.ports.buggify import LATE_HEARTBEAT, UNHEARD_REGISTRATION
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
-log = logging.getLogger("moldau.lifecycle")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 25
 RETRY_MAX_MS = 1000
@@ -47,7 +47,7 @@ class RegistrationRefused(Exception):
     """The cluster will not have this broker: another lives under its id, or it belongs to another cluster."""
 
 
-class LivingNode(Host, WithControllerChannel, WithClusterId, WithPeers, WithOwnEndpoints, Protocol):
+class LifecycleHost(Host, WithControllerChannel, WithClusterId, WithPeers, WithOwnEndpoints, Protocol):
     """What a broker's life depends on."""
 
     @property
@@ -67,7 +67,7 @@ class LivingNode(Host, WithControllerChannel, WithClusterId, WithPeers, WithOwnE
 class Lifecycle:
     """The conversation of one broker with whoever is the active controller."""
 
-    def __init__(self, node: LivingNode) -> None:
+    def __init__(self, node: LifecycleHost) -> None:
         self._node = node
         self._world = node.world
         self.stage = Stage.STARTING
@@ -85,15 +85,17 @@ class Lifecycle:
         """When the controller first said that another process has our id."""
 
     def start(self) -> None:
-        self._node.metadata.subscribe(lambda image, delta: self.beat_now() if self.stage is not Stage.RUNNING else None)
+        self._node.metadata.subscribe(
+            lambda image, delta: self.send_heartbeat_now() if self.stage is not Stage.RUNNING else None
+        )
         self._task = self._world.tasks.spawn(self._live(), "lifecycle")
 
     def directory_failed(self) -> None:
-        """The next beat says so, and is now (KIP-858)."""
-        self.beat_now()
+        """The next heartbeat says so, and is sent now (KIP-858)."""
+        self.send_heartbeat_now()
 
-    def beat_now(self) -> None:
-        """Something changed that a beat would tell or learn."""
+    def send_heartbeat_now(self) -> None:
+        """Something changed that a heartbeat would tell or learn."""
         self._wake.set()
 
     async def leave(self) -> bool:
@@ -105,7 +107,7 @@ class Lifecycle:
         log.info("Starting controlled shutdown")
         started_ms = self._world.clock.monotonic_ms()
         self.stage = Stage.LEAVING
-        self.beat_now()
+        self.send_heartbeat_now()
         patience_ms = (config["controlled.shutdown.max.retries"] + 1) * config["controlled.shutdown.retry.backoff.ms"]
         timer = self._world.tasks.call_later(patience_ms, self._left.set)
         await self._left.wait()
@@ -137,7 +139,7 @@ class Lifecycle:
         await self._register()
         wait_ms: float = 0
         while not self._left.is_set():
-            answer = await self._beat()
+            answer = await self._send_heartbeat()
             if answer is None:
                 wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
             elif answer.error_code in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):
@@ -150,7 +152,7 @@ class Lifecycle:
             else:
                 wait_ms = self._node.config["broker.heartbeat.interval.ms"] if self._settled(answer) else 2 * RETRY_MS
             await self._pause(wait_ms)
-            if (buggify := self._world.buggify) is not None and buggify(LATE_BEAT):
+            if (buggify := self._world.buggify) is not None and buggify(LATE_HEARTBEAT):
                 await self._pause(self._node.config["broker.heartbeat.interval.ms"])
         self.stage = Stage.GONE
 
@@ -161,7 +163,7 @@ class Lifecycle:
         self._wake.clear()
 
     def _settled(self, answer: BrokerHeartbeatResponse) -> bool:
-        """Take in an answer; whether nothing is pending that a soon beat would move."""
+        """Take in an answer; whether nothing is pending that an early heartbeat would move."""
         if answer.error_code != Code.NONE:
             return False
         if answer.should_shut_down and self.stage is Stage.LEAVING:
@@ -189,7 +191,7 @@ class Lifecycle:
             self._still_led = left
             log.info("Controlled shutdown goes on: %d partition(s) are still led here", left)
 
-    async def _beat(self) -> BrokerHeartbeatResponse | None:
+    async def _send_heartbeat(self) -> BrokerHeartbeatResponse | None:
         node = self._node
         if not node.healthy():
             return None  # silence is the right word for a node whose disk hangs

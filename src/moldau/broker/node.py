@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper.plane import ZooKeeperPlane
 
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 
 class StartRefused(Exception):
@@ -335,7 +335,7 @@ class Node:
                 raise StartRefused(f"cannot listen for listener {listener.name}: {error.strerror or error}") from error
         assert self.lifecycle is not None
         self.admitted = True
-        self.lifecycle.beat_now()
+        self.lifecycle.send_heartbeat_now()
 
     # ---- stop
 
@@ -350,8 +350,8 @@ class Node:
         code = 0
         try:
             await self.stop()
-        except Exception as error:
-            log.exception("the shutdown failed: %s", error)
+        except Exception:
+            log.exception("the shutdown failed")
             code = 1
         if self.migration is not None and self.migration.behind:
             code = 1
@@ -493,7 +493,7 @@ class Node:
         """Let the new controller know us at once: until then it cannot notice our death. Who waits for it asks it."""
         self.controller_channel.controller_changed()
         if self.lifecycle is not None:
-            self.lifecycle.beat_now()
+            self.lifecycle.send_heartbeat_now()
 
     def healthy(self) -> bool:
         """Whether a heartbeat may say that we live: no disk call is overdue."""

@@ -31,7 +31,7 @@ class DelayedOperation(Protocol):
     def kind(self) -> str:
         """What it waits with: Fetch, Produce, ..."""
 
-    def look(self) -> None:
+    def try_complete(self) -> None:
         """Something changed: answer if that suffices."""
 
     def expire(self) -> None:
@@ -81,17 +81,17 @@ class DelayedOperationPurgatory:
         """A parked waiter was answered."""
         self._waiting -= 1
 
-    def call(self, waiter: DelayedOperation) -> None:
+    def notify(self, waiter: DelayedOperation) -> None:
         """Have it look again once this turn of the loop is over: by then more may have come."""
         if not self._called:
-            self._tasks.call_soon(self._look)
+            self._tasks.call_soon(self._complete_called)
         self._called[id(waiter)] = waiter
 
-    def _look(self) -> None:
+    def _complete_called(self) -> None:
         called, self._called = self._called, {}
         for waiter in called.values():
             if not waiter.done:
-                safely(waiter, waiter.look)
+                safely(waiter, waiter.try_complete)
 
     def _arm(self, deadline_ms: int, wait_ms: int) -> None:
         if self._timer is not None:
@@ -139,7 +139,7 @@ class Part(Protocol):
 class DelayedResponse:
     """A response that is complete once each of its partitions is; a ``slot`` is a partition's part of the response."""
 
-    __slots__ = ("_open", "_response", "_purgatory", "answer", "done")
+    __slots__ = ("_open", "_purgatory", "_response", "answer", "done")
 
     def __init__(self, purgatory: DelayedOperationPurgatory, response: Message) -> None:
         self._purgatory = purgatory
@@ -157,7 +157,7 @@ class DelayedResponse:
         """The response waits for this partition too."""
         self._open[id(slot)] = slot
 
-    def settle(self, slot: Part, code: Code) -> None:
+    def complete(self, slot: Part, code: Code) -> None:
         """This partition's outcome is known."""
         if self._open.pop(id(slot), None) is None:
             return
@@ -165,7 +165,7 @@ class DelayedResponse:
         if not self._open:
             self._finish()
 
-    def look(self) -> None:
+    def try_complete(self) -> None:
         """Nothing to look at: outcomes are brought to it."""
 
     def expire(self) -> None:

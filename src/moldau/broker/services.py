@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from moldau.broker.metadata.recently_gone import RecentlyGone
     from moldau.broker.quotas.clients import ClientQuotas
     from moldau.broker.replicas.manager import ReplicaManager
-    from moldau.broker.zookeeper.receiving import Receiving
+    from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
     from moldau.quorum import Quorum
-    from moldau.quorum.messages import ChangeAnswer
+    from moldau.quorum.messages import VoterChangeResponse
     from moldau.storage import LogDirs
     from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
@@ -73,10 +73,10 @@ class QuorumRequests(Plane, Protocol):
     def handle(self, request: Message, api_version: int) -> Any:  # Any: the response of the request, or a future of it
         """The response to a request of the quorum."""
 
-    async def change_voters(self, request: Message) -> ChangeAnswer:
+    async def change_voters(self, request: Message) -> VoterChangeResponse:
         """The outcome of AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
 
-    async def upgrade(self, timeout_ms: int) -> ChangeAnswer:
+    async def upgrade(self, timeout_ms: int) -> VoterChangeResponse:
         """The outcome of raising kraft.version to 1."""
 
 
@@ -84,19 +84,19 @@ class ZooKeeperRequests(Plane, Protocol):
     """The plane of ZooKeeper mode."""
 
     @property
-    def receiving(self) -> Receiving:
+    def controller_requests(self) -> ControllerRequestHandler:
         """Where the controller's requests to this broker are carried out."""
 
 
 class Deciding(Protocol):
-    """The active controller, as handlers ask it."""
+    """The active controller, as handlers use it."""
 
     @property
     def active(self) -> bool:
         """Whether it still is."""
 
-    async def ask(self, ask: Any) -> Any:  # Any: each ask of `controller.asks` has a reply of its own kind
-        """The reply, once its records are committed; ``Refused`` when the ask as a whole is refused."""
+    async def submit(self, request: object) -> Any:  # Any: each request has a reply of its own kind
+        """The reply, once its records are committed; ``Refused`` when the request as a whole is refused."""
 
     def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:
         """From now on the end of this connection is news of that broker."""

@@ -123,7 +123,7 @@ class _HasErrorCode(Protocol):
 
 def top_codes(response: Message) -> Iterable[int]:
     """The error code at the top of a response, which must have one there."""
-    return (cast(_HasErrorCode, response).error_code,)
+    return (cast("_HasErrorCode", response).error_code,)
 
 
 def try_ms_of(whole_ms: int, options: ConnectionOptions) -> int:

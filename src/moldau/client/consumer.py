@@ -162,7 +162,7 @@ class Consumer:
 
     async def stay(self) -> None:
         """Tell the group, when it is time, that we are there, where it takes long to use what was polled. What it
-        answers is heeded by ``poll``; where it does not, it is left alone for a third of a session."""
+        answers is acted on by ``poll``; where it does not, it is left alone for a third of a session."""
         member, lines = self.member, self.client.lines
         if member is None or lines.now_ms() < self._silent_until_ms:
             return

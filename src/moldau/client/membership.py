@@ -73,15 +73,15 @@ class Member:
         be found for a whole session.
         """
         if not self.must_join:
-            await self._beat(self.options.session_timeout_ms)
+            await self._send_heartbeat(self.options.session_timeout_ms)
 
     async def stay(self, limit_ms: int) -> None:
         """The same for an owner that cannot join again now, and does not wait longer: while the group waits for the
         members to join, their sessions go on. ConnectionError when the coordinator does not answer."""
         if self.identity.generation >= 0:
-            await self._beat(limit_ms)
+            await self._send_heartbeat(limit_ms)
 
-    async def _beat(self, wait_ms: int) -> None:
+    async def _send_heartbeat(self, wait_ms: int) -> None:
         now_ms = self.client.lines.now_ms()
         if now_ms < self._heartbeat_at_ms:
             return

@@ -35,7 +35,7 @@ from moldau.cluster.nodes import (
     send,
     wait_gone,
 )  # fmt: skip
-from moldau.cluster.serving import brief_client, foreign_zookeeper, is_told, standing
+from moldau.cluster.serving import brief_client, foreign_zookeeper, is_told, node_status
 from moldau.cluster.stopping import Ending, Gone, stop_nodes
 from moldau.ports.zookeeper import ZooKeeperError
 from moldau.zookeeper.payload import BadZnode
@@ -377,7 +377,7 @@ class Cluster:
             except (OSError, LookupError) as error:  # nobody answers yet
                 last = error
             time.sleep(0.005)
-        words = "\n".join(map(standing, self.spec.nodes))
+        words = "\n".join(map(node_status, self.spec.nodes))
         raise ClusterError(f"not within {timeout_s:g} s: {what}" + (f" ({last!r})" if last else "") + f"\n{words}")
 
     def recover(self, timeout_s: float = 60.0) -> None:

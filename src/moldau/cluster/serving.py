@@ -80,7 +80,7 @@ async def _cluster_id(zk: ZooKeeper) -> str:
         return ""
 
 
-def standing(node: NodeSpec) -> str:
+def node_status(node: NodeSpec) -> str:
     """What can be told of a node that did not do in time what was waited for: what is wrong with its process or its
     port, and its last words."""
     return f"--- node {node.id}{_trouble(node)}:\n{last_words(node, WORDS)}"

@@ -1,4 +1,4 @@
 """The controller: decides, as records, what becomes of brokers, topics and partitions. No I/O; the same on both planes.
 
-``active.py`` is a node's way in, ``ledger.py`` the table of decisions, ``asks.py`` and ``replies.py`` their words.
+``active.py`` is a node's way in, ``ledger.py`` the table of decisions, ``requests.py`` and ``replies.py`` their words.
 """

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.controller.asks import RemainingPartitions, Tick
 from moldau.controller.batched import RemainingItems
 from moldau.controller.bounds import too_large, too_many
 from moldau.controller.facts import Decision, Facts, Session, Settings, SoftState
 from moldau.controller.features import bootstrap_records, is_empty, with_agreed_min_isr
 from moldau.controller.ledger import decide
 from moldau.controller.replies import Done, Refused
+from moldau.controller.requests import RemainingPartitions, Tick
 from moldau.image import Image
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -31,21 +31,21 @@ _LONGEST_TICK_MS = 1000
 
 
 class Outcome(NamedTuple):
-    """What came of an ask. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later.
+    """What came of a request. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later.
 
     ``then`` is to be asked in a later turn; with neither token nor reply, what comes of that is the answer.
     """
 
     records: Sequence[Message]
     token: int | None
-    reply: Any = None
-    then: Any = None
+    reply: Any = None  # Any: each request has a reply of its own
+    then: object = None
 
 
 class _Waiting(NamedTuple):
     offset: int
     token: int
-    reply: Any
+    reply: object
     rest: RemainingItems | None = None
     """What it was the end of, when it was decided in parts."""
 
@@ -61,7 +61,7 @@ class ActiveController:
         self.committed_offset = -1
         self._waiting: deque[_Waiting] = deque()
         self._parts: deque[tuple[int, RemainingItems]] = deque()
-        """Where the parts end that are not committed yet, of asks that go on."""
+        """Where the parts end that are not committed yet, of requests that go on."""
         self._denied: tuple[RemainingItems, Refused] | None = None
         self._tokens = 0
         self._last_proposed = -1
@@ -97,24 +97,25 @@ class ActiveController:
             )
         return self._take(Decision(records, Done()), facts)
 
-    def ask(self, ask: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
-        """Decide one ask. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this order."""
-        if self._denied is not None and self._denied[0] is ask:
+    def decide(self, request: object, facts: Facts) -> Outcome:
+        """Decide one request. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this
+        order."""
+        if self._denied is not None and self._denied[0] is request:
             return Outcome([], None, self._denied[1])
         if self.working is None:
             return Outcome([], None, _DEPOSED)
-        if isinstance(ask, Tick):
+        if isinstance(request, Tick):
             self._forgive_own_sleep(facts.now_ms)
-        if (refusal := too_many(ask, self.settings.max_records)) is not None:
+        if (refusal := too_many(request, self.settings.max_records)) is not None:
             return Outcome([], None, refusal)
-        decision = decide(self.working, self.soft, ask, facts)
+        decision = decide(self.working, self.soft, request, facts)
         if (refusal := too_large(decision.records)) is not None:
             return Outcome([], None, refusal)
-        if isinstance(ask, RemainingPartitions) and ask.is_through:
-            self.soft.going.difference_update(id for id, _ in ask.leaving)
+        if isinstance(request, RemainingPartitions) and request.is_through:
+            self.soft.going.difference_update(id for id, _ in request.leaving)
         if isinstance(decision.then, RemainingPartitions):
             self.soft.going.update(id for id, _ in decision.then.leaving)
-        return self._take(decision, facts, ask if isinstance(ask, RemainingItems) else None)
+        return self._take(decision, facts, request if isinstance(request, RemainingItems) else None)
 
     def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> Outcome:
         assert self.working is not None
@@ -132,14 +133,14 @@ class ActiveController:
         elif self._last_proposed <= self.committed_offset and decision.reply is not None:
             return Outcome([], None, decision.reply, decision.then)
         if decision.reply is None:
-            assert decision.then is not None, "an ask without an answer"
+            assert decision.then is not None, "a request without a reply"
             return Outcome(decision.records, None, None, decision.then)
         self._tokens += 1
         self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply, rest))
         return Outcome(decision.records, self._tokens, then=decision.then)
 
-    def committed(self, offset: int) -> list[tuple[int, Any]]:
-        """The log is committed up to ``offset``: (token, reply) of every ask that is now true, in order."""
+    def committed(self, offset: int) -> list[tuple[int, object]]:
+        """The log is committed up to ``offset``: (token, reply) of every request that is now true, in order."""
         self.committed_offset = max(self.committed_offset, offset)
         ready = []
         while self._parts and self._parts[0][0] <= self.committed_offset:
@@ -149,7 +150,7 @@ class ActiveController:
             ready.append((waiting.token, waiting.reply))
         return ready
 
-    def deny(self, offset: int, reply: Refused) -> list[tuple[int, Any]]:
+    def deny(self, offset: int, reply: Refused) -> list[tuple[int, object]]:
         """The records that end at ``offset`` may not be written: (token, reply) of who asked for them. The controller
         role must end after it, for its working image holds them. Who asked for more than that part is told so too, when
         its rest is asked for."""
@@ -167,7 +168,7 @@ class ActiveController:
         """Remember which topics' deletion waits (TD-1): they are not grown, moved or elected for meanwhile."""
         self.soft.marked_for_deletion = topic_ids
 
-    def renounce(self) -> list[tuple[int, Any]]:
+    def renounce(self) -> list[tuple[int, Refused]]:
         """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
         lost = [(waiting.token, _DEPOSED) for waiting in self._waiting]
         self._waiting.clear()

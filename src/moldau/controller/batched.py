@@ -33,18 +33,18 @@ LOOKED_AT = 20
 
 @value
 class RemainingItems:
-    """What is left of an ask that is decided in parts. It ends with the controller role that began it, whose ``soft``
-    it has.
+    """What is left of a request that is decided in parts. It ends with the controller role that began it, whose
+    ``soft`` it has.
     """
 
-    ask: object
+    request: object
     work: Work
     soft: SoftState
 
 
-def begun(view: DecisionContext, ask: object, work: Work) -> Decision:
-    """The first part of an ask."""
-    return _part(RemainingItems(ask, work, view.soft), lambda: next(work))
+def begun(view: DecisionContext, request: object, work: Work) -> Decision:
+    """The first part of a request."""
+    return _part(RemainingItems(request, work, view.soft), lambda: next(work))
 
 
 def continued(view: DecisionContext, rest: RemainingItems) -> Decision:

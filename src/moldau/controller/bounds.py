@@ -8,10 +8,15 @@ Without a bound one request for settings of 90 MB would make a batch that no fet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from moldau.controller.asks import AlterConfigs, CreatePartitions, CreateTopics, DeleteTopics, IncrementalAlterConfigs
 from moldau.controller.replies import Refused
+from moldau.controller.requests import (
+    AlterConfigs,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+)
 from moldau.model import Code
 from moldau.wire.codec import Malformed
 from moldau.wire.records.framing import pack_metadata
@@ -23,16 +28,16 @@ OF_OUR_OWN = (NoOpRecord, PartitionRecord, PartitionChangeRecord)
 """Records without any text of a client's: small, many, and cut into parts by whoever decides them."""
 
 
-def too_many(ask: Any, most: int) -> Refused | None:
-    """Why an ask names too many things, if it does: told before any is looked at, for all of an ask is decided in one
-    step of the loop. A topic that is made writes two records at least.
+def too_many(request: object, most: int) -> Refused | None:
+    """Why a request names too many things, if it does: told before any is looked at, for all of a request is decided in
+    one step of the loop. A topic that is made writes two records at least.
     """
-    if isinstance(ask, CreateTopics):
-        count = 2 * len(ask.topics)
-    elif isinstance(ask, CreatePartitions | DeleteTopics):
-        count = len(ask.topics)
-    elif isinstance(ask, AlterConfigs | IncrementalAlterConfigs):
-        count = len(ask.resources)
+    if isinstance(request, CreateTopics):
+        count = 2 * len(request.topics)
+    elif isinstance(request, CreatePartitions | DeleteTopics):
+        count = len(request.topics)
+    elif isinstance(request, AlterConfigs | IncrementalAlterConfigs):
+        count = len(request.resources)
     else:
         return None
     if count <= most:

@@ -10,20 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.controller import failures, migration, parts
-from moldau.controller.asks import (
+from moldau.controller.facts import Decision, DecisionContext, Session
+from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
+from moldau.controller.requests import (
     BrokerRefused,
     BrokersGone,
     Heartbeat,
     Idle,
+    ReconcileOnFailover,
     RegisterBroker,
     RegisterController,
     RemainingPartitions,
-    TakeStock,
     Tick,
     UnregisterBroker,
 )
-from moldau.controller.facts import Decision, DecisionContext, Session
-from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
 from moldau.image.registration import Broker, Controller, broker_record, controller_record
 from moldau.image.snapshot import METADATA_VERSION
 from moldau.model import Code
@@ -34,75 +34,78 @@ CORDONED_LEVEL = 30
 """metadata.version 4.3-IV0, whose registrations tell which directories take no new replicas (KIP-1066)."""
 
 
-def register_broker(view: DecisionContext, ask: RegisterBroker) -> Decision:
+def register_broker(view: DecisionContext, request: RegisterBroker) -> Decision:
     """Take a broker in, fenced, under a new epoch; the same incarnation keeps epoch and standing (KAFKA-16952)."""
-    problem = _refusal(view, ask)
+    problem = _refusal(view, request)
     if problem is not None:
         return Decision([], problem)
-    existing = view.image.brokers.get(ask.broker_id)
-    again = existing is not None and existing.incarnation_id == ask.incarnation_id
+    existing = view.image.brokers.get(request.broker_id)
+    again = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[Message] = []
     if existing is not None and not again:
-        unclean = ask.previous_broker_epoch != existing.epoch
-        first = parts.in_parts(view, ask, [ask.broker_id], lost_tail=unclean)
+        unclean = request.previous_broker_epoch != existing.epoch
+        first = parts.in_parts(view, request, [request.broker_id], lost_tail=unclean)
         if first is not None:
             return first
-        if ask.previous_broker_epoch == existing.epoch:
-            records += failures.leave(view, frozenset({ask.broker_id}))
+        if request.previous_broker_epoch == existing.epoch:
+            records += failures.leave(view, frozenset({request.broker_id}))
         else:
-            records += failures.distrust(view, ask.broker_id)
+            records += failures.distrust(view, request.broker_id)
     # The epoch is the offset of its record: unique, growing, and known to all (KIP-631).
     epoch = existing.epoch if existing is not None and again else view.facts.next_offset + len(records)
-    epoch = epoch if ask.broker_epoch is None else ask.broker_epoch
+    epoch = epoch if request.broker_epoch is None else request.broker_epoch
     broker = Broker(
-        id=ask.broker_id,
+        id=request.broker_id,
         epoch=epoch,
-        incarnation_id=ask.incarnation_id,
-        endpoints=ask.endpoints,
-        features=ask.features,
-        rack=ask.rack,
+        incarnation_id=request.incarnation_id,
+        endpoints=request.endpoints,
+        features=request.features,
+        rack=request.rack,
         fenced=existing.fenced if existing is not None and again else True,
         in_controlled_shutdown=existing.in_controlled_shutdown if existing is not None and again else False,
-        log_dirs=ask.log_dirs,
-        is_migrating=ask.is_migrating_zk_broker,
+        log_dirs=request.log_dirs,
+        is_migrating=request.is_migrating_zk_broker,
         cordoned_log_dirs=existing.cordoned_log_dirs if existing is not None and again else None,
     )
     records.append(broker_record(broker))
-    session = view.soft.sessions.get(ask.broker_id) if again else None
+    session = view.soft.sessions.get(request.broker_id) if again else None
     renewed = Session(view.facts.now_ms) if session is None else session._replace(contact_ms=view.facts.now_ms)
-    return Decision(records, Registered(broker_epoch=epoch), {ask.broker_id: renewed})
+    return Decision(records, Registered(broker_epoch=epoch), {request.broker_id: renewed})
 
 
-def _refusal(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
-    if ask.cluster_id != view.settings.cluster_id:
+def _refusal(view: DecisionContext, request: RegisterBroker) -> Refused | None:
+    if request.cluster_id != view.settings.cluster_id:
         return Refused(
-            Code.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {view.settings.cluster_id}, but got {ask.cluster_id}"
+            Code.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {view.settings.cluster_id}, but got {request.cluster_id}",
         )
-    misplaced = migration.wrong_plane(view.image, ask)
+    misplaced = migration.wrong_plane(view.image, request)
     if misplaced is not None:
         return misplaced
-    existing = view.image.brokers.get(ask.broker_id)
-    if existing is not None and existing.incarnation_id != ask.incarnation_id:
-        gone = ask.previous_is_gone or ask.previous_broker_epoch == existing.epoch
+    existing = view.image.brokers.get(request.broker_id)
+    if existing is not None and existing.incarnation_id != request.incarnation_id:
+        gone = request.previous_is_gone or request.previous_broker_epoch == existing.epoch
         if not gone and has_valid_session(view, existing):
-            return Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {ask.broker_id}.")
-    return _bad_directories(view, ask) or _bad_features(view, ask)
+            return Refused(
+                Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}."
+            )
+    return _bad_directories(view, request) or _bad_features(view, request)
 
 
-def _bad_directories(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
-    if len(set(ask.log_dirs)) != len(ask.log_dirs):
+def _bad_directories(view: DecisionContext, request: RegisterBroker) -> Refused | None:
+    if len(set(request.log_dirs)) != len(request.log_dirs):
         return Refused(Code.INVALID_REGISTRATION, "A directory id is given twice.")
-    for directory in ask.log_dirs:
+    for directory in request.log_dirs:
         if not any(directory[:15]):
             return Refused(Code.INVALID_REGISTRATION, "A reserved directory id cannot be registered.")
         for other in view.image.brokers.values():
-            if other.id != ask.broker_id and directory in other.log_dirs:
+            if other.id != request.broker_id and directory in other.log_dirs:
                 return Refused(Code.INVALID_REGISTRATION, f"Broker {other.id} has registered that directory.")
     return None
 
 
-def _bad_features(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
-    offered = {feature.name: feature for feature in ask.features}
+def _bad_features(view: DecisionContext, request: RegisterBroker) -> Refused | None:
+    offered = {feature.name: feature for feature in request.features}
     if not offered:
         return None  # a broker that says nothing of features takes what there is
     for name, level in view.image.features.items():
@@ -116,25 +119,27 @@ def _bad_features(view: DecisionContext, ask: RegisterBroker) -> Refused | None:
     return None
 
 
-def register_controller(view: DecisionContext, ask: RegisterController) -> Decision:
+def register_controller(view: DecisionContext, request: RegisterController) -> Decision:
     """Note a controller's addresses and features; the same again changes nothing."""
-    controller = Controller(ask.controller_id, ask.incarnation_id, ask.endpoints, ask.features, ask.zk_migration_ready)
-    if view.image.controllers.get(ask.controller_id) == controller:
+    controller = Controller(
+        request.controller_id, request.incarnation_id, request.endpoints, request.features, request.zk_migration_ready
+    )
+    if view.image.controllers.get(request.controller_id) == controller:
         return Decision([], Done())
     return Decision([controller_record(controller)], Done())
 
 
-def unregister_broker(view: DecisionContext, ask: UnregisterBroker) -> Decision:
+def unregister_broker(view: DecisionContext, request: UnregisterBroker) -> Decision:
     """Forget a broker: out of every ISR and ELR, then out of the registrations."""
-    broker = view.image.brokers.get(ask.broker_id)
+    broker = view.image.brokers.get(request.broker_id)
     if broker is None:
         return Decision(
-            [], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {ask.broker_id} is not currently registered")
+            [], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")
         )
-    first = parts.in_parts(view, ask, [broker.id], lost_tail=True)
+    first = parts.in_parts(view, request, [broker.id], lost_tail=True)
     if first is not None:
         return first
-    records = failures.distrust(view, ask.broker_id)
+    records = failures.distrust(view, request.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(records, Done(), {broker.id: None})
 
@@ -147,13 +152,13 @@ def has_valid_session(view: DecisionContext, broker: Broker) -> bool:
     return session.contact_ms + view.settings.session_timeout_ms >= view.facts.now_ms
 
 
-def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
+def heartbeat(view: DecisionContext, request: Heartbeat) -> Decision:
     """Renew a session; fence, unfence or let go as the broker wants and its state allows."""
-    if view.stale(ask.broker_id, ask.broker_epoch):
+    if view.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
-    broker = view.image.brokers[ask.broker_id]
-    caught_up = ask.metadata_offset >= view.image.registered_at.get(broker.id, -1)
-    session = Session(view.facts.now_ms, ask.metadata_offset, _shutdown_offset(view, broker))
+    broker = view.image.brokers[request.broker_id]
+    caught_up = request.metadata_offset >= view.image.registered_at.get(broker.id, -1)
+    session = Session(view.facts.now_ms, request.metadata_offset, _shutdown_offset(view, broker))
     records: list[Message] = []
     then: RemainingPartitions | None = None
     reply = Heartbeaten(
@@ -163,42 +168,42 @@ def heartbeat(view: DecisionContext, ask: Heartbeat) -> Decision:
         should_shut_down=False,
     )
     if broker.fenced:
-        if ask.want_shut_down:
+        if request.want_shut_down:
             return Decision([], _leaving(caught_up), {broker.id: session})
-        if not ask.want_fence and caught_up and not broker.in_controlled_shutdown:
+        if not request.want_fence and caught_up and not broker.in_controlled_shutdown:
             then = parts.arrival(view)
             records = failures.unfence(view, broker.id) if then is None else [failures.mark_unfenced(view, broker.id)]
-            reply = _standing(caught_up, fenced=False)
-    elif ask.want_fence or (ask.want_shut_down and _may_go(view, broker, session)):
+            reply = _heartbeat_reply(caught_up, fenced=False)
+    elif request.want_fence or (request.want_shut_down and _may_go(view, broker, session)):
         records = failures.fence(view, [broker.id])
-        reply = _leaving(caught_up) if ask.want_shut_down else _standing(caught_up, fenced=True)
-    elif ask.want_shut_down and not broker.in_controlled_shutdown:
-        then = parts.shutdown(view, broker.id, ask)
+        reply = _leaving(caught_up) if request.want_shut_down else _heartbeat_reply(caught_up, fenced=True)
+    elif request.want_shut_down and not broker.in_controlled_shutdown:
+        then = parts.shutdown(view, broker.id, request)
         if then is None:
             records = failures.begin_shutdown(view, broker.id)
             session = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
-            reply = _standing(caught_up, fenced=False, shutting_down=True)
+            reply = _heartbeat_reply(caught_up, fenced=False, shutting_down=True)
     elif broker.in_controlled_shutdown:
         # A reassignment may have given it a lead since; it is on its way out all the same.
         records = failures.hand_over(view, broker.id)
     begun = not view.parts_done and parts.under_way(view, [broker.id])
-    if ask.offline_log_dirs and not records and then is None and not begun:
-        lost = frozenset(ask.offline_log_dirs).intersection(broker.log_dirs)
-        then = parts.lost_directories(view, broker.id, lost, ask)
+    if request.offline_log_dirs and not records and then is None and not begun:
+        lost = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
+        then = parts.lost_directories(view, broker.id, lost, request)
         if then is None:
             records = failures.lose_directories(view, broker.id, lost)
-    records = [*records, *_cordoned(view, broker, ask)]
+    records = [*records, *_cordoned(view, broker, request)]
     return Decision(records, reply, {broker.id: session}, None if begun else then)
 
 
-def _cordoned(view: DecisionContext, broker: Broker, ask: Heartbeat) -> list[Message]:
+def _cordoned(view: DecisionContext, broker: Broker, request: Heartbeat) -> list[Message]:
     """What changes of the directories that take no new replicas (KIP-1066); nothing below the level that has them."""
-    if ask.cordoned_log_dirs is None or view.image.features.get(METADATA_VERSION, 0) < CORDONED_LEVEL:
+    if request.cordoned_log_dirs is None or view.image.features.get(METADATA_VERSION, 0) < CORDONED_LEVEL:
         return []
-    if set(ask.cordoned_log_dirs) == set(broker.cordoned_log_dirs or ()) and broker.cordoned_log_dirs is not None:
+    if set(request.cordoned_log_dirs) == set(broker.cordoned_log_dirs or ()) and broker.cordoned_log_dirs is not None:
         return []
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    change.cordoned_log_dirs = sorted(ask.cordoned_log_dirs)
+    change.cordoned_log_dirs = sorted(request.cordoned_log_dirs)
     return [change]
 
 
@@ -228,7 +233,7 @@ def _may_go(view: DecisionContext, broker: Broker, session: Session) -> bool:
     return True
 
 
-def _standing(caught_up: bool, *, fenced: bool, shutting_down: bool = False) -> Heartbeaten:
+def _heartbeat_reply(caught_up: bool, *, fenced: bool, shutting_down: bool = False) -> Heartbeaten:
     return Heartbeaten(
         is_caught_up=caught_up, is_fenced=fenced, in_controlled_shutdown=shutting_down, should_shut_down=False
     )
@@ -238,50 +243,53 @@ def _leaving(caught_up: bool) -> Heartbeaten:
     return Heartbeaten(is_caught_up=caught_up, is_fenced=True, in_controlled_shutdown=False, should_shut_down=True)
 
 
-def broker_refused(view: DecisionContext, ask: BrokerRefused) -> Decision:
+def broker_refused(view: DecisionContext, request: BrokerRefused) -> Decision:
     """Fence a broker whose address refuses connections, at once: a wrong guess costs one election."""
-    broker = view.image.brokers.get(ask.broker_id)
-    if broker is None or broker.epoch != ask.broker_epoch or broker.fenced:
+    broker = view.image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
-    fenced = _fence(view, ask, [broker.id])
+    fenced = _fence(view, request, [broker.id])
     # Its session ends with its process: the next one under the id need not wait for it. A heartbeat begins another.
     return Decision(fenced.records, fenced.reply, {**fenced.sessions, broker.id: None}, fenced.then)
 
 
-def brokers_gone(view: DecisionContext, ask: BrokersGone) -> Decision:
+def brokers_gone(view: DecisionContext, request: BrokersGone) -> Decision:
     """Fence brokers whose registrations have ended."""
     known = [
         id
-        for id, epoch in ask.brokers
+        for id, epoch in request.brokers
         if (broker := view.image.brokers.get(id)) is not None and broker.epoch == epoch and not broker.fenced
     ]
     if not known:
         return Decision([], Moved(count=0))
-    return _fence(view, ask, known)
+    return _fence(view, request, known)
 
 
-def take_stock(view: DecisionContext, ask: TakeStock) -> Decision:
+def reconcile_on_failover(view: DecisionContext, request: ReconcileOnFailover) -> Decision:
     """Fence who is dead or was, and lead whatever can be led."""
-    return Decision(failures.take_stock(view, ask.dead, ask.back), Moved(count=len(ask.dead) + len(ask.back)))
+    return Decision(
+        failures.reconcile_on_failover(view, request.dead, request.back),
+        Moved(count=len(request.dead) + len(request.back)),
+    )
 
 
-def tick(view: DecisionContext, ask: Tick) -> Decision:
+def tick(view: DecisionContext, request: Tick) -> Decision:
     """Fence every broker whose session ran out, in one decision, so that none is elected that goes as well."""
     silent = [
         broker.id for broker in view.image.brokers.values() if not broker.fenced and not has_valid_session(view, broker)
     ]
     if not silent:
         return Decision([], Moved(count=0))
-    return _fence(view, ask, silent)
+    return _fence(view, request, silent)
 
 
-def _fence(view: DecisionContext, ask: Any, ids: list[int]) -> Decision:  # Any: each request's own kind
+def _fence(view: DecisionContext, request: Any, ids: list[int]) -> Decision:  # Any: each request's own kind
     """Fence brokers, in parts when they have many partitions; once begun it is begun."""
-    first = parts.in_parts(view, ask, ids)
+    first = parts.in_parts(view, request, ids)
     if first is None:
         return Decision(failures.fence(view, ids), Moved(count=len(ids)))
     return first if not parts.under_way(view, ids) else Decision([], Moved(count=0))
 
 
-def idle(view: DecisionContext, ask: Idle) -> Decision:
+def idle(view: DecisionContext, request: Idle) -> Decision:
     return Decision([NoOpRecord()], Done())

@@ -54,7 +54,7 @@ class DesiredState(NamedTuple):
     """None: ONLINE, or UNCLEAN where the topic allows it."""
 
 
-Shape = dict[str, Any]
+Shape = dict[str, Any]  # Any: a field of a record, each of its own type
 """What a change record says besides whose it is: field -> value, lists as tuples."""
 
 
@@ -84,7 +84,7 @@ class LeaderEligibility:
         self.lost_tail = lost_tail
         self.shutting_down = shutting_down
         self._active: dict[int, bool] = {}
-        self.shapes: dict[tuple[Any, ...], Shape | None] = {}
+        self.shapes: dict[tuple[object, ...], Shape | None] = {}
         """Everything that a change is made from -> what it changes."""
 
     def at(self, view: DecisionContext) -> LeaderEligibility:

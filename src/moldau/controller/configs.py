@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from moldau.controller import failures
-from moldau.controller.asks import AdoptConfigs, AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
 from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import ConfigsAltered, Done
+from moldau.controller.requests import AdoptConfigs, AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
 from moldau.controller.sizes import settings_too_large
 from moldau.image import NO_LEADER
 from moldau.image.configs import CLUSTER, Resource, broker_number
@@ -31,14 +31,14 @@ from moldau.wire.schema import Message
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
-def incremental_alter_configs(view: DecisionContext, ask: IncrementalAlterConfigs) -> Work:
+def incremental_alter_configs(view: DecisionContext, request: IncrementalAlterConfigs) -> Work:
     """Set, delete, append to or subtract from single keys."""
-    return _alter(view, ask.resources, ask.validate_only, whole=False)
+    return _alter(view, request.resources, request.validate_only, whole=False)
 
 
-def alter_configs(view: DecisionContext, ask: AlterConfigs) -> Work:
+def alter_configs(view: DecisionContext, request: AlterConfigs) -> Work:
     """Replace all settings of each resource."""
-    return _alter(view, ask.resources, ask.validate_only, whole=True)
+    return _alter(view, request.resources, request.validate_only, whole=True)
 
 
 def _alter(view: DecisionContext, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
@@ -164,12 +164,12 @@ def _new_value(
     return {name: value}
 
 
-def adopt_configs(view: DecisionContext, ask: AdoptConfigs) -> Decision:
+def adopt_configs(view: DecisionContext, request: AdoptConfigs) -> Decision:
     """Take settings over that stand already, as they are, with what they mean for partitions at once."""
     there = view.image.names
     records = [
         record
-        for record in ask.records
+        for record in request.records
         if isinstance(record, ClientQuotaRecord)
         or record.resource_type != Resource.TOPIC
         or record.resource_name in there

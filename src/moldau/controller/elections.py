@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from itertools import chain
 
 from moldau.controller import failures
-from moldau.controller.asks import (
+from moldau.controller.batched import Work, batched, looked_through
+from moldau.controller.change import DesiredState, ElectionMode, LeaderEligibility, change
+from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
+from moldau.controller.replies import LeadersElected, Moved, Refused
+from moldau.controller.requests import (
     ElectionType,
     ElectLeaders,
     ElectUncleanLeaders,
     RaiseLeaderEpochs,
     RebalanceLeaders,
 )
-from moldau.controller.batched import Work, batched, looked_through
-from moldau.controller.change import DesiredState, ElectionMode, LeaderEligibility, change
-from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
-from moldau.controller.replies import LeadersElected, Moved, Refused
 from moldau.image.partition import NO_LEADER, Key, Partition
 from moldau.model import Code
 from moldau.wire.records.metadata import PartitionChangeRecord
@@ -29,12 +29,12 @@ _PREFERRED = DesiredState(how=ElectionMode.PREFERRED)
 _UNCLEAN = DesiredState(how=ElectionMode.UNCLEAN)
 
 
-def elect_leaders(view: DecisionContext, ask: ElectLeaders) -> Work:
+def elect_leaders(view: DecisionContext, request: ElectLeaders) -> Work:
     """Elect where asked; asked for all, say nothing of partitions that need no election."""
-    if ask.election_type not in tuple(ElectionType):
-        return Decision([], Refused(Code.INVALID_REQUEST, f"Unknown election type {ask.election_type}"))
-    needed_only = ask.partitions is None
-    named = _needy(view, ask.election_type) if ask.partitions is None else ask.partitions
+    if request.election_type not in tuple(ElectionType):
+        return Decision([], Refused(Code.INVALID_REQUEST, f"Unknown election type {request.election_type}"))
+    needed_only = request.partitions is None
+    named = _needy(view, request.election_type) if request.partitions is None else request.partitions
     done: set[tuple[str, int]] = set()
     eligibility = LeaderEligibility(view)
 
@@ -45,7 +45,7 @@ def elect_leaders(view: DecisionContext, ask: ElectLeaders) -> Work:
         done.add(name)
         eligibility = eligibility.at(view)
         records: list[Message] = []
-        problem = _elect(eligibility, *name, ask.election_type, records)
+        problem = _elect(eligibility, *name, request.election_type, records)
         return records, None if needed_only and problem.code is Code.ELECTION_NOT_NEEDED else (*name, problem)
 
     records, results = yield from batched(view, named, elect)
@@ -82,7 +82,7 @@ def _elect(
     return FINE
 
 
-def rebalance_leaders(view: DecisionContext, ask: RebalanceLeaders) -> Work:
+def rebalance_leaders(view: DecisionContext, request: RebalanceLeaders) -> Work:
     """For brokers that lead too few of the partitions that they should: give them back, at most so many in a pass."""
     if not view.settings.rebalance_enable:
         return Decision([], Moved(count=0))
@@ -126,7 +126,7 @@ def _can_lead(eligibility: LeaderEligibility, partition: Partition) -> bool:
     return first in partition.isr and eligibility.live(partition)(first)
 
 
-def elect_unclean_leaders(view: DecisionContext, ask: ElectUncleanLeaders) -> Work:
+def elect_unclean_leaders(view: DecisionContext, request: ElectUncleanLeaders) -> Work:
     """Give leaderless partitions whose topics allow an unclean election a leader. Each is looked at once: those that
     nobody can lead keep none of the others from it."""
     count = 0
@@ -143,15 +143,15 @@ def elect_unclean_leaders(view: DecisionContext, ask: ElectUncleanLeaders) -> Wo
     return Decision(records, Moved(count=count))
 
 
-def raise_leader_epochs(view: DecisionContext, ask: RaiseLeaderEpochs) -> Work:
+def raise_leader_epochs(view: DecisionContext, request: RaiseLeaderEpochs) -> Work:
     """Give partitions whose leader epochs are lower than those in brokers' logs the next one, under the leader that
     they have: as often as brokers say so of the newest, until it is above them all."""
 
     def raised(view: DecisionContext, key: Key) -> tuple[list[Message], None]:
         partition = view.image.partition(*key)
-        if partition is None or partition.leader == NO_LEADER or partition.leader_epoch != ask.told[key]:
+        if partition is None or partition.leader == NO_LEADER or partition.leader_epoch != request.told[key]:
             return [], None
         return [PartitionChangeRecord(partition_id=key[1], topic_id=key[0], leader=partition.leader)], None
 
-    records, _ = yield from batched(view, tuple(sorted(ask.told)), raised)
+    records, _ = yield from batched(view, tuple(sorted(request.told)), raised)
     return Decision(records, Moved(count=len(records)))

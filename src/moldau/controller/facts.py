@@ -1,6 +1,6 @@
-"""What a decision is made from and made of: settings, facts of the moment, chance, and the decision itself.
+"""What a decision is made from and made of: settings, facts of the moment, random numbers, and the decision itself.
 
-Time, chance and log offsets are facts handed in; nothing here asks the world. Read next: ``ledger.py``.
+Time, random bits and log offsets are facts handed in; nothing here asks the world. Read next: ``ledger.py``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from moldau.wire.schema import Message
 T = TypeVar("T")
 
 MAX_RECORDS = 10_000
-"""Records that one ask of a client may cause, as in Apache Kafka's controller."""
+"""Records that one request of a client may cause, as in Apache Kafka's controller."""
 ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 class Problem(NamedTuple):
-    """How an item of an ask went: a code, and words for the human who asked."""
+    """How an item of a request went: a code, and words for the human who asked."""
 
     code: Code
     message: str | None = None
@@ -59,7 +59,7 @@ class Settings:
     max_elections: int = 1000
     """Leaders moved in one pass of the background rebalance."""
     max_records: int = MAX_RECORDS
-    """Records that one ask of a client may cause; more is refused (POLICY_VIOLATION)."""
+    """Records that one request of a client may cause; more is refused (POLICY_VIOLATION)."""
     znode_bytes: int | None = None
     """What one znode can hold, where settings and assignments are written to znodes (jute.maxbuffer)."""
     epoch_for_each_change: bool = False
@@ -99,9 +99,9 @@ class SoftState:
 
 @value(kw_only=True)
 class Facts:
-    """The moment of an ask.
+    """The moment of a request.
 
-    now_ms: monotonic. next_offset: where the first record of the decision will stand in the log. seed: bytes of chance.
+    now_ms: monotonic. next_offset: where the first record of the decision will stand in the log. seed: random bytes.
     observed: broker id -> metadata offset that the quorum saw it fetch, when it knows better than heartbeats.
     """
 
@@ -120,13 +120,14 @@ class Decision:
     """
 
     records: Sequence[Message]
-    reply: Any
+    reply: object
     sessions: Mapping[int, Session | None] = field(default_factory=dict)
-    then: Any = None
+    then: object = None
 
 
-class Chance:
-    """Rolls that follow from a seed: SHA-256 in counter mode, so that a decision is a function of its facts."""
+class SeededRng:
+    """Random numbers that follow from a seed: SHA-256 in counter mode, so that a decision is a function of its
+    facts."""
 
     __slots__ = ("_count", "_seed")
 
@@ -161,10 +162,10 @@ class Chance:
 class DecisionContext:
     """One look at the world for one decision: image, soft state, facts, and per-topic settings looked up once.
 
-    ``parts_done``: the ask was cut into parts, and these are done. What they left is decided at once, however much.
+    ``parts_done``: the request was cut into parts, and these are done. What they left is decided at once, however much.
     """
 
-    __slots__ = ("_min_isr", "_unclean", "chance", "facts", "image", "parts_done", "settings", "soft")
+    __slots__ = ("_min_isr", "_unclean", "facts", "image", "parts_done", "rng", "settings", "soft")
 
     def __init__(self, image: Image, soft: SoftState, facts: Facts, *, parts_done: bool = False) -> None:
         self.parts_done = parts_done
@@ -172,7 +173,7 @@ class DecisionContext:
         self.soft = soft
         self.facts = facts
         self.settings = soft.settings
-        self.chance = Chance(facts.seed + facts.next_offset.to_bytes(8, "big"))
+        self.rng = SeededRng(facts.seed + facts.next_offset.to_bytes(8, "big"))
         self._min_isr: dict[str, int] = {}
         self._unclean: dict[str, bool] = {}
 
@@ -189,11 +190,11 @@ class DecisionContext:
         """Whether unclean elections are allowed for a topic."""
         return _once(self._unclean, topic, lambda: bool(self._value(topic, "unclean.leader.election.enable")))
 
-    def _value(self, topic: str, key: str) -> Any:
+    def _value(self, topic: str, key: str) -> Any:  # Any: a setting's value has the type of its key
         return topic_value(self.image, topic, key, self.settings.static)
 
     def stale(self, broker_id: int, epoch: int) -> bool:
-        """Whether an ask comes from a broker that is not, or no longer, registered under that epoch."""
+        """Whether a request comes from a broker that is not, or no longer, registered under that epoch."""
         broker = self.image.brokers.get(broker_id)
         return broker is None or broker.epoch != epoch
 

@@ -29,7 +29,7 @@ def fence(view: DecisionContext, broker_ids: Iterable[int]) -> list[Message]:
     return records
 
 
-def take_stock(view: DecisionContext, dead: Iterable[int], back: Iterable[int]) -> list[Message]:
+def reconcile_on_failover(view: DecisionContext, dead: Iterable[int], back: Iterable[int]) -> list[Message]:
     """Records that fence brokers, elect for partitions that nobody leads, and end moves whose target is in sync: a
     cluster that was just read.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.controller import failures
-from moldau.controller.asks import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.controller.facts import ELR_FEATURE, FINE, Decision, DecisionContext, Problem, Settings
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import FeaturesUpdated, ProducerIdsAllocated, Refused
+from moldau.controller.requests import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.image import FeatureRange, Image
 from moldau.image.configs import CLUSTER, Resource
 from moldau.image.snapshot import METADATA_VERSION
@@ -96,12 +96,12 @@ def _agreed_min_isr(settings: Settings) -> ConfigRecord:
     return ConfigRecord(resource_type=Resource.BROKER, resource_name=CLUSTER, name=name, value=value)
 
 
-def update_features(view: DecisionContext, ask: UpdateFeatures) -> Decision:
-    """Raise or lower levels, all or none: one refused update refuses the ask (KIP-584 v2)."""
+def update_features(view: DecisionContext, request: UpdateFeatures) -> Decision:
+    """Raise or lower levels, all or none: one refused update refuses the request (KIP-584 v2)."""
     results = []
     records: list[Message] = []
-    proposed = {**view.image.features, **{update.feature: update.level for update in ask.updates}}
-    for update in ask.updates:
+    proposed = {**view.image.features, **{update.feature: update.level for update in request.updates}}
+    for update in request.updates:
         problem = _refusal(view, update)
         if problem is FINE and update.feature == ELR_FEATURE and update.level:
             problem = _needs_level(proposed.get(METADATA_VERSION, 0))
@@ -115,7 +115,7 @@ def update_features(view: DecisionContext, ask: UpdateFeatures) -> Decision:
         results = [(each, p if p is not FINE else none) for each, p in results]
         return Decision([], FeaturesUpdated(features=tuple(results), code=problem.code, message=problem.message))
     reply = FeaturesUpdated(features=tuple(results))
-    if ask.validate_only:
+    if request.validate_only:
         return Decision([], reply)
     return Decision(records + _consequences(view, records), reply)
 
@@ -199,15 +199,15 @@ def _supports(offered: FeatureRange | None, level: int) -> bool:
     return level == 0 if offered is None else offered.low <= level <= offered.high
 
 
-def allocate_producer_ids(view: DecisionContext, ask: AllocateProducerIds) -> Decision:
+def allocate_producer_ids(view: DecisionContext, request: AllocateProducerIds) -> Decision:
     """Hand a broker the next thousand producer ids; none is ever handed out twice."""
-    if view.stale(ask.broker_id, ask.broker_epoch):
+    if view.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     start = view.image.next_producer_id
     if start > _LAST_PRODUCER_ID - PRODUCER_ID_BLOCK:
         return Decision([], Refused(Code.UNKNOWN_SERVER_ERROR, "All producer ids have been handed out."))
     record = ProducerIdsRecord(
-        broker_id=ask.broker_id, broker_epoch=ask.broker_epoch, next_producer_id=start + PRODUCER_ID_BLOCK
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=start + PRODUCER_ID_BLOCK
     )
     return Decision([record], ProducerIdsAllocated(start=start, length=PRODUCER_ID_BLOCK))
 

@@ -6,10 +6,10 @@ leader itself may ask is decided in ``moldau.replication``.
 
 from __future__ import annotations
 
-from moldau.controller.asks import AlterPartition, IsrChange
 from moldau.controller.change import DesiredState, LeaderEligibility, change
 from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import IsrResult, PartitionsAltered, Refused
+from moldau.controller.requests import AlterPartition, IsrChange
 from moldau.image.partition import NO_LEADER_CHANGE, Key, Partition, Recovery, merged
 from moldau.model import Code
 from moldau.wire.schema import Message
@@ -18,16 +18,16 @@ _BY_TOPIC_ID = 2
 """Version of AlterPartition from which topics go by id; the codes changed with it."""
 
 
-def alter_partition(view: DecisionContext, ask: AlterPartition) -> Decision:
+def alter_partition(view: DecisionContext, request: AlterPartition) -> Decision:
     """Check each change against the partition as it is now, and take those that stand."""
-    if view.stale(ask.broker_id, ask.broker_epoch):
+    if view.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     records: list[Message] = []
     results = []
     eligibility = LeaderEligibility(view)
     done: set[Key] = set()
-    for wish in ask.changes:
-        code = Code.INVALID_REQUEST if wish.key in done else _refusal(view, ask, wish)
+    for wish in request.changes:
+        code = Code.INVALID_REQUEST if wish.key in done else _refusal(view, request, wish)
         done.add(wish.key)
         if code is not Code.NONE:
             results.append(IsrResult(key=wish.key, code=code))
@@ -43,20 +43,20 @@ def alter_partition(view: DecisionContext, ask: AlterPartition) -> Decision:
             results.append(IsrResult(key=wish.key, code=Code.NONE, partition=partition))
             continue
         records.append(record)
-        if record.leader not in (ask.broker_id, NO_LEADER_CHANGE):
+        if record.leader not in (request.broker_id, NO_LEADER_CHANGE):
             # The change ended a reassignment that the asker is no longer part of, or must not lead.
-            code = Code.NEW_LEADER_ELECTED if ask.version >= _BY_TOPIC_ID else Code.FENCED_LEADER_EPOCH
+            code = Code.NEW_LEADER_ELECTED if request.version >= _BY_TOPIC_ID else Code.FENCED_LEADER_EPOCH
             results.append(IsrResult(key=wish.key, code=code))
         else:
             results.append(IsrResult(key=wish.key, code=Code.NONE, partition=merged(partition, record)))
     return Decision(records, PartitionsAltered(partitions=tuple(results)))
 
 
-def _refusal(view: DecisionContext, ask: AlterPartition, wish: IsrChange) -> Code:
+def _refusal(view: DecisionContext, request: AlterPartition, wish: IsrChange) -> Code:
     """The first fence that the change runs into. The order matters: an asker ahead of us means that we are deposed."""
     topic = view.image.topics.get(wish.key[0])
     if topic is None:
-        return Code.UNKNOWN_TOPIC_ID if ask.version >= _BY_TOPIC_ID else Code.UNKNOWN_TOPIC_OR_PARTITION
+        return Code.UNKNOWN_TOPIC_ID if request.version >= _BY_TOPIC_ID else Code.UNKNOWN_TOPIC_OR_PARTITION
     partition = topic.partitions.get(wish.key[1])
     if partition is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,14 +64,14 @@ def _refusal(view: DecisionContext, ask: AlterPartition, wish: IsrChange) -> Cod
         return Code.NOT_CONTROLLER  # KAFKA-14154: FENCED would make a leader that is ahead of us give up
     if wish.leader_epoch < partition.leader_epoch:
         return Code.FENCED_LEADER_EPOCH
-    if ask.broker_id != partition.leader:
+    if request.broker_id != partition.leader:
         return Code.INVALID_REQUEST
     if wish.partition_epoch < partition.partition_epoch:
         return Code.NONE if _is_so_already(view, partition, wish) else Code.INVALID_UPDATE_VERSION
     if not _well_formed(partition, wish):
         return Code.INVALID_REQUEST
     if not all(_eligible(view, partition, *member) for member in wish.isr):
-        return Code.INELIGIBLE_REPLICA if ask.version >= _BY_TOPIC_ID else Code.OPERATION_NOT_ATTEMPTED
+        return Code.INELIGIBLE_REPLICA if request.version >= _BY_TOPIC_ID else Code.OPERATION_NOT_ATTEMPTED
     return Code.NONE
 
 

@@ -60,7 +60,7 @@ def without_pauses(view: DecisionContext, work: Parts[T]) -> T:
 
 def placed(view: DecisionContext, count: int, factor: int) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas for so many new partitions, by the placer."""
-    placer = place_on(view.image, factor, view.chance)
+    placer = place_on(view.image, factor, view.rng)
     if isinstance(placer, Problem):
         return view, placer
     found: Placed = []

@@ -1,16 +1,18 @@
 """Laws of the control plane, one function each; tests and the simulator run them after every committed batch.
 
-A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``Watch`` keeps the
-image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and the
-controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the simulator.
+A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``LawChecker`` keeps
+the image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and
+the controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the simulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from moldau.controller.asks import (
+from moldau.controller.facts import DecisionContext, Facts, Settings, SoftState
+from moldau.controller.failures import still_led
+from moldau.controller.replica_states import ReplicaStates
+from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionReassignments,
     BrokerRefused,
@@ -23,9 +25,6 @@ from moldau.controller.asks import (
     Tick,
     UpdateFeatures,
 )
-from moldau.controller.facts import DecisionContext, Facts, Settings, SoftState
-from moldau.controller.failures import still_led
-from moldau.controller.replica_states import ReplicaStates
 from moldau.controller.state_change import Author, state_changes
 from moldau.controller.states import PARTITION_MOVES, REPLICA_MOVES, PartitionState, ReplicaState, state_of
 from moldau.image import NO_LEADER, Delta, Image, Partition, Recovery, image_from, snapshot_records
@@ -50,13 +49,13 @@ class ReplicaHistory:
 
 
 class Step(NamedTuple):
-    """One committed batch: images around it, what it changed, the ask behind it (where known), topic ids deleted, and
-    the brokers of which this controller has heard within the session timeout (where that is known)."""
+    """One committed batch: images around it, what it changed, the request behind it (where known), topic ids deleted,
+    and the brokers of which this controller has heard within the session timeout (where that is known)."""
 
     before: Image
     after: Image
     delta: Delta
-    ask: Any
+    request: object
     settings: Settings
     deleted: frozenset[bytes]
     heard: frozenset[int] = frozenset()
@@ -169,7 +168,7 @@ def c6_replicas_move_by_the_table(step: Step) -> None:
     if step.replicas is None:
         return
     states, told = step.replicas.states, step.replicas.told
-    steps = states.follow(step.after, step.delta, all=True)
+    steps = states.follow(step.after, step.delta, also_healthy=True)
     for topic, key, broker, at, path, refused in steps:
         assert refused is None, f"replica {broker} of {topic}-{key[1]} cannot go from {at.value} to {refused.value}"
         was = told.get((key, broker), at)
@@ -207,7 +206,7 @@ def c7_one_incarnation(step: Step) -> None:
 
     It never passes from a process that is heard, unless that is proven dead or stopped cleanly.
     """
-    ask = step.ask
+    request = step.request
     for id, broker in step.delta.brokers.items():
         now = step.after.brokers.get(id)
         if broker is None or now is None:
@@ -217,8 +216,8 @@ def c7_one_incarnation(step: Step) -> None:
         else:
             assert now.epoch > broker.epoch, f"two incarnations under one epoch: {broker} -> {now}"
             assert now.fenced, f"an incarnation that never had to catch up: {now}"
-            if isinstance(ask, RegisterBroker) and id in step.heard:
-                proven = ask.previous_is_gone or ask.previous_broker_epoch == broker.epoch
+            if isinstance(request, RegisterBroker) and id in step.heard:
+                proven = request.previous_is_gone or request.previous_broker_epoch == broker.epoch
                 assert proven, f"a living broker is replaced: {broker} -> {now}"
 
 
@@ -234,14 +233,14 @@ def c8_deleted_topics_stay_deleted(step: Step) -> None:
 
 def c8_deletions_wait_in_zookeeper_mode(step: Step) -> None:
     """C8: in ZooKeeper mode no topic is deleted while a partition of it moves, or before its replicas (TD-1, TD-2)."""
-    if not step.settings.deletions_wait or not isinstance(step.ask, DeleteTopics):
+    if not step.settings.deletions_wait or not isinstance(step.request, DeleteTopics):
         return
     for id in step.delta.deleted_topics(step.after):
         topic = step.before.topics.get(id)
         for p in () if topic is None else topic.partitions.values():
             where = f"{step.before.topics[id].name} is deleted: {p}"
             assert not p.reassigning, f"it moves, and {where}"
-            assert id in step.ask.deleted, f"its replicas are there, and {where}"
+            assert id in step.request.deleted, f"its replicas are there, and {where}"
 
 
 def c10_reassignment_goes_through_the_union(step: Step) -> None:
@@ -277,7 +276,7 @@ def c11_elections_are_clean_or_told(step: Step) -> None:
         if before.leader in before.isr and before.reassigning and set(after.replicas) <= set(after.isr):
             continue  # the old leader brought it into the ISR, which ended the move, which elected it
         where = f"{topic}-{key[1]}: {before} -> {after}"
-        by_hand = isinstance(step.ask, ElectLeaders) and step.ask.election_type == ElectionType.UNCLEAN
+        by_hand = isinstance(step.request, ElectLeaders) and step.request.election_type == ElectionType.UNCLEAN
         allowed = by_hand or view.unclean(topic) or before.last_known_elr == (after.leader,)
         assert allowed, f"an unclean election: {where}"
         assert after.recovery == Recovery.RECOVERING, f"an unclean election that is not told: {where}"
@@ -296,7 +295,7 @@ def c11_the_selectors_choose_in_zookeeper_mode(step: Step) -> None:
         where = f"{topic}-{key[1]}: {before} -> {after}"
         may = [r for r in after.replicas if r in after.isr and _may_lead(step.after, after, r)]
         assert may[:1] == [after.leader], f"another replica came first: {where}"
-        assert was not in may or not isinstance(step.ask, _NO_ELECTION), f"a leader that lives is replaced: {where}"
+        assert was not in may or not isinstance(step.request, _NO_ELECTION), f"a leader that lives is replaced: {where}"
 
 
 def _may_lead(image: Image, p: Partition, replica: int) -> bool:
@@ -305,9 +304,9 @@ def _may_lead(image: Image, p: Partition, replica: int) -> bool:
 
 def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
     """S10, the controller's part: who joins an ISR is active, and is the very process that its leader saw fetch."""
-    if not isinstance(step.ask, AlterPartition):
+    if not isinstance(step.request, AlterPartition):
         return
-    wishes = {change.key: dict(change.isr) for change in step.ask.changes}
+    wishes = {change.key: dict(change.isr) for change in step.request.changes}
     for topic, key, before, after in step.changes:
         if before is None or after is None:
             continue
@@ -324,31 +323,35 @@ def s11_nobody_trusts_a_broker_back_from_a_crash(step: Step) -> None:
 
     Where no ELR is kept, the sole member of an ISR stays in it: the documented limit.
     """
-    ask = step.ask
-    if not isinstance(ask, RegisterBroker):
+    request = step.request
+    if not isinstance(request, RegisterBroker):
         return
-    before, after = step.before.brokers.get(ask.broker_id), step.after.brokers.get(ask.broker_id)
+    before, after = step.before.brokers.get(request.broker_id), step.after.brokers.get(request.broker_id)
     if before is None or after is None or before.incarnation_id == after.incarnation_id:
         return
-    if ask.previous_broker_epoch == before.epoch:
+    if request.previous_broker_epoch == before.epoch:
         return
-    for p in step.after.partitions_on_broker(ask.broker_id):
-        assert p.leader != ask.broker_id, f"{p} is led by a broker back from a crash"
+    for p in step.after.partitions_on_broker(request.broker_id):
+        assert p.leader != request.broker_id, f"{p} is led by a broker back from a crash"
         if step.view().elr:
-            assert ask.broker_id not in (*p.isr, *p.elr), f"{p} trusts broker {ask.broker_id}, back from a crash"
+            assert request.broker_id not in (*p.isr, *p.elr), (
+                f"{p} trusts broker {request.broker_id}, back from a crash"
+            )
         else:
-            assert p.isr == (ask.broker_id,) or ask.broker_id not in p.isr, f"{p} trusts broker {ask.broker_id}"
+            assert p.isr == (request.broker_id,) or request.broker_id not in p.isr, (
+                f"{p} trusts broker {request.broker_id}"
+            )
 
 
 def c12_brokers_go_when_they_may(step: Step) -> None:
     """C12: a broker that asked to go, and is told so by being fenced, led nothing when it was."""
-    ask = step.ask
-    if not isinstance(ask, Heartbeat) or not ask.want_shut_down or ask.want_fence:
+    request = step.request
+    if not isinstance(request, Heartbeat) or not request.want_shut_down or request.want_fence:
         return
-    before, after = step.before.brokers.get(ask.broker_id), step.after.brokers.get(ask.broker_id)
+    before, after = step.before.brokers.get(request.broker_id), step.after.brokers.get(request.broker_id)
     if before is not None and after is not None and not before.fenced and after.fenced:
-        led = still_led(step.view_before(), ask.broker_id)
-        assert not led, f"broker {ask.broker_id} may go although it leads {led}"
+        led = still_led(step.view_before(), request.broker_id)
+        assert not led, f"broker {request.broker_id} may go although it leads {led}"
 
 
 def c1_one_change_for_each_partition(step: Step) -> None:
@@ -362,9 +365,9 @@ def c13_levels_go_down_only_when_asked(step: Step) -> None:
     """C13: the level of a feature goes down only where somebody asked for a downgrade to that very level (KIP-584)."""
     for name, before in step.delta.features.items():
         level = step.after.features.get(name, 0)
-        if level >= before or step.ask is None:
+        if level >= before or step.request is None:
             continue
-        updates = step.ask.updates if isinstance(step.ask, UpdateFeatures) else ()
+        updates = step.request.updates if isinstance(step.request, UpdateFeatures) else ()
         asked = any(one.feature == name and one.level == level and one.upgrade_type > 1 for one in updates)
         assert asked, f"{name} goes from {before} to {level}, and nobody asked for it"
 
@@ -394,7 +397,7 @@ def _raise(law: Law, step: Step) -> None:
     law(step)
 
 
-class Watch:
+class LawChecker:
     """Runs the laws over one image as batches are committed to it; ``judge`` runs one (the simulator counts them)."""
 
     def __init__(self, image: Image, judge: Callable[[Law, Step], None] = _raise) -> None:
@@ -407,7 +410,7 @@ class Watch:
         self,
         image: Image,
         delta: Delta,
-        ask: Any = None,
+        request: object = None,
         settings: Settings | None = None,
         *,
         heard: frozenset[int] = frozenset(),
@@ -415,7 +418,7 @@ class Watch:
         """A batch was applied to ``image``; ``delta`` is what it changed."""
         settings = settings or Settings()
         replicas = self._replicas if settings.classic else None
-        step = Step(self._before, image, delta, ask, settings, frozenset(self._deleted), heard, replicas)
+        step = Step(self._before, image, delta, request, settings, frozenset(self._deleted), heard, replicas)
         for law in LAWS:
             self._judge(law, step)
         self._deleted |= set(delta.deleted_topics(image))

@@ -1,4 +1,4 @@
-"""The controller as a ledger: ``decide(image, soft, ask, facts) -> Decision(records, reply)``. A pure function.
+"""The controller as a ledger: ``decide(image, soft, request, facts) -> Decision(records, reply)``. A pure function.
 
 Nothing changes until the records are applied to an image; the reply is true once they are committed. One subject, one
 file: this table says where. The controller role (``active.py``) keeps the working image and the replies that wait.
@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from moldau.controller import (
-    asks,
     brokers,
     configs,
     elections,
@@ -20,73 +19,77 @@ from moldau.controller import (
     parts,
     quotas,
     reassignment,
+    requests,
     topics,
 )
 from moldau.controller.batched import RemainingItems, Work, begun, continued
 from moldau.controller.facts import Decision, DecisionContext, Facts, SoftState
 from moldau.image import Image
 
-DECISIONS: dict[type, Callable[[DecisionContext, Any], Decision | Work]] = {  # Any: each takes asks of its own class
-    asks.RegisterBroker: brokers.register_broker,
-    asks.RegisterController: brokers.register_controller,
-    asks.Heartbeat: brokers.heartbeat,
-    asks.BrokerRefused: brokers.broker_refused,
-    asks.BrokersGone: brokers.brokers_gone,
-    asks.TakeStock: brokers.take_stock,
-    asks.Tick: brokers.tick,
-    asks.Idle: brokers.idle,
-    asks.RemainingPartitions: parts.change_remaining,
-    asks.UnregisterBroker: brokers.unregister_broker,
-    asks.AdoptCluster: migration.adopt_cluster,
-    asks.FinishMigration: migration.finish_migration,
-    asks.CreateTopics: topics.create_topics,
-    asks.DeleteTopics: topics.delete_topics,
-    asks.CreatePartitions: topics.create_partitions,
-    asks.AdoptPartitions: topics.adopt_partitions,
-    asks.AdoptConfigs: configs.adopt_configs,
-    asks.AlterPartition: isr.alter_partition,
-    asks.ElectLeaders: elections.elect_leaders,
-    asks.RebalanceLeaders: elections.rebalance_leaders,
-    asks.ElectUncleanLeaders: elections.elect_unclean_leaders,
-    asks.RaiseLeaderEpochs: elections.raise_leader_epochs,
-    asks.AlterPartitionReassignments: reassignment.alter_reassignments,
-    asks.ListPartitionReassignments: reassignment.list_reassignments,
-    asks.AssignReplicasToDirs: reassignment.assign_directories,
-    asks.IncrementalAlterConfigs: configs.incremental_alter_configs,
-    asks.AlterConfigs: configs.alter_configs,
-    asks.AlterClientQuotas: quotas.alter_client_quotas,
-    asks.UpdateFeatures: features.update_features,
-    asks.AllocateProducerIds: features.allocate_producer_ids,
+Decider = Callable[[DecisionContext, Any], "Decision | Work"]  # Any: each takes requests of its own class
+DECISIONS: dict[type, Decider] = {
+    requests.RegisterBroker: brokers.register_broker,
+    requests.RegisterController: brokers.register_controller,
+    requests.Heartbeat: brokers.heartbeat,
+    requests.BrokerRefused: brokers.broker_refused,
+    requests.BrokersGone: brokers.brokers_gone,
+    requests.ReconcileOnFailover: brokers.reconcile_on_failover,
+    requests.Tick: brokers.tick,
+    requests.Idle: brokers.idle,
+    requests.RemainingPartitions: parts.change_remaining,
+    requests.UnregisterBroker: brokers.unregister_broker,
+    requests.AdoptCluster: migration.adopt_cluster,
+    requests.FinishMigration: migration.finish_migration,
+    requests.CreateTopics: topics.create_topics,
+    requests.DeleteTopics: topics.delete_topics,
+    requests.CreatePartitions: topics.create_partitions,
+    requests.AdoptPartitions: topics.adopt_partitions,
+    requests.AdoptConfigs: configs.adopt_configs,
+    requests.AlterPartition: isr.alter_partition,
+    requests.ElectLeaders: elections.elect_leaders,
+    requests.RebalanceLeaders: elections.rebalance_leaders,
+    requests.ElectUncleanLeaders: elections.elect_unclean_leaders,
+    requests.RaiseLeaderEpochs: elections.raise_leader_epochs,
+    requests.AlterPartitionReassignments: reassignment.alter_reassignments,
+    requests.ListPartitionReassignments: reassignment.list_reassignments,
+    requests.AssignReplicasToDirs: reassignment.assign_directories,
+    requests.IncrementalAlterConfigs: configs.incremental_alter_configs,
+    requests.AlterConfigs: configs.alter_configs,
+    requests.AlterClientQuotas: quotas.alter_client_quotas,
+    requests.UpdateFeatures: features.update_features,
+    requests.AllocateProducerIds: features.allocate_producer_ids,
 }
-"""Ask -> the function that decides it."""
+"""Class of request -> the function that decides it."""
 _PLACING = frozenset(
     {
-        asks.CreateTopics, asks.CreatePartitions, asks.AlterPartition, asks.ElectLeaders, asks.RebalanceLeaders,
-        asks.ElectUncleanLeaders, asks.AlterPartitionReassignments,
+        requests.CreateTopics, requests.CreatePartitions, requests.AlterPartition, requests.ElectLeaders,
+        requests.RebalanceLeaders, requests.ElectUncleanLeaders, requests.AlterPartitionReassignments,
     }
 )  # fmt: skip
-"""Asks that give brokers something: none is given to who is just being taken out of all partitions."""
+"""Requests that give brokers something: none is given to who is just being taken out of all partitions."""
 
 
-def decide(image: Image, soft: SoftState, ask: Any, facts: Facts) -> Decision:  # Any: each request's own kind
-    """Decide one ask, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes neither."""
-    rest = ask if isinstance(ask, RemainingItems) else None
+def decide(image: Image, soft: SoftState, request: object, facts: Facts) -> Decision:
+    """Decide one request, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes
+    neither."""
+    rest = request if isinstance(request, RemainingItems) else None
     if rest is not None:
-        ask = rest.ask
-    parts_done = isinstance(ask, asks.RemainingPartitions) and ask.is_through
-    if parts_done:
-        ask = ask.then
-        if ask is None:
+        request = rest.request
+    parts_done = False
+    if isinstance(request, requests.RemainingPartitions) and request.is_through:
+        parts_done = True
+        request = request.then
+        if request is None:
             return Decision([], parts.NOTHING_MORE)
-    if soft.going and type(ask) in _PLACING:
+    if soft.going and type(request) in _PLACING:
         image = image.without(soft.going)
-    decision = DECISIONS.get(type(ask))
-    assert decision is not None, f"nobody decides {ask!r}"
-    early = migration.too_early(image, ask)
+    decision = DECISIONS.get(type(request))
+    assert decision is not None, f"nobody decides {request!r}"
+    early = migration.too_early(image, request)
     if early is not None:
         return Decision([], early)
     view = DecisionContext(image, soft, facts, parts_done=parts_done)
     if rest is not None:
         return continued(view, rest)
-    decided = decision(view, ask)
-    return begun(view, ask, decided) if isinstance(decided, Generator) else decided
+    decided = decision(view, request)
+    return begun(view, request, decided) if isinstance(decided, Generator) else decided

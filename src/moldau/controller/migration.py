@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any
 
-from moldau.controller import asks, failures, parts
+from moldau.controller import failures, parts, requests
 from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import Done, Refused
 from moldau.image import Image
@@ -44,47 +43,48 @@ class MigrationState(IntEnum):
 
 
 EARLY = (
-    asks.RegisterBroker, asks.RegisterController, asks.Heartbeat, asks.BrokersGone, asks.BrokerRefused, asks.Tick,
-    asks.Idle, asks.AdoptCluster, asks.RemainingPartitions, asks.FinishMigration, asks.UnregisterBroker,
+    requests.RegisterBroker, requests.RegisterController, requests.Heartbeat, requests.BrokersGone,
+    requests.BrokerRefused, requests.Tick, requests.Idle, requests.AdoptCluster, requests.RemainingPartitions,
+    requests.FinishMigration, requests.UnregisterBroker,
 )  # fmt: skip
 """What is decided before anything was adopted."""
 
 
-def too_early(image: Image, ask: Any) -> Refused | None:
-    """Why an ask must wait: what it is about still stands in ZooKeeper, whose controller decides."""
-    if image.zk_migration_state != MigrationState.PRE_MIGRATION or isinstance(ask, EARLY):
+def too_early(image: Image, request: object) -> Refused | None:
+    """Why a request must wait: what it is about still stands in ZooKeeper, whose controller decides."""
+    if image.zk_migration_state != MigrationState.PRE_MIGRATION or isinstance(request, EARLY):
         return None
     return Refused(Code.NOT_CONTROLLER, "The migration from ZooKeeper has not begun: its controller decides.")
 
 
-def wrong_plane(image: Image, ask: asks.RegisterBroker) -> Refused | None:
+def wrong_plane(image: Image, request: requests.RegisterBroker) -> Refused | None:
     """Why a broker of that plane cannot be taken in now."""
     state = image.zk_migration_state
-    if ask.is_migrating_zk_broker and state not in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
+    if request.is_migrating_zk_broker and state not in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
         return Refused(Code.BROKER_ID_NOT_REGISTERED, "This cluster is not migrating from ZooKeeper.")
-    if not ask.is_migrating_zk_broker and state == MigrationState.PRE_MIGRATION:
+    if not request.is_migrating_zk_broker and state == MigrationState.PRE_MIGRATION:
         return Refused(Code.BROKER_ID_NOT_REGISTERED, "Nothing was read from ZooKeeper yet: only its brokers register.")
     return None
 
 
-def adopt_cluster(view: DecisionContext, ask: asks.AdoptCluster) -> Decision:
+def adopt_cluster(view: DecisionContext, request: requests.AdoptCluster) -> Decision:
     """The next part of everything that stood in ZooKeeper; with the last, the word that all of it is here. Who is dead
     leads nothing by then."""
     image = view.image
     if image.zk_migration_state != MigrationState.PRE_MIGRATION:
         return Decision([], Refused(Code.INVALID_REQUEST, "Nothing can be adopted from ZooKeeper any more."))
-    if not ask.at:
-        named = {id for record in ask.records if isinstance(record, PartitionRecord) for id in record.replicas}
+    if not request.at:
+        named = {id for record in request.records if isinstance(record, PartitionRecord) for id in record.replicas}
         strangers = sorted(named - image.brokers.keys())
         if strangers:
             why = f"Brokers {strangers} hold replicas, unregistered."
             return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, why))
-        ask = replace(ask, records=(*_leftovers(image), *ask.records))
-    if ask.at < len(ask.records):
-        end = ask.at + view.settings.partitions_at_once
-        return Decision(list(ask.records[ask.at : end]), None, then=replace(ask, at=end))
+        request = replace(request, records=(*_leftovers(image), *request.records))
+    if request.at < len(request.records):
+        end = request.at + view.settings.partitions_at_once
+        return Decision(list(request.records[request.at : end]), None, then=replace(request, at=end))
     dead = frozenset(broker.id for broker in image.brokers.values() if broker.fenced)
-    if dead and (first := parts.in_parts(view, ask, dead)) is not None:
+    if dead and (first := parts.in_parts(view, request, dead)) is not None:
         return first
     told = ZkMigrationStateRecord(zk_migration_state=MigrationState.MIGRATION)
     return Decision([*failures.settle(view, dead), told], Done())
@@ -104,7 +104,7 @@ def _leftovers(image: Image) -> Iterator[Message]:
             yield RemoveUserScramCredentialRecord(name=record.name, mechanism=record.mechanism)
 
 
-def finish_migration(view: DecisionContext, ask: asks.FinishMigration) -> Decision:
+def finish_migration(view: DecisionContext, request: requests.FinishMigration) -> Decision:
     """No way back from here. Refused while a broker in ZooKeeper mode is registered: it would be told nothing any more.
     One that is fenced counts as well, for whoever asks this speaks for none of them, and they are all fenced soon."""
     if view.image.zk_migration_state == MigrationState.PRE_MIGRATION:

@@ -13,24 +13,27 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from moldau.controller import failures
-from moldau.controller.asks import RemainingPartitions
 from moldau.controller.change import LeaderEligibility
 from moldau.controller.facts import Decision, DecisionContext
 from moldau.controller.replies import Moved
+from moldau.controller.requests import RemainingPartitions
 from moldau.image.partition import NO_LEADER, Key
 from moldau.model.value import replace
 
-Ask = Any  # Any: an ask of any of the classes that the ledger's table of deciders names
+Request = Any  # Any: a request of any of the classes that the ledger's table of deciders names
 
 
-def in_parts(view: DecisionContext, ask: Ask, ids: Iterable[int], *, lost_tail: bool = False) -> Decision | None:
-    """The first part of an ask that brokers ``ids`` should go, if it needs several; the ask comes again after them.
+def in_parts(
+    view: DecisionContext, request: Request, ids: Iterable[int], *, lost_tail: bool = False
+) -> Decision | None:
+    """The first part of a request that brokers ``ids`` should go, if it needs several; the request comes again after
+    them.
 
     None needs several in ZooKeeper mode: brokers hear of a death whole there, in one request of each kind (LI-3).
     """
     if view.settings.classic:
         return None
-    first = departure(view, ids, ask, lost_tail=lost_tail)
+    first = departure(view, ids, request, lost_tail=lost_tail)
     return None if first is None else change_remaining(view, first)
 
 
@@ -40,7 +43,7 @@ def under_way(view: DecisionContext, ids: Iterable[int]) -> bool:
 
 
 def departure(
-    view: DecisionContext, ids: Iterable[int], then: Ask, *, lost_tail: bool = False
+    view: DecisionContext, ids: Iterable[int], then: Request, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:
     """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
     after them."""
@@ -48,21 +51,21 @@ def departure(
     return _leaving(view, gone, failures.concerned(view, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
 
 
-def shutdown(view: DecisionContext, broker_id: int, then: Ask) -> RemainingPartitions | None:
+def shutdown(view: DecisionContext, broker_id: int, then: Request) -> RemainingPartitions | None:
     """The parts in which a broker hands over before it stops; None when no parts are needed."""
     first = departure(view, [broker_id], then)
     return None if first is None else replace(first, shutting_down=True)
 
 
 def lost_directories(
-    view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Ask
+    view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Request
 ) -> RemainingPartitions | None:
     """The parts in which the replicas in directories that failed leave; None when they need no parts."""
     return _leaving(view, [broker_id], failures.in_directories(view, broker_id, offline), then)
 
 
 def _leaving(
-    view: DecisionContext, gone: list[int], keys: Collection[Key], then: Ask, *, lost_tail: bool = False
+    view: DecisionContext, gone: list[int], keys: Collection[Key], then: Request, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:
     if view.parts_done or len(keys) <= view.settings.partitions_at_once:
         return None
@@ -76,24 +79,24 @@ def arrival(view: DecisionContext) -> RemainingPartitions | None:
     return RemainingPartitions(keys=tuple(keys)) if len(keys) > view.settings.partitions_at_once else None
 
 
-def change_remaining(view: DecisionContext, ask: RemainingPartitions) -> Decision:
+def change_remaining(view: DecisionContext, request: RemainingPartitions) -> Decision:
     """One part. It is dropped, and with it the rest, when the broker that was to go has registered anew."""
-    end = ask.at + view.settings.partitions_at_once
-    leaving = frozenset(id for id, epoch in ask.leaving if not view.stale(id, epoch))
-    if ask.leaving and not leaving:
-        return Decision([], None, then=replace(ask, at=len(ask.keys)))
-    keys = [key for key in ask.keys[ask.at : end] if view.image.partition(*key) is not None]
+    end = request.at + view.settings.partitions_at_once
+    leaving = frozenset(id for id, epoch in request.leaving if not view.stale(id, epoch))
+    if request.leaving and not leaving:
+        return Decision([], None, then=replace(request, at=len(request.keys)))
+    keys = [key for key in request.keys[request.at : end] if view.image.partition(*key) is not None]
     if leaving:
-        keys = failures.still_concerned(view, leaving, keys, lost_tail=ask.lost_tail)
-    lost_tail = leaving if ask.lost_tail else frozenset()
-    eligibility = LeaderEligibility(view, leaving=leaving, lost_tail=lost_tail, shutting_down=ask.shutting_down)
+        keys = failures.still_concerned(view, leaving, keys, lost_tail=request.lost_tail)
+    lost_tail = leaving if request.lost_tail else frozenset()
+    eligibility = LeaderEligibility(view, leaving=leaving, lost_tail=lost_tail, shutting_down=request.shutting_down)
     records = failures.changes(eligibility, keys)
     sessions = {}
     for id in sorted(leaving):
         session = view.soft.sessions.get(id)
         if records and session is not None and session.shutdown_offset >= 0:  # who may go waits until this is known too
             sessions[id] = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
-    return Decision(records, None, sessions, then=replace(ask, at=end))
+    return Decision(records, None, sessions, then=replace(request, at=end))
 
 
 NOTHING_MORE = Moved(count=0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.controller.facts import Chance, Problem
+from moldau.controller.facts import Problem, SeededRng
 from moldau.image import Broker, Image
 from moldau.model import Code
 
@@ -18,19 +18,19 @@ from moldau.model import Code
 class _Ring:
     """Brokers in a circle. A round takes each at most once, from a start that moves on with each round."""
 
-    __slots__ = ("brokers", "follows", "leads", "round", "start", "taken")
+    __slots__ = ("brokers", "follows", "leads", "pass_number", "start", "taken")
 
-    def __init__(self, brokers: list[int], chance: Chance) -> None:
+    def __init__(self, brokers: list[int], rng: SeededRng) -> None:
         self.brokers = brokers
-        self.leads = self.follows = chance.below(len(brokers)) if brokers else 0
-        self.round = -1
+        self.leads = self.follows = rng.below(len(brokers)) if brokers else 0
+        self.pass_number = -1
         self.start = 0
         self.taken = 0
 
-    def next(self, round: int, *, leading: bool = False) -> int | None:
+    def next(self, pass_number: int, *, leading: bool = False) -> int | None:
         """The next broker of this round, or None when all have been. ``leading``: the first is to lead."""
-        if self.round != round:
-            self.round = round
+        if self.pass_number != pass_number:
+            self.pass_number = pass_number
             self.taken = 0
             if leading:
                 self.start = self.leads
@@ -48,31 +48,31 @@ class _Ring:
 class _Rack:
     __slots__ = ("fenced", "unfenced")
 
-    def __init__(self, unfenced: list[int], fenced: list[int], chance: Chance) -> None:
-        self.fenced = _Ring(fenced, chance)
-        self.unfenced = _Ring(unfenced, chance)
+    def __init__(self, unfenced: list[int], fenced: list[int], rng: SeededRng) -> None:
+        self.fenced = _Ring(fenced, rng)
+        self.unfenced = _Ring(unfenced, rng)
 
-    def next(self, round: int) -> int | None:
-        broker = self.unfenced.next(round)
-        return self.fenced.next(round) if broker is None else broker
+    def next(self, pass_number: int) -> int | None:
+        broker = self.unfenced.next(pass_number)
+        return self.fenced.next(pass_number) if broker is None else broker
 
 
 class Placer:
     """Hands out replica lists, one partition after the other."""
 
-    def __init__(self, brokers: Sequence[Broker], chance: Chance) -> None:
+    def __init__(self, brokers: Sequence[Broker], rng: SeededRng) -> None:
         """``brokers``: those that are not on their way out."""
-        self._chance = chance
+        self._rng = rng
         by_rack: dict[str | None, list[Broker]] = {}
         for broker in sorted(brokers):
             by_rack.setdefault(broker.rack, []).append(broker)
         names = sorted(by_rack, key=lambda name: (name is not None, name or ""))
         self._racks = [
-            _Rack([b.id for b in by_rack[n] if not b.fenced], [b.id for b in by_rack[n] if b.fenced], chance)
+            _Rack([b.id for b in by_rack[n] if not b.fenced], [b.id for b in by_rack[n] if b.fenced], rng)
             for n in names
         ]
         self._unfenced = sum(not broker.fenced for broker in brokers)
-        self._offset = chance.below(len(self._racks)) if self._racks else 0
+        self._offset = rng.below(len(self._racks)) if self._racks else 0
         self._round = 0
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
@@ -107,13 +107,13 @@ class Placer:
         raise AssertionError("no unfenced broker: the caller checks")
 
     def _shuffle(self) -> None:
-        self._chance.shuffle(self._racks)
+        self._rng.shuffle(self._racks)
         for rack in self._racks:
-            self._chance.shuffle(rack.unfenced.brokers)
-            self._chance.shuffle(rack.fenced.brokers)
+            self._rng.shuffle(rack.unfenced.brokers)
+            self._rng.shuffle(rack.fenced.brokers)
 
 
-def place_on(image: Image, factor: int, chance: Chance) -> Placer | Problem:
+def place_on(image: Image, factor: int, rng: SeededRng) -> Placer | Problem:
     """Who hands out replicas of new partitions, or INVALID_REPLICATION_FACTOR in words."""
     brokers = [b for b in image.brokers.values() if not b.in_controlled_shutdown and b.takes_replicas]
     why = None
@@ -128,12 +128,12 @@ def place_on(image: Image, factor: int, chance: Chance) -> Placer | Problem:
         )
     if why is not None:
         return Problem(Code.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): {why}")
-    return Placer(brokers, chance)
+    return Placer(brokers, rng)
 
 
-def place(image: Image, count: int, factor: int, chance: Chance) -> list[tuple[int, ...]] | Problem:
+def place(image: Image, count: int, factor: int, rng: SeededRng) -> list[tuple[int, ...]] | Problem:
     """Replicas for ``count`` new partitions, or INVALID_REPLICATION_FACTOR in words."""
-    placer = place_on(image, factor, chance)
+    placer = place_on(image, factor, rng)
     return placer if isinstance(placer, Problem) else [placer.place(factor) for _ in range(count)]
 
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from moldau.controller.asks import AlterClientQuotas, QuotaChange
 from moldau.controller.batched import Work, batched
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import QuotasAltered
+from moldau.controller.requests import AlterClientQuotas, QuotaChange
 from moldau.image.quotas import entity, quota, quota_record
 from moldau.model import Code
 from moldau.model.quota_config import wrong_entity, wrong_quota
 from moldau.wire.schema import Message
 
 
-def alter_client_quotas(view: DecisionContext, ask: AlterClientQuotas) -> Work:
+def alter_client_quotas(view: DecisionContext, request: AlterClientQuotas) -> Work:
     """Set quotas and take them away."""
-    named = Counter(frozenset(change.entity) for change in ask.changes)
+    named = Counter(frozenset(change.entity) for change in request.changes)
 
     def alter(view: DecisionContext, change: QuotaChange) -> tuple[list[Message], Problem]:
         if named[frozenset(change.entity)] > 1:
@@ -27,9 +27,9 @@ def alter_client_quotas(view: DecisionContext, ask: AlterClientQuotas) -> Work:
         made = _records(view, change)
         if isinstance(made, str):
             return [], Problem(Code.INVALID_REQUEST, made)
-        return [] if ask.validate_only else made, FINE
+        return [] if request.validate_only else made, FINE
 
-    records, results = yield from batched(view, ask.changes, alter)
+    records, results = yield from batched(view, request.changes, alter)
     return Decision(records, QuotasAltered(results=tuple(results)))
 
 

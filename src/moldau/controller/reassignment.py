@@ -6,18 +6,23 @@ the ISR. Law C10: current -> union -> target, or back. Source: KIP-455, KIP-860 
 
 from __future__ import annotations
 
-from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, ListPartitionReassignments, Move
 from moldau.controller.batched import Work, batched
 from moldau.controller.change import DesiredState, LeaderEligibility, change
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.placement import bad_assignment
 from moldau.controller.replies import DirsAssigned, ReassignmentsAltered, ReassignmentsListed, Refused
+from moldau.controller.requests import (
+    AlterPartitionReassignments,
+    AssignReplicasToDirs,
+    ListPartitionReassignments,
+    Move,
+)
 from moldau.image.partition import Key, Partition
 from moldau.model import Code
 from moldau.wire.schema import Message
 
 
-def alter_reassignments(view: DecisionContext, ask: AlterPartitionReassignments) -> Work:
+def alter_reassignments(view: DecisionContext, request: AlterPartitionReassignments) -> Work:
     """Begin, change or cancel moves; each item stands for itself."""
     done: set[tuple[str, int]] = set()
 
@@ -27,10 +32,10 @@ def alter_reassignments(view: DecisionContext, ask: AlterPartitionReassignments)
             return [], (*name, Problem(Code.INVALID_REQUEST, "The partition is named twice in one request."))
         done.add(name)
         records: list[Message] = []
-        problem = _move(view, move, records, ask.allow_replication_factor_change)
+        problem = _move(view, move, records, request.allow_replication_factor_change)
         return records, (*name, problem)
 
-    records, results = yield from batched(view, ask.moves, alter)
+    records, results = yield from batched(view, request.moves, alter)
     return Decision(records, ReassignmentsAltered(partitions=tuple(results)))
 
 
@@ -103,7 +108,7 @@ def _cancel(view: DecisionContext, topic: str, partition: Partition, records: li
     return FINE
 
 
-def list_reassignments(view: DecisionContext, ask: ListPartitionReassignments) -> Work:
+def list_reassignments(view: DecisionContext, request: ListPartitionReassignments) -> Work:
     """Moves under way, by topic name and partition."""
 
     def listed(view: DecisionContext, key: Key) -> tuple[list[Message], tuple[str, Partition] | None]:
@@ -111,34 +116,37 @@ def list_reassignments(view: DecisionContext, ask: ListPartitionReassignments) -
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is None or partition is None or not partition.reassigning:
             return [], None
-        return [], (topic.name, partition) if ask.partitions is None or (topic.name, key[1]) in ask.partitions else None
+        return [], (topic.name, partition) if request.partitions is None or (
+            topic.name,
+            key[1],
+        ) in request.partitions else None
 
     _, moving = yield from batched(view, tuple(view.image.index.moving), listed)
     return Decision([], ReassignmentsListed(partitions=tuple(sorted(moving))))
 
 
-def assign_directories(view: DecisionContext, ask: AssignReplicasToDirs) -> Work:
+def assign_directories(view: DecisionContext, request: AssignReplicasToDirs) -> Work:
     """Note in which directories a broker's replicas lie; on a failed one a replica leaves ISR and lead (KIP-858)."""
-    if view.stale(ask.broker_id, ask.broker_epoch):
+    if view.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     done: set[Key] = set()
-    eligibility = {online: _eligibility(view, ask.broker_id, online) for online in (True, False)}
+    eligibility = {online: _eligibility(view, request.broker_id, online) for online in (True, False)}
 
     def assign(view: DecisionContext, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
         directory, key = item
-        if view.stale(ask.broker_id, ask.broker_epoch):
+        if view.stale(request.broker_id, request.broker_epoch):
             return [], (directory, key, Code.STALE_BROKER_EPOCH)
-        code = Code.INVALID_REQUEST if key in done else _not_there(view, key, ask.broker_id)
+        code = Code.INVALID_REQUEST if key in done else _not_there(view, key, request.broker_id)
         done.add(key)
         if code is not Code.NONE:
             return [], (directory, key, code)
-        online = view.image.brokers[ask.broker_id].has_online_dir(directory)
+        online = view.image.brokers[request.broker_id].has_online_dir(directory)
         eligibility[online] = eligibility[online].at(view)
-        wish = DesiredState(directories={ask.broker_id: directory})
+        wish = DesiredState(directories={request.broker_id: directory})
         record = change(view.image.at(key), view.image.topics[key[0]].name, wish, eligibility[online])
         return [] if record is None else [record], (directory, key, code)
 
-    named = ((directory, key) for directory, keys in ask.directories.items() for key in keys)
+    named = ((directory, key) for directory, keys in request.directories.items() for key in keys)
     records, results = yield from batched(view, named, assign)
     return Decision(records, DirsAssigned(partitions=tuple(results)))
 

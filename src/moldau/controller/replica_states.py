@@ -89,9 +89,9 @@ class ReplicaStates:
                     was = _S.ONLINE if now is _S.ONLINE else _S.DELETION_INELIGIBLE
                     yield _step(topic.name, partition.key, replica, was, now)
 
-    def follow(self, image: Image, delta: Delta, *, all: bool) -> list[ReplicaStep]:
-        """The steps of a committed batch. ``all``: also those of replicas that go on- or offline with their brokers,
-        which nobody needs but the log: a broker may have ten thousand."""
+    def follow(self, image: Image, delta: Delta, *, also_healthy: bool) -> list[ReplicaStep]:
+        """The steps of a committed batch. ``also_healthy``: also those of replicas that go on- or offline with their
+        brokers, which nobody needs but the log: a broker may have ten thousand."""
         gone = {id for id, before in delta.brokers.items() if _went(before, image.brokers.get(id))}
         steps = self._fail_deletions(gone)
         changes = list(delta.changes(image))
@@ -105,7 +105,7 @@ class ReplicaStates:
         failed = self._fail_new(image, delta, gone, named)
         steps += failed
         steps += self._completed(dict.fromkeys(change.key[0] for change in changes if change.after is None))
-        if all:
+        if also_healthy:
             told = {(step.key, step.broker) for step in failed}
             for id, before in delta.brokers.items():
                 steps += self._with_broker(

@@ -1,6 +1,8 @@
-"""What a controller answers, one frozen value for each ask of ``asks.py``; request files translate them to the wire.
+"""What a controller answers, one frozen value for each request of ``requests.py``; request files translate them to the
+wire.
 
-Every reply has ``code``, the answer to the ask as a whole; items carry their own. A refusal as a whole is ``Refused``.
+Every reply has ``code``, the answer to the request as a whole; items carry their own. A refusal as a whole is
+``Refused``.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from moldau.model.value import value
 
 @value
 class Refused:
-    """The ask as a whole was refused, or lost with the controller role."""
+    """The request as a whole was refused, or lost with the controller role."""
 
     code: Code
     message: str | None = None
@@ -163,7 +165,7 @@ class FeaturesUpdated:
 
 @value(kw_only=True)
 class QuotasAltered:
-    """How each change went, in the order of the ask."""
+    """How each change went, in the order of the request."""
 
     results: tuple[Problem, ...]
     code: Code = Code.NONE

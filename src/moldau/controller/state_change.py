@@ -38,7 +38,7 @@ class StateChange(NamedTuple):
     """One event. ``facts`` are its JSON fields; ``is_refusal``: it was a step that the table does not have."""
 
     text: str
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # Any: what JSON can hold
     is_refusal: bool = False
 
     def line(self, time: str, level: str = "INFO") -> str:
@@ -74,7 +74,7 @@ def _lives_on(delta: Delta, image: Image) -> frozenset[int]:
 def _broker_event(before: Broker | None, after: Broker | None, author: Author) -> Iterator[StateChange]:
     known = after or before
     assert known is not None
-    was, now = _standing(before), _standing(after)
+    was, now = _broker_state(before), _broker_state(after)
     if was != now or (before and after and before.epoch != after.epoch):
         text = f"{author} Changed broker {known.id} with epoch {known.epoch} from {was} to {now}"
         yield StateChange(
@@ -86,7 +86,7 @@ def _broker_event(before: Broker | None, after: Broker | None, author: Author) -
         )  # fmt: skip
 
 
-def _standing(broker: Broker | None) -> str:
+def _broker_state(broker: Broker | None) -> str:
     if broker is None:
         return "unregistered"
     if broker.fenced:
@@ -164,7 +164,9 @@ def _is_led_anew(before: Partition, after: Partition, lives: frozenset[int]) -> 
     )
 
 
-def _facts(changed: PartitionDelta, at: PartitionState, to: PartitionState, author: Author, why: str) -> dict[str, Any]:
+def _facts(
+    changed: PartitionDelta, at: PartitionState, to: PartitionState, author: Author, why: str
+) -> dict[str, Any]:  # Any: as above
     topic, key, before, after = changed
     now = after or before
     assert now is not None

@@ -1,4 +1,4 @@
-"""Topics: create, delete, and more partitions. Items of one ask stand for themselves: a bad one harms no other.
+"""Topics: create, delete, and more partitions. Items of one request stand for themselves: a bad one harms no other.
 
 A new topic's records are the topic, its settings, its partitions, in this order. Deletion is one record: brokers delete
 files as they apply it, and a topic id never comes back (C8).
@@ -10,14 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from itertools import chain
 
-from moldau.controller.asks import (
-    AdoptPartitions,
-    CreatePartitions,
-    CreateTopics,
-    DeleteTopics,
-    MorePartitions,
-    NewTopic,
-)
 from moldau.controller.batched import Work, batched
 from moldau.controller.config_rules import wrong_together
 from moldau.controller.configs import checked_new_configs
@@ -43,6 +35,14 @@ from moldau.controller.replies import (
     TopicsCreated,
     TopicsDeleted,
 )
+from moldau.controller.requests import (
+    AdoptPartitions,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+)
 from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Topic
 from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
@@ -59,21 +59,21 @@ Added = tuple[Sequence[Message], tuple[str, Problem]]
 _TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def create_topics(view: DecisionContext, ask: CreateTopics) -> Work:
-    """Create what can be created. The same name twice in one ask is refused twice."""
-    creation = _Creation(view, ask)
-    records, results = yield from batched(view, ask.topics, creation.create, large=creation.large)
+def create_topics(view: DecisionContext, request: CreateTopics) -> Work:
+    """Create what can be created. The same name twice in one request is refused twice."""
+    creation = _Creation(view, request)
+    records, results = yield from batched(view, request.topics, creation.create, large=creation.large)
     return Decision(records, TopicsCreated(topics=tuple(results)))
 
 
 class _Creation:
-    """One ask for new topics, under way."""
+    """One request for new topics, under way."""
 
-    def __init__(self, view: DecisionContext, ask: CreateTopics) -> None:
-        self._count = Counter(topic.name for topic in ask.topics)
+    def __init__(self, view: DecisionContext, request: CreateTopics) -> None:
+        self._count = Counter(topic.name for topic in request.topics)
         self._names = _Names(view, self._count)
         self._defaults: dict[str, Setting] = {}
-        self._validate_only = ask.validate_only
+        self._validate_only = request.validate_only
         self._at_once, self._most = view.settings.partitions_at_once, view.settings.max_records
         self._usual = view.settings.number(view.image, "num.partitions")
         self._written = 0
@@ -205,7 +205,7 @@ def _made(
 
 
 def _new_id(view: DecisionContext) -> bytes:
-    id = view.chance.uuid()
+    id = view.rng.uuid()
     assert id not in view.image.topics, "a topic id came twice"
     return id
 
@@ -317,9 +317,9 @@ def _new_partitions(
     return partitions
 
 
-def delete_topics(view: DecisionContext, ask: DeleteTopics) -> Work:
-    """Delete topics by name or id. The same topic twice in one ask is refused twice."""
-    count = Counter(topic.id for item in ask.topics if (topic := _find(view, item)) is not None)
+def delete_topics(view: DecisionContext, request: DeleteTopics) -> Work:
+    """Delete topics by name or id. The same topic twice in one request is refused twice."""
+    count = Counter(topic.id for item in request.topics if (topic := _find(view, item)) is not None)
 
     def delete(view: DecisionContext, item: str | bytes) -> tuple[list[Message], DeleteResult]:
         topic = _find(view, item)
@@ -335,7 +335,7 @@ def delete_topics(view: DecisionContext, ask: DeleteTopics) -> Work:
             off = Problem(Code.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
             return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=off)
         moving = [number for number, partition in topic.partitions.items() if partition.reassigning]
-        if _must_wait(view, topic, ask.deleted, moving):
+        if _must_wait(view, topic, request.deleted, moving):
             why = _obstacle(view, topic, moving)
             said = "its replicas are deleted first" if why is None else f"which waits: {why}"
             waits = Problem(Code.REQUEST_TIMED_OUT, f"Topic {topic.name} is marked for deletion, {said}.")
@@ -347,7 +347,7 @@ def delete_topics(view: DecisionContext, ask: DeleteTopics) -> Work:
             )
         return [RemoveTopicRecord(topic_id=topic.id)], DeleteResult(name=topic.name, topic_id=topic.id)
 
-    records, results = yield from batched(view, ask.topics, delete)
+    records, results = yield from batched(view, request.topics, delete)
     return Decision(records, TopicsDeleted(topics=tuple(results)))
 
 
@@ -375,41 +375,41 @@ def _find(view: DecisionContext, item: str | bytes) -> Topic | None:
     return view.image.topic(item) if isinstance(item, str) else view.image.topics.get(item)
 
 
-def adopt_partitions(view: DecisionContext, ask: AdoptPartitions) -> Decision:
+def adopt_partitions(view: DecisionContext, request: AdoptPartitions) -> Decision:
     """Give partitions that a tool put down their first leaders: those of which a replica lives; the others wait."""
-    topic = view.image.topic(ask.name)
-    id = topic.id if topic is not None else ask.topic_id or view.chance.uuid()
+    topic = view.image.topic(request.name)
+    id = topic.id if topic is not None else request.topic_id or view.rng.uuid()
     if topic is None and id in view.image.topics:
-        why = f"Topic {ask.name} has the id of topic {view.image.topics[id].name}."
+        why = f"Topic {request.name} has the id of topic {view.image.topics[id].name}."
         return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
     if topic is not None and topic.id in view.soft.marked_for_deletion:
-        return Decision([], Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic {ask.name} is being deleted."))
+        return Decision([], Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic {request.name} is being deleted."))
     records: list[Message] = []
-    for number, replicas in ask.partitions:
+    for number, replicas in request.partitions:
         isr = tuple(r for r in replicas if view.image.is_active(r))
         if isr and (topic is None or number not in topic.partitions):
             directories = tuple(view.default_directory(r) for r in replicas)
             records.append(to_record(Partition(id, number, replicas, isr, leader=isr[0], directories=directories)))
     if topic is None and records:
-        named = [ConfigRecord(resource_type=2, resource_name=ask.name, name=n, value=v) for n, v in ask.configs]
-        records = [TopicRecord(name=ask.name, topic_id=id), *named, *records]
+        named = [ConfigRecord(resource_type=2, resource_name=request.name, name=n, value=v) for n, v in request.configs]
+        records = [TopicRecord(name=request.name, topic_id=id), *named, *records]
     return Decision(records, Done())
 
 
-def create_partitions(view: DecisionContext, ask: CreatePartitions) -> Work:
+def create_partitions(view: DecisionContext, request: CreatePartitions) -> Work:
     """Add partitions to topics; fewer than there are is refused."""
-    addition = _Addition(view, ask)
-    records, results = yield from batched(view, ask.topics, addition.add, large=addition.large)
+    addition = _Addition(view, request)
+    records, results = yield from batched(view, request.topics, addition.add, large=addition.large)
     return Decision(records, PartitionsCreated(topics=tuple(results)))
 
 
 class _Addition:
-    """One ask for more partitions, under way."""
+    """One request for more partitions, under way."""
 
-    def __init__(self, view: DecisionContext, ask: CreatePartitions) -> None:
-        self._count = Counter(item.name for item in ask.topics)
+    def __init__(self, view: DecisionContext, request: CreatePartitions) -> None:
+        self._count = Counter(item.name for item in request.topics)
         self._first = view
-        self._validate_only = ask.validate_only
+        self._validate_only = request.validate_only
         self._written = 0
 
     def add(self, view: DecisionContext, item: MorePartitions) -> Added:

@@ -35,9 +35,9 @@ SWEEP_GROUPS = 100
 """Groups looked at in one step of the expiry: a step must not hold the loop (architecture, "Speed")."""
 
 
-def describe(shard: ShardState, ask: Describe, token: Token) -> None:
+def describe(shard: ShardState, request: Describe, token: Token) -> None:
     """State and members; their metadata only while stable, when it says what the protocol is made from."""
-    group = shard.groups.get(ask.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None or group.state is State.DEAD:
         shard.reply(token, DescribeReply(Code.NONE, State.DEAD.value))
         return
@@ -58,10 +58,10 @@ def describe(shard: ShardState, ask: Describe, token: Token) -> None:
     shard.reply(token, DescribeReply(Code.NONE, group.state.value, protocol_type, protocol_name, members, found=True))
 
 
-def list_groups(shard: ShardState, ask: ListGroups, token: Token) -> None:
+def list_groups(shard: ShardState, request: ListGroups, token: Token) -> None:
     """Every group that passes the filters."""
-    states = {state.lower() for state in ask.states}
-    if ask.types and TYPES.isdisjoint(type.lower() for type in ask.types):
+    states = {state.lower() for state in request.states}
+    if request.types and TYPES.isdisjoint(type.lower() for type in request.types):
         shard.reply(token, ListReply(Code.NONE))
         return
     listed = tuple(
@@ -72,15 +72,15 @@ def list_groups(shard: ShardState, ask: ListGroups, token: Token) -> None:
     shard.reply(token, ListReply(Code.NONE, listed))
 
 
-def delete(shard: ShardState, ask: DeleteGroup, token: Token) -> None:
+def delete(shard: ShardState, request: DeleteGroup, token: Token) -> None:
     """Delete a group without members, and all its offsets."""
-    group = shard.groups.get(ask.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None or group.state is State.DEAD:
-        shard.reply(token, refuse(ask, Code.GROUP_ID_NOT_FOUND))
-    elif group.state is not State.EMPTY or shard.has_other_members(ask.group_id):
-        shard.reply(token, refuse(ask, Code.NON_EMPTY_GROUP))
+        shard.reply(token, refuse(request, Code.GROUP_ID_NOT_FOUND))
+    elif group.state is not State.EMPTY or shard.has_other_members(request.group_id):
+        shard.reply(token, refuse(request, Code.NON_EMPTY_GROUP))
     else:
-        _delete(shard, group, Waiting(token, ask, DeleteGroupReply(Code.NONE)))
+        _delete(shard, group, Waiting(token, request, DeleteGroupReply(Code.NONE)))
 
 
 def _delete(shard: ShardState, group: Group, waiting: Waiting | None) -> None:

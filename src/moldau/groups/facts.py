@@ -154,8 +154,10 @@ class DeleteGroup(NamedTuple):
     group_id: str
 
 
-GroupAsk = Join | Sync | Heartbeat | Leave | Commit | TxnCommit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
-Ask = GroupAsk | ListGroups
+GroupRequest = (
+    Join | Sync | Heartbeat | Leave | Commit | TxnCommit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
+)
+ShardRequest = GroupRequest | ListGroups
 
 
 # --- events without a client ------------------------------------------------------------------------------------------
@@ -219,7 +221,7 @@ Event = Committed | Refused | TopicsDeleted | TransactionEnded | Expired
 
 class Reply(NamedTuple):
     token: Token
-    value: Answer
+    value: ShardReply
 
 
 class Append(NamedTuple):
@@ -351,17 +353,17 @@ class DeleteGroupReply(NamedTuple):
     code: Code
 
 
-Answer = (
+ShardReply = (
     JoinReply | SyncReply | HeartbeatReply | LeaveReply | CommitReply | FetchReply | DeleteOffsetsReply
     | DescribeReply | ListReply | DeleteGroupReply
 )  # fmt: skip
 
 
-def refuse(ask: Ask, code: Code) -> Answer:
+def refuse(request: ShardRequest, code: Code) -> ShardReply:
     """The answer that refuses an ask as a whole."""
-    match ask:
+    match request:
         case Join():
-            return JoinReply(code, member_id=ask.member_id)
+            return JoinReply(code, member_id=request.member_id)
         case Sync():
             return SyncReply(code)
         case Heartbeat():
@@ -369,7 +371,7 @@ def refuse(ask: Ask, code: Code) -> Answer:
         case Leave():
             return LeaveReply(code)
         case Commit() | TxnCommit():
-            return CommitReply((code,) * len(ask.items))
+            return CommitReply((code,) * len(request.items))
         case FetchOffsets():
             return FetchReply(code)
         case DeleteOffsets():

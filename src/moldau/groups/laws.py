@@ -164,20 +164,20 @@ class Audit:
         }
         assert held == self.offsets, f"offsets {held} are not the log's {self.offsets}"
 
-    def may_commit(self, group: Group | None, ask: Commit, effects: Iterable[Effect]) -> None:
+    def may_commit(self, group: Group | None, request: Commit, effects: Iterable[Effect]) -> None:
         """S18: offsets are appended only for the current generation's member, or for an outsider while nobody is in.
 
         ``group`` is the group as it was before the step.
         """
         appends = any(isinstance(effect, Append) for effect in effects)
         if not appends or group is None:
-            assert not appends or ask.generation < 0, f"{ask} committed to a group that is not there"
+            assert not appends or request.generation < 0, f"{request} committed to a group that is not there"
         elif group.state is State.EMPTY:
-            assert ask.generation < 0, f"{ask} committed to an empty group"
+            assert request.generation < 0, f"{request} committed to an empty group"
         else:
-            assert ask.generation == group.generation, f"{ask} committed in generation {group.generation}"
-            assert ask.member_id in group.members, f"{ask} committed, and is no member"
-            assert group.state is not State.COMPLETING_REBALANCE, f"{ask} committed before it has its assignment"
+            assert request.generation == group.generation, f"{request} committed in generation {group.generation}"
+            assert request.member_id in group.members, f"{request} committed, and is no member"
+            assert group.state is not State.COMPLETING_REBALANCE, f"{request} committed before it has its assignment"
 
     def what_is_stable_is_in_the_log(self, shard: Shard) -> None:
         """S18: members act on an assignment only when a coordinator that takes over will know its generation."""

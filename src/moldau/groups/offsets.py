@@ -38,26 +38,26 @@ APPEND_BYTES, TOMBSTONE_BYTES = 100_000, 600
 Offsets = tuple[tuple[TopicPartition, StoredOffset | None], ...]
 
 
-def commit(shard: ShardState, ask: Commit, token: Token) -> None:
+def commit(shard: ShardState, request: Commit, token: Token) -> None:
     """Store offsets; answered when they are committed. Items whose metadata is too long are refused one by one."""
-    group = shard.groups.get(ask.group_id)
-    code = _check_commit(group, ask)
-    if code is Code.NONE and shard.has_other_members(ask.group_id):
+    group = shard.groups.get(request.group_id)
+    code = _check_commit(group, request)
+    if code is Code.NONE and shard.has_other_members(request.group_id):
         code = Code.UNKNOWN_MEMBER_ID  # as for every outsider: it has members, of another protocol
     if code is not Code.NONE:
-        shard.reply(token, refuse(ask, code))
+        shard.reply(token, refuse(request, code))
         return
-    speaks = group is not None and ask.member_id in group.members
+    speaks = group is not None and request.member_id in group.members
     if group is not None and speaks and group.state in (State.STABLE, State.PREPARING_REBALANCE):
-        keep_alive(shard, group, ask.member_id)
-    expire_ms = None if ask.retention_ms is None else min(shard.now.wall_ms + ask.retention_ms, LONG_MAX)
-    changes, codes = taken(shard, ask.items, expire_ms)
+        keep_alive(shard, group, request.member_id)
+    expire_ms = None if request.retention_ms is None else min(shard.now.wall_ms + request.retention_ms, LONG_MAX)
+    changes, codes = taken(shard, request.items, expire_ms)
     if not changes:
         shard.reply(token, CommitReply(codes))
         return
     if group is None:
-        group = shard.groups[ask.group_id] = Group(ask.group_id)
-    _change(shard, group, tuple(changes.items()), Waiting(token, ask, CommitReply(codes)))
+        group = shard.groups[request.group_id] = Group(request.group_id)
+    _change(shard, group, tuple(changes.items()), Waiting(token, request, CommitReply(codes)))
 
 
 def taken(
@@ -77,18 +77,18 @@ def taken(
     return changes, tuple(codes)
 
 
-def _check_commit(group: Group | None, ask: Commit) -> Code:
+def _check_commit(group: Group | None, request: Commit) -> Code:
     if group is None:
-        return Code.NONE if ask.generation < 0 else ask.unknown_group_code
+        return Code.NONE if request.generation < 0 else request.unknown_group_code
     if group.state is State.DEAD:
         return Code.COORDINATOR_NOT_AVAILABLE
-    if ask.generation < 0 and group.state is State.EMPTY:
+    if request.generation < 0 and group.state is State.EMPTY:
         return Code.NONE
-    if ask.generation >= 0 or ask.member_id or ask.instance_id is not None:
-        code = group.check_member(ask.member_id, ask.instance_id)
+    if request.generation >= 0 or request.member_id or request.instance_id is not None:
+        code = group.check_member(request.member_id, request.instance_id)
         if code is not Code.NONE:
             return code
-        if ask.generation != group.generation:
+        if request.generation != group.generation:
             return Code.ILLEGAL_GENERATION
     else:
         return Code.UNKNOWN_MEMBER_ID  # an outsider, and the group has members
@@ -96,47 +96,47 @@ def _check_commit(group: Group | None, ask: Commit) -> Code:
     return Code.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else Code.NONE
 
 
-def fetch(shard: ShardState, ask: FetchOffsets, token: Token) -> None:
+def fetch(shard: ShardState, request: FetchOffsets, token: Token) -> None:
     """Committed offsets, asked by name or all; where none is, ``stored`` is None. An unknown group has none."""
-    group = shard.groups.get(ask.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None:
-        items = tuple(FetchedOffset(where.topic, where.partition, None) for where in ask.items or ())
+        items = tuple(FetchedOffset(where.topic, where.partition, None) for where in request.items or ())
         shard.reply(token, FetchReply(Code.NONE, items))
         return
-    wanted = tuple(group.offsets) if ask.items is None else ask.items
-    rest = wanted[ask.most :] if ask.items is None else ()
+    wanted = tuple(group.offsets) if request.items is None else request.items
+    rest = wanted[request.most :] if request.items is None else ()
     wanted = wanted[: len(wanted) - len(rest)]
     items = tuple(
         FetchedOffset(where.topic, where.partition, None, Code.UNSTABLE_OFFSET_COMMIT)
-        if ask.require_stable and where in group.in_flight
+        if request.require_stable and where in group.in_flight
         else FetchedOffset(where.topic, where.partition, group.offsets.get(where))
         for where in wanted
     )
     shard.reply(token, FetchReply(Code.NONE, items, rest))
 
 
-def delete(shard: ShardState, ask: DeleteOffsets, token: Token) -> None:
+def delete(shard: ShardState, request: DeleteOffsets, token: Token) -> None:
     """Forget offsets of topics that no member reads (KIP-496)."""
-    group = shard.groups.get(ask.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None or group.state is State.DEAD:
-        shard.reply(token, refuse(ask, Code.GROUP_ID_NOT_FOUND))
+        shard.reply(token, refuse(request, Code.GROUP_ID_NOT_FOUND))
         return
-    has_others = shard.has_other_members(ask.group_id)
+    has_others = shard.has_other_members(request.group_id)
     if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
-        shard.reply(token, refuse(ask, Code.NON_EMPTY_GROUP))
+        shard.reply(token, refuse(request, Code.NON_EMPTY_GROUP))
         return
     codes = tuple(
         Code.GROUP_SUBSCRIBED_TO_TOPIC if has_others or group.is_subscribed(where.topic) else Code.NONE
-        for where in ask.items
+        for where in request.items
     )
     gone = [
         where
-        for where, code in zip(ask.items, codes, strict=True)
+        for where, code in zip(request.items, codes, strict=True)
         if code is Code.NONE and (where in group.offsets or where in group.in_flight)
     ]
     answer = DeleteOffsetsReply(Code.NONE, codes)
     if gone:
-        tombstone(shard, group, gone, Waiting(token, ask, answer))
+        tombstone(shard, group, gone, Waiting(token, request, answer))
     else:
         shard.reply(token, answer)
 

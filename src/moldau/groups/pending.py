@@ -5,7 +5,7 @@ Read next: shard.py, where their outcomes arrive.
 
 from __future__ import annotations
 
-from moldau.groups.facts import Answer, Ask, Token
+from moldau.groups.facts import ShardReply, ShardRequest, Token
 from moldau.groups.group import Member
 from moldau.groups.records import StoredOffset
 from moldau.model import TopicPartition
@@ -64,8 +64,8 @@ class Waiting(NamedTuple):
     """Who waits, what it asked, and what it hears on success."""
 
     token: Token
-    ask: Ask
-    answer: Answer
+    request: ShardRequest
+    answer: ShardReply
 
 
 @value(frozen=False)

@@ -32,48 +32,48 @@ NAME_LENGTH = 8_000
 # --- JoinGroup --------------------------------------------------------------------------------------------------------
 
 
-def join(shard: ShardState, ask: Join, token: Token) -> None:
+def join(shard: ShardState, request: Join, token: Token) -> None:
     """Admit a member, or a new incarnation of one; most answers come when the rebalance is over."""
-    code, group = _admit(shard, ask)
+    code, group = _admit(shard, request)
     if group is None or code is not Code.NONE:
-        member_id = "" if code is Code.GROUP_MAX_SIZE_REACHED else ask.member_id
+        member_id = "" if code is Code.GROUP_MAX_SIZE_REACHED else request.member_id
         shard.reply(token, JoinReply(code, member_id=member_id))
-    elif not ask.member_id:
-        _join_as_new(shard, group, ask, token)
-    elif ask.member_id in group.pending_joins:
-        _add_member(shard, group, ask, ask.member_id, token)
+    elif not request.member_id:
+        _join_as_new(shard, group, request, token)
+    elif request.member_id in group.pending_joins:
+        _add_member(shard, group, request, request.member_id, token)
     else:
-        _join_again(shard, group, ask, token)
+        _join_again(shard, group, request, token)
 
 
-def _admit(shard: ShardState, ask: Join) -> tuple[Code, Group | None]:
+def _admit(shard: ShardState, request: Join) -> tuple[Code, Group | None]:
     config = shard.config
-    group = shard.groups.get(ask.group_id)
-    if not ask.group_id:
+    group = shard.groups.get(request.group_id)
+    if not request.group_id:
         return Code.INVALID_GROUP_ID, None
-    if not config.min_session_timeout_ms <= ask.session_timeout_ms <= config.max_session_timeout_ms:
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
         return Code.INVALID_SESSION_TIMEOUT, None
     if group is None:
-        if ask.member_id:
+        if request.member_id:
             return Code.UNKNOWN_MEMBER_ID, None
-        if not (ask.protocol_type and ask.protocols):
+        if not (request.protocol_type and request.protocols):
             return Code.INCONSISTENT_GROUP_PROTOCOL, None
-        group = shard.groups[ask.group_id] = Group(ask.group_id, since_ms=shard.now.wall_ms)
+        group = shard.groups[request.group_id] = Group(request.group_id, since_ms=shard.now.wall_ms)
     if group.state is State.DEAD:
         return Code.COORDINATOR_NOT_AVAILABLE, group
-    if not _has_room(group, ask.member_id, config.max_size):
-        if ask.member_id in group.members:
-            drop(shard, group, ask.member_id)
+    if not _has_room(group, request.member_id, config.max_size):
+        if request.member_id in group.members:
+            drop(shard, group, request.member_id)
             complete_if_ready(shard, group)
         return Code.GROUP_MAX_SIZE_REACHED, group
-    if not group.supports(ask.protocol_type, ask.protocols):
+    if not group.supports(request.protocol_type, request.protocols):
         return Code.INCONSISTENT_GROUP_PROTOCOL, group
-    if not ask.member_id:
+    if not request.member_id:
         return Code.NONE, group
-    if ask.member_id in group.pending_joins:
+    if request.member_id in group.pending_joins:
         # an id is handed out for a dynamic member; a static one never needs two steps (KIP-394)
-        return (Code.NONE if ask.instance_id is None else Code.UNKNOWN_MEMBER_ID), group
-    return group.check_member(ask.member_id, ask.instance_id), group
+        return (Code.NONE if request.instance_id is None else Code.UNKNOWN_MEMBER_ID), group
+    return group.check_member(request.member_id, request.instance_id), group
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
@@ -87,57 +87,57 @@ def _has_room(group: Group, member_id: str, max_size: int) -> bool:
             return True
 
 
-def _join_as_new(shard: ShardState, group: Group, ask: Join, token: Token) -> None:
-    name = ask.client_id if ask.instance_id is None else ask.instance_id
-    member_id = f"{name[:NAME_LENGTH]}-{ask.fresh_id}"
-    old_id = None if ask.instance_id is None else group.statics.get(ask.instance_id)
+def _join_as_new(shard: ShardState, group: Group, request: Join, token: Token) -> None:
+    name = request.client_id if request.instance_id is None else request.instance_id
+    member_id = f"{name[:NAME_LENGTH]}-{request.fresh_id}"
+    old_id = None if request.instance_id is None else group.statics.get(request.instance_id)
     if old_id is not None:
-        _replace_static(shard, group, ask, (old_id, member_id), token)
-    elif ask.instance_id is None and ask.known_member_id_required:
+        _replace_static(shard, group, request, (old_id, member_id), token)
+    elif request.instance_id is None and request.known_member_id_required:
         group.pending_joins.add(member_id)
-        shard.schedule(shard.session(group, member_id), ask.session_timeout_ms)
+        shard.schedule(shard.session(group, member_id), request.session_timeout_ms)
         shard.reply(token, JoinReply(Code.MEMBER_ID_REQUIRED, member_id=member_id))
     else:
-        _add_member(shard, group, ask, member_id, token)
+        _add_member(shard, group, request, member_id, token)
 
 
-def _join_again(shard: ShardState, group: Group, ask: Join, token: Token) -> None:
-    member = group.members[ask.member_id]
-    unchanged = member.protocols == ask.protocols
+def _join_again(shard: ShardState, group: Group, request: Join, token: Token) -> None:
+    member = group.members[request.member_id]
+    unchanged = member.protocols == request.protocols
     leads = group.leader_id == member.member_id
     if group.state is State.EMPTY:
-        shard.reply(token, refuse(ask, Code.UNKNOWN_MEMBER_ID))
+        shard.reply(token, refuse(request, Code.UNKNOWN_MEMBER_ID))
     elif unchanged and (group.state is State.COMPLETING_REBALANCE or (group.state is State.STABLE and not leads)):
         # the answer got lost; a leader of a stable group means it: only so can it ask for a new assignment
         shard.schedule(shard.session(group, member.member_id), member.session_timeout_ms)
         shard.reply(token, _joined(group, member, with_members=leads))
     else:
-        group.put(_as_asked(member, ask))
+        group.put(_as_asked(member, request))
         _park_join(shard, group, member.member_id, token)
         _rebalance_or_complete(shard, group)
 
 
-def _add_member(shard: ShardState, group: Group, ask: Join, member_id: str, token: Token) -> None:
+def _add_member(shard: ShardState, group: Group, request: Join, member_id: str, token: Token) -> None:
     member = Member(
         member_id,
-        ask.instance_id,
-        ask.client_id,
-        ask.client_host,
-        ask.rebalance_timeout_ms,
-        ask.session_timeout_ms,
-        ask.protocols,
+        request.instance_id,
+        request.client_id,
+        request.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
         is_new=True,
     )
     if group.initial is not None:
         group.new_member_added = True
-    group.add(member, ask.protocol_type)
+    group.add(member, request.protocol_type)
     _park_join(shard, group, member_id, token)
     # a new member does not know its id yet and cannot heartbeat: it is given up only if the rebalance takes very long
     shard.schedule(shard.session(group, member_id), shard.config.new_member_join_timeout_ms)
     _rebalance_or_complete(shard, group)
 
 
-def _replace_static(shard: ShardState, group: Group, ask: Join, ids: tuple[str, str], token: Token) -> None:
+def _replace_static(shard: ShardState, group: Group, request: Join, ids: tuple[str, str], token: Token) -> None:
     """A static member restarted: a stable group goes on without a rebalance if its protocol stays (KIP-345)."""
     old_id, new_id = ids
     leader_before = group.leader_id or ""
@@ -145,12 +145,12 @@ def _replace_static(shard: ShardState, group: Group, ask: Join, ids: tuple[str, 
     answer_sync(shard, group, old_id, Code.FENCED_INSTANCE_ID)
     shard.cancel(shard.session(group, old_id))
     before = group.members[old_id]
-    member = _as_asked(group.rename(old_id, new_id), ask)
+    member = _as_asked(group.rename(old_id, new_id), request)
     group.put(member)
     _park_join(shard, group, new_id, token)
     shard.schedule(shard.session(group, new_id), member.session_timeout_ms)
     if group.state is State.STABLE and group.select_protocol() == group.protocol_name:
-        change = StaticMember(group.group_id, new_id, before, leader_before, ask.skip_assignment_understood)
+        change = StaticMember(group.group_id, new_id, before, leader_before, request.skip_assignment_understood)
         assignments = {member.member_id: member.assignment for member in group.members.values()}
         group.is_stored = True
         shard.append(
@@ -198,12 +198,12 @@ def static_member_late(shard: ShardState, change: StaticMember, code: Code) -> N
         shard.schedule(shard.session(group, change.member_id), member.session_timeout_ms)
 
 
-def _as_asked(member: Member, ask: Join) -> Member:
+def _as_asked(member: Member, request: Join) -> Member:
     return replace(
         member,
-        protocols=ask.protocols,
-        rebalance_timeout_ms=ask.rebalance_timeout_ms,
-        session_timeout_ms=ask.session_timeout_ms,
+        protocols=request.protocols,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
     )
 
 
@@ -319,24 +319,26 @@ def complete_join(shard: ShardState, group: Group) -> int | None:
 # --- SyncGroup --------------------------------------------------------------------------------------------------------
 
 
-def sync(shard: ShardState, ask: Sync, token: Token) -> None:
+def sync(shard: ShardState, request: Sync, token: Token) -> None:
     """Hand in (the leader) or wait for (everybody) the assignment of the current generation."""
-    group = shard.groups.get(ask.group_id)
-    code = _check_sync(group, ask)
+    group = shard.groups.get(request.group_id)
+    code = _check_sync(group, request)
     if group is None or code is not Code.NONE:
         shard.reply(token, SyncReply(code))
         return
-    member = group.members[ask.member_id]
+    member = group.members[request.member_id]
     if group.state is State.STABLE:
-        _has_synced(shard, group, ask.member_id)
-        shard.schedule(shard.session(group, ask.member_id), member.session_timeout_ms)
+        _has_synced(shard, group, request.member_id)
+        shard.schedule(shard.session(group, request.member_id), member.session_timeout_ms)
         shard.reply(token, SyncReply(Code.NONE, member.assignment, group.protocol_type, group.protocol_name))
         return
-    answer_sync(shard, group, ask.member_id, Code.REBALANCE_IN_PROGRESS)  # an earlier try, whose client has given it up
-    group.syncs[ask.member_id] = token
-    _has_synced(shard, group, ask.member_id)
-    if group.leader_id == ask.member_id and group.storing != group.generation:
-        given = dict(ask.assignments)
+    answer_sync(
+        shard, group, request.member_id, Code.REBALANCE_IN_PROGRESS
+    )  # an earlier try, whose client has given it up
+    group.syncs[request.member_id] = token
+    _has_synced(shard, group, request.member_id)
+    if group.leader_id == request.member_id and group.storing != group.generation:
+        given = dict(request.assignments)
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         change = StoredAssignment(group.group_id, group.generation, assignments)
         group.storing = group.generation
@@ -345,19 +347,22 @@ def sync(shard: ShardState, ask: Sync, token: Token) -> None:
         shard.append([record], lambda seq: Pending(seq, change))
 
 
-def _check_sync(group: Group | None, ask: Sync) -> Code:
-    if not ask.group_id:
+def _check_sync(group: Group | None, request: Sync) -> Code:
+    if not request.group_id:
         return Code.INVALID_GROUP_ID
     if group is None or group.state is State.EMPTY:
         return Code.UNKNOWN_MEMBER_ID
     if group.state is State.DEAD:
         return Code.COORDINATOR_NOT_AVAILABLE
-    code = group.check_member(ask.member_id, ask.instance_id)
+    code = group.check_member(request.member_id, request.instance_id)
     if code is not Code.NONE:
         return code
-    if ask.generation != group.generation:
+    if request.generation != group.generation:
         return Code.ILLEGAL_GENERATION
-    if ask.protocol_type not in (None, group.protocol_type) or ask.protocol_name not in (None, group.protocol_name):
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
+        None,
+        group.protocol_name,
+    ):
         return Code.INCONSISTENT_GROUP_PROTOCOL  # KIP-559
     return Code.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else Code.NONE
 

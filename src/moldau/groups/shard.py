@@ -13,8 +13,6 @@ from typing import Any, cast
 
 from moldau.groups import admin, offsets, rebalance, staying, transactional
 from moldau.groups.facts import (
-    Answer,
-    Ask,
     Commit,
     Committed,
     DeleteGroup,
@@ -31,6 +29,8 @@ from moldau.groups.facts import (
     ListGroups,
     Now,
     Refused,
+    ShardReply,
+    ShardRequest,
     Sync,
     Timer,
     TimerKey,
@@ -126,21 +126,21 @@ class Shard(ShardState):
         self._armed.clear()
         return self.end()
 
-    def step(self, event: Ask | Event, now: Now, token: Token = None) -> list[Effect]:
+    def step(self, event: ShardRequest | Event, now: Now, token: Token = None) -> list[Effect]:
         """Take one ask (with the token of who waits for it) or one event; the effects, to be carried out in order."""
         self.begin(now)
         if self.phase is Phase.ACTIVE:
             _STEPS[type(event)](self, event, token)
         elif token is not None:
-            self.reply(token, self._not_active(cast(Ask, event)))  # only who asks waits for a reply
+            self.reply(token, self._not_active(cast("ShardRequest", event)))  # only who asks waits for a reply
         return self.end()
 
-    def _not_active(self, ask: Ask) -> Answer:
+    def _not_active(self, request: ShardRequest) -> ShardReply:
         if self.phase is Phase.UNLOADED:
-            return refuse(ask, Code.NOT_COORDINATOR)
-        if isinstance(ask, Heartbeat):
+            return refuse(request, Code.NOT_COORDINATOR)
+        if isinstance(request, Heartbeat):
             return HeartbeatReply(Code.NONE)  # a member must not give up its partitions because we are still reading
-        return refuse(ask, Code.COORDINATOR_LOAD_IN_PROGRESS)
+        return refuse(request, Code.COORDINATOR_LOAD_IN_PROGRESS)
 
     # --- events
 
@@ -173,7 +173,11 @@ class Shard(ShardState):
             case SettledOffsets() | HeldOffsets() as change:
                 offsets.unsettle(self, change.offsets if isinstance(change, HeldOffsets) else change)
                 waiting = pending.waiting
-                if event.code in _TOO_LARGE and waiting is not None and isinstance(waiting.ask, (Commit, TxnCommit)):
+                if (
+                    event.code in _TOO_LARGE
+                    and waiting is not None
+                    and isinstance(waiting.request, (Commit, TxnCommit))
+                ):
                     code = Code.INVALID_COMMIT_OFFSET_SIZE
             case StoredAssignment():
                 rebalance.assignment_refused(self, pending.change, code)

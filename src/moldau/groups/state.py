@@ -11,7 +11,6 @@ from enum import Enum
 
 from moldau.groups.config import GroupsConfig
 from moldau.groups.facts import (
-    Answer,
     Append,
     AppendInTransaction,
     Effect,
@@ -19,6 +18,7 @@ from moldau.groups.facts import (
     Producer,
     Reply,
     Schedule,
+    ShardReply,
     Timer,
     TimerKey,
     Token,
@@ -84,7 +84,7 @@ class ShardState:
         effects, self._effects = self._effects, []
         return effects
 
-    def reply(self, token: Token, answer: Answer) -> None:
+    def reply(self, token: Token, answer: ShardReply) -> None:
         self._effects.append(Reply(token, answer))
 
     def next_seq(self) -> int:
@@ -125,5 +125,5 @@ class ShardState:
         """Answer whoever waits for an append: its own value when ``code`` is NONE, else a refusal. At most once."""
         waiting, pending.waiting = pending.waiting, None
         if waiting is not None:
-            token, ask, answer = waiting
-            self.reply(token, answer if code is Code.NONE else refuse(ask, code))
+            token, request, answer = waiting
+            self.reply(token, answer if code is Code.NONE else refuse(request, code))

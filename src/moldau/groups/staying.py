@@ -14,25 +14,25 @@ from moldau.groups.state import ShardState
 from moldau.model import Code
 
 
-def heartbeat(shard: ShardState, ask: Heartbeat, token: Token) -> None:
+def heartbeat(shard: ShardState, request: Heartbeat, token: Token) -> None:
     """Keep a member alive, and tell it when it must rejoin."""
-    shard.reply(token, HeartbeatReply(_heartbeat(shard, ask)))
+    shard.reply(token, HeartbeatReply(_heartbeat(shard, request)))
 
 
-def _heartbeat(shard: ShardState, ask: Heartbeat) -> Code:
-    if not ask.group_id:
+def _heartbeat(shard: ShardState, request: Heartbeat) -> Code:
+    if not request.group_id:
         return Code.INVALID_GROUP_ID
-    group = shard.groups.get(ask.group_id)
+    group = shard.groups.get(request.group_id)
     if group is None:
         return Code.UNKNOWN_MEMBER_ID
     if group.state is State.DEAD:
         return Code.COORDINATOR_NOT_AVAILABLE
-    code = group.check_member(ask.member_id, ask.instance_id)
+    code = group.check_member(request.member_id, request.instance_id)
     if code is not Code.NONE:
         return code
-    if ask.generation != group.generation:
+    if request.generation != group.generation:
         return Code.ILLEGAL_GENERATION
-    keep_alive(shard, group, ask.member_id)
+    keep_alive(shard, group, request.member_id)
     return Code.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else Code.NONE
 
 
@@ -57,20 +57,20 @@ def session_expired(shard: ShardState, group: Group, member_id: str) -> None:
         complete_join(shard, group)
 
 
-def leave(shard: ShardState, ask: Leave, token: Token) -> None:
+def leave(shard: ShardState, request: Leave, token: Token) -> None:
     """Remove members at once instead of waiting for their sessions to end; answered when the log knows."""
-    group = shard.groups.get(ask.group_id)
-    if not ask.group_id:
+    group = shard.groups.get(request.group_id)
+    if not request.group_id:
         shard.reply(token, LeaveReply(Code.INVALID_GROUP_ID))
         return
     if group is None:
-        codes = tuple((leaver, Code.UNKNOWN_MEMBER_ID) for leaver in ask.leavers)
+        codes = tuple((leaver, Code.UNKNOWN_MEMBER_ID) for leaver in request.leavers)
         shard.reply(token, LeaveReply(Code.NONE, codes))
         return
     if group.state is State.DEAD:
         shard.reply(token, LeaveReply(Code.COORDINATOR_NOT_AVAILABLE))
         return
-    codes = tuple((leaver, _leave(shard, group, leaver)) for leaver in ask.leavers)
+    codes = tuple((leaver, _leave(shard, group, leaver)) for leaver in request.leavers)
     seq = None
     if any(code is Code.NONE for _, code in codes):
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
@@ -80,7 +80,7 @@ def leave(shard: ShardState, ask: Leave, token: Token) -> None:
     if seq is None:
         shard.reply(token, LeaveReply(Code.NONE, codes))
     else:
-        shard.pending[seq].waiting = Waiting(token, ask, LeaveReply(Code.NONE, codes))
+        shard.pending[seq].waiting = Waiting(token, request, LeaveReply(Code.NONE, codes))
 
 
 def _leave(shard: ShardState, group: Group, leaver: Leaver) -> Code:

@@ -17,35 +17,35 @@ from moldau.groups.state import ShardState
 from moldau.model import Code, TopicPartition
 
 
-def commit(shard: ShardState, ask: TxnCommit, token: Token) -> None:
+def commit(shard: ShardState, request: TxnCommit, token: Token) -> None:
     """Write offsets under the producer's transaction; answered when they are in the log of all in-sync replicas."""
-    group = shard.groups.get(ask.group_id)
-    code = _check(group, ask)
+    group = shard.groups.get(request.group_id)
+    code = _check(group, request)
     if code is not Code.NONE:
-        shard.reply(token, refuse(ask, code))
+        shard.reply(token, refuse(request, code))
         return
-    changes, codes = offsets.taken(shard, ask.items, None)
+    changes, codes = offsets.taken(shard, request.items, None)
     if not changes:
         shard.reply(token, CommitReply(codes))
         return
     if group is None:
-        group = shard.groups[ask.group_id] = Group(ask.group_id)
-    change = HeldOffsets(ask.producer.id, SettledOffsets(group.group_id, tuple(changes.items())))
-    offsets.write(shard, change.offsets, change, Waiting(token, ask, CommitReply(codes)), ask.producer)
+        group = shard.groups[request.group_id] = Group(request.group_id)
+    change = HeldOffsets(request.producer.id, SettledOffsets(group.group_id, tuple(changes.items())))
+    offsets.write(shard, change.offsets, change, Waiting(token, request, CommitReply(codes)), request.producer)
 
 
-def _check(group: Group | None, ask: TxnCommit) -> Code:
+def _check(group: Group | None, request: TxnCommit) -> Code:
     """As Apache Kafka's validateOffsetCommit for transactions: producers older than KIP-447 name no member."""
     if group is None:
-        return Code.NONE if ask.generation < 0 else Code.ILLEGAL_GENERATION
+        return Code.NONE if request.generation < 0 else Code.ILLEGAL_GENERATION
     if group.state is State.DEAD:
         return Code.COORDINATOR_NOT_AVAILABLE
-    if ask.generation < 0 and group.state is State.EMPTY:
+    if request.generation < 0 and group.state is State.EMPTY:
         return Code.NONE
-    if ask.generation < 0 and not ask.member_id and ask.instance_id is None:
+    if request.generation < 0 and not request.member_id and request.instance_id is None:
         return Code.NONE
-    code = group.check_member(ask.member_id, ask.instance_id)
-    if code is Code.NONE and ask.generation != group.generation:
+    code = group.check_member(request.member_id, request.instance_id)
+    if code is Code.NONE and request.generation != group.generation:
         return Code.ILLEGAL_GENERATION
     return code
 

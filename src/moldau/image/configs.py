@@ -111,14 +111,14 @@ def topic_values(image: Image, topic: str, static: Static, broker_id: int | None
     values = {}
     for key, known in TOPIC_KEYS.items():
         text = topic_setting(image, topic, key, static, broker_id).value
-        values[key] = None if text is None else known.parse_standing(text)
+        values[key] = None if text is None else known.parse_existing(text)
     return values
 
 
 def topic_value(image: Image, topic: str, key: str, static: Static) -> Any:
     """One topic key's effective value, parsed."""
     text = topic_setting(image, topic, key, static).value
-    return None if text is None else TOPIC_KEYS[key].parse_standing(text)
+    return None if text is None else TOPIC_KEYS[key].parse_existing(text)
 
 
 def broker_setting(image: Image, broker_id: int | None, key: str, static: Static) -> Setting:

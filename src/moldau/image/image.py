@@ -39,8 +39,21 @@ class Image:
     """The folded metadata log. Read any attribute; change nothing but through ``apply``."""
 
     __slots__ = (
-        "brokers", "configs", "controllers", "features", "index", "names", "next_producer_id", "offset", "opaque",
-        "registered_at", "topics", "zk_migration_state", "_mine", "_shared", "_transaction",
+        "_mine",
+        "_shared",
+        "_transaction",
+        "brokers",
+        "configs",
+        "controllers",
+        "features",
+        "index",
+        "names",
+        "next_producer_id",
+        "offset",
+        "opaque",
+        "registered_at",
+        "topics",
+        "zk_migration_state",
     )  # fmt: skip
 
     def __init__(self) -> None:

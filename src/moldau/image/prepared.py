@@ -47,8 +47,8 @@ class Run:
             one.adding, one.removing, one.elr, one.last_known_elr, directories, one.recovery,
         )  # fmt: skip
         self.partitions[one.id] = after
-        standing = id(replicas), id(isr), one.leader, one.adding, one.removing, one.elr, one.last_known_elr
-        self.alike.setdefault(standing, {})[self.topic_id, one.id] = None
+        state = id(replicas), id(isr), one.leader, one.adding, one.removing, one.elr, one.last_known_elr
+        self.alike.setdefault(state, {})[self.topic_id, one.id] = None
         return True
 
 

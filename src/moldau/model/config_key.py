@@ -99,12 +99,12 @@ class ConfigKey(NamedTuple):
     def is_good(self, text: str) -> bool:
         """Whether ``text``, which somebody has set already, stands for a value of this key."""
         try:
-            self.parse_standing(text)
+            self.parse_existing(text)
         except ConfigError:
             return False
         return True
 
-    def parse_standing(self, text: str) -> Any:
+    def parse_existing(self, text: str) -> Any:
         """The value of a text that somebody has set already, perhaps when a release allowed more. ConfigError else."""
         if self.low_standing is None:
             return self.parse(text)
@@ -198,7 +198,7 @@ def shown(text: str) -> str:
     """A text for a message: cut where it is longer than anybody reads, or than an answer can hold.
 
     >>> len(shown("9" * 5000))
-    222
+    221
     """
     whole = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
     return whole.encode(errors="backslashreplace").decode()

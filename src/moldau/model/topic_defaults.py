@@ -46,10 +46,10 @@ def topic_text(topic_key: ConfigKey, factor: int, text: str) -> str:
     return str(number * factor)
 
 
-def check_default(name: str, text: str, *, standing: bool = False) -> None:
+def check_default(name: str, text: str, *, existing: bool = False) -> None:
     """ConfigError when broker key ``name`` becomes a topic setting that ``text`` is no good value of.
 
-    ``text`` is a good value of the broker key itself; any other key is fine. ``standing``: it has been set already, so
+    ``text`` is a good value of the broker key itself; any other key is fine. ``existing``: it has been set already, so
     that the bounds of older releases count.
     """
     topic_name, factor = BECOMES.get(name, ("", 1))
@@ -57,7 +57,7 @@ def check_default(name: str, text: str, *, standing: bool = False) -> None:
         return
     key = TOPIC_KEYS[topic_name]
     try:
-        (key.parse_standing if standing else key.parse)(topic_text(key, factor, text))
+        (key.parse_existing if existing else key.parse)(topic_text(key, factor, text))
     except ConfigError:
         unit = f", times {factor}," if factor != 1 else ""
         raise ConfigError(

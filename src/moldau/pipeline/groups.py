@@ -111,7 +111,7 @@ def _positions_in(topic: str) -> Callable[[Cluster, str], dict[int, int]]:
     return asked
 
 
-def _standing(cluster: Cluster, group: str) -> dict[TopicPartition, Committed] | None:
+def _committed_of(cluster: Cluster, group: str) -> dict[TopicPartition, Committed] | None:
     """What a group without members committed; None when it has members."""
     described = cluster.run(describe_groups(cluster.client, [group]))[group]
     return cluster.committed(group) if described.group_state in _IDLE else None
@@ -130,7 +130,7 @@ class _Translation:
         target = self._sink.cluster or ""
         asked, missing = by_coordinator(target, committed)
         found.unanswered.update(missing)
-        before, missing = at_once(target, asked, _standing)
+        before, missing = at_once(target, asked, _committed_of)
         found.unanswered.update(missing)
         judged = {
             group: [self._judge(group, one, at, before[group], backwards) for one, at in sorted(positions.items())]

@@ -388,7 +388,7 @@ def unless_stopped(action: Callable[[], Found], stop: threading.Event) -> Found 
 def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
     """SIGTERM and the first Ctrl-C end the runner in good order."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(_number: int, _frame: FrameType | None) -> None:
         runner.stop()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

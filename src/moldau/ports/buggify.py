@@ -21,7 +21,7 @@ UNKNOWN_COORDINATOR = "unknown coordinator"
 LOADING_COORDINATOR = "loading coordinator"
 CLOSED_CONNECTION = "closed connection"
 UNREACHED_CONTROLLER = "unreached controller"
-LATE_BEAT = "late beat"
+LATE_HEARTBEAT = "late heartbeat"
 UNHEARD_REGISTRATION = "unheard registration"
 LATE_ISR = "late ISR"
 UNHEARD_ISR = "unheard ISR"
@@ -61,7 +61,7 @@ BUGGIFY_POINTS: Mapping[str, tuple[str, str]] = {
         "broker/controller/channel.py",
         "the controller is not reached: nothing was asked, the asker copes",
     ),
-    LATE_BEAT: ("broker/lifecycle.py", "a heartbeat is left out: a session is several of them long"),
+    LATE_HEARTBEAT: ("broker/lifecycle.py", "a heartbeat is left out: a session is several of them long"),
     UNHEARD_REGISTRATION: (
         "broker/lifecycle.py",
         "the answer to a registration is lost: the same incarnation may register again (KIP-631)",

@@ -14,12 +14,12 @@ from moldau.model import NO_UUID, Code
 from moldau.model.value import replace
 from moldau.quorum import effects as do
 from moldau.quorum.messages import (
-    AddVoterAsk,
-    ChangeAnswer,
-    ChangeAsk,
-    RemoveVoterAsk,
-    UpdateVoterAsk,
-    UpgradeVotersAsk,
+    AddVoterRequest,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    UpgradeVotersRequest,
+    VoterChangeRequest,
+    VoterChangeResponse,
 )
 from moldau.quorum.moves import become_resigned
 from moldau.quorum.roles import Change, Leader, Progress
@@ -28,7 +28,9 @@ from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
 
 
-def handle_voter_change_request(context: StepContext, token: Any, request: ChangeAsk) -> None:  # Any: the asker's own
+def handle_voter_change_request(
+    context: StepContext, token: Any, request: VoterChangeRequest
+) -> None:  # Any: the asker's own
     """Begin a change, or refuse it. The response follows the commit; that to an update follows the append."""
     refused = _refusal(context, request)
     if refused is not None:
@@ -36,30 +38,30 @@ def handle_voter_change_request(context: StepContext, token: Any, request: Chang
         return
     voters = context.quorum.voters
     match request:
-        case AddVoterAsk(timeout_ms=timeout_ms):
+        case AddVoterRequest(timeout_ms=timeout_ms):
             context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms))
-        case RemoveVoterAsk(key, timeout_ms):
+        case RemoveVoterRequest(key, timeout_ms):
             offset = _append(context, voters.without(key.id))
             context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms, offset))
-        case UpdateVoterAsk(voter=voter):
+        case UpdateVoterRequest(voter=voter):
             if voters.voter(voter.key.id) != voter:
                 _append(context, voters.with_voter(voter))
             _answer(context, token, Code.NONE)
-        case UpgradeVotersAsk(timeout_ms=timeout_ms):
+        case UpgradeVotersRequest(timeout_ms=timeout_ms):
             offset = _append(context, _keyed(context, request.own))
             context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms, offset))
 
 
 def _answer(context: StepContext, token: Any, code: Code, message: str | None = None) -> None:  # Any: the asker's own
-    context.emit(do.SendAnswer(token, ChangeAnswer(code, context.role.epoch, context.quorum.leader, message)))
+    context.emit(do.SendResponse(token, VoterChangeResponse(code, context.role.epoch, context.quorum.leader, message)))
 
 
-def _refusal(context: StepContext, request: ChangeAsk) -> tuple[Code, str] | None:
+def _refusal(context: StepContext, request: VoterChangeRequest) -> tuple[Code, str] | None:
     """Return why a change cannot begin now, checked in Kafka's order; None if it can."""
     quorum, role = context.quorum, context.role
     if not isinstance(role, Leader) or quorum.closing:
         return Code.NOT_LEADER_OR_FOLLOWER, "This node does not lead the quorum."
-    if isinstance(request, UpdateVoterAsk) and request.epoch != role.epoch:
+    if isinstance(request, UpdateVoterRequest) and request.epoch != role.epoch:
         older = request.epoch < role.epoch
         code = Code.FENCED_LEADER_EPOCH if older else Code.UNKNOWN_LEADER_EPOCH
         return code, f"The quorum is in epoch {role.epoch}, not {request.epoch}."
@@ -67,14 +69,18 @@ def _refusal(context: StepContext, request: ChangeAsk) -> tuple[Code, str] | Non
         return Code.REQUEST_TIMED_OUT, "Another change of the voters is under way."
     if role.high_watermark is None:
         return Code.REQUEST_TIMED_OUT, "The leader has not committed a record of its epoch yet."
-    if isinstance(request, UpgradeVotersAsk):
+    if isinstance(request, UpgradeVotersRequest):
         return _refusal_to_upgrade(context, role)
     if quorum.kraft_version < 1:
         return Code.UNSUPPORTED_VERSION, "The voters are set by hand: kraft.version is 0, and 1 is needed."
     if quorum.voter_log.offset >= role.high_watermark:
         return Code.REQUEST_TIMED_OUT, "The last change of the voters is not committed yet."
     refused = _refusal_of_voter(quorum.voters, request)
-    if refused is None and isinstance(request, RemoveVoterAsk) and not _lives_on_without(context, role, request.key.id):
+    if (
+        refused is None
+        and isinstance(request, RemoveVoterRequest)
+        and not _lives_on_without(context, role, request.key.id)
+    ):
         return Code.INVALID_REQUEST, "No majority of the other voters is alive: remove those that are gone first."
     return refused
 
@@ -87,20 +93,20 @@ def _lives_on_without(context: StepContext, role: Leader, id: int) -> bool:
     return won([*alive, context.quorum.me.id], rest.ids)
 
 
-def _refusal_of_voter(voters: VoterSet, request: ChangeAsk) -> tuple[Code, str] | None:
+def _refusal_of_voter(voters: VoterSet, request: VoterChangeRequest) -> tuple[Code, str] | None:
     match request:
-        case AddVoterAsk(voter=voter):
+        case AddVoterRequest(voter=voter):
             if voters.voter(voter.key.id) is not None:
                 return Code.DUPLICATE_VOTER, f"Node {voter.key.id} is a voter already, of {voters.ids}."
             if voter.key.id < 0 or voter.key.directory_id == NO_UUID or not voter.endpoints:
                 return Code.INVALID_REQUEST, "A voter has an id, a directory id and an endpoint."
-        case RemoveVoterAsk(key=key):
+        case RemoveVoterRequest(key=key):
             found = voters.voter(key.id)
             if found is None or found.key != key:
                 return Code.VOTER_NOT_FOUND, f"Node {key.id} does not vote under this directory id."
             if len(voters.voters) == 1:
                 return Code.INVALID_REQUEST, "The last voter cannot be removed."
-        case UpdateVoterAsk(voter=voter):
+        case UpdateVoterRequest(voter=voter):
             found = voters.voter(voter.key.id)
             if found is None or found.key != voter.key:
                 return Code.VOTER_NOT_FOUND, f"Node {voter.key.id} does not vote under this directory id."
@@ -175,8 +181,8 @@ def settle_change(context: StepContext) -> None:
 
 def _go_on(context: StepContext, role: Leader, change: Change) -> None:
     if change.offset is None:
-        request = change.ask
-        assert isinstance(request, AddVoterAsk)
+        request = change.request
+        assert isinstance(request, AddVoterRequest)
         if _caught_up(role, request.voter.key, change.deadline_ms - request.timeout_ms):
             change = replace(change, offset=_append(context, context.quorum.voters.with_voter(request.voter)))
             context.update_role(change=change)

@@ -12,7 +12,7 @@ from typing import Any
 from moldau.model.named import NamedTuple
 from moldau.quorum.election_state import ElectionState
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import Answer, Ask, BatchSpan, FetchAnswer, SnapshotAnswer
+from moldau.quorum.messages import BatchSpan, RaftFetchResponse, RaftRequest, RaftResponse, RaftSnapshotResponse
 from moldau.quorum.voters import VoterSet
 
 
@@ -72,25 +72,25 @@ class Sync(NamedTuple):
     """Flush the log soon and report ``Flushed``."""
 
 
-class SendAsk(NamedTuple):
+class SendRequest(NamedTuple):
     """Send a request to a peer (a voter)."""
 
     peer: int
-    ask: Ask
+    request: RaftRequest
 
 
-class SendAnswer(NamedTuple):
+class SendResponse(NamedTuple):
     """Send the response to the request of ``token``."""
 
     token: Any
-    answer: Answer
+    answer: RaftResponse
 
 
 class ServeRecords(NamedTuple):
     """Answer a fetch with the batches in [start, end), as many as fit (at least one)."""
 
     token: Any
-    answer: FetchAnswer
+    answer: RaftFetchResponse
     start: int
     end: int
 
@@ -99,7 +99,7 @@ class ServeSnapshot(NamedTuple):
     """Answer with a piece of a snapshot from ``answer.position``; the driver fills size, length and data."""
 
     token: Any
-    answer: SnapshotAnswer
+    answer: RaftSnapshotResponse
 
 
 class WriteChunk(NamedTuple):
@@ -152,8 +152,8 @@ Effect = (
     | AppendFetched
     | Truncate
     | Sync
-    | SendAsk
-    | SendAnswer
+    | SendRequest
+    | SendResponse
     | ServeRecords
     | ServeSnapshot
     | WriteChunk

@@ -14,7 +14,14 @@ from typing import Any
 from moldau.model import NO_UUID, Code
 from moldau.model.backoff import backoff_ms
 from moldau.quorum import effects as do
-from moldau.quorum.messages import BeginAnswer, BeginAsk, EndAnswer, EndAsk, VoteAnswer, VoteAsk
+from moldau.quorum.messages import (
+    BeginEpochRequest,
+    BeginEpochResponse,
+    EndEpochRequest,
+    EndEpochResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
+)
 from moldau.quorum.moves import (
     become_candidate,
     become_follower,
@@ -29,7 +36,7 @@ from moldau.quorum.state import Quorum, StepContext
 from moldau.quorum.tally import lost, won
 
 
-def handle_vote_request(context: StepContext, token: Any, request: VoteAsk) -> None:  # Any: the asker's own
+def handle_vote_request(context: StepContext, token: Any, request: RaftVoteRequest) -> None:  # Any: the asker's own
     """Give, or refuse, a vote or a pre-vote."""
     code = _vote_refusal(context.quorum, request)
     granted = False
@@ -47,10 +54,10 @@ def handle_vote_request(context: StepContext, token: Any, request: VoteAsk) -> N
             elif not granted:
                 _stand_instead(context, request)
     quorum = context.quorum
-    context.emit(do.SendAnswer(token, VoteAnswer(code, quorum.role.epoch, quorum.leader, granted)))
+    context.emit(do.SendResponse(token, RaftVoteResponse(code, quorum.role.epoch, quorum.leader, granted)))
 
 
-def _vote_refusal(quorum: Quorum, request: VoteAsk) -> Code:
+def _vote_refusal(quorum: Quorum, request: RaftVoteRequest) -> Code:
     if request.epoch < quorum.role.epoch:
         return Code.FENCED_LEADER_EPOCH
     newest = request.epoch if request.pre_vote else request.epoch - 1
@@ -65,14 +72,14 @@ def _vote_refusal(quorum: Quorum, request: VoteAsk) -> Code:
     return Code.NONE
 
 
-def _log_is_as_new(quorum: Quorum, request: VoteAsk) -> bool:
+def _log_is_as_new(quorum: Quorum, request: RaftVoteRequest) -> bool:
     mine = quorum.log.last
     if request.last.offset < quorum.committed_before:
         return False  # ours may have been lost, but what was committed is on record
     return (request.last.epoch, request.last.offset) >= (mine.epoch, mine.offset)
 
 
-def _may_vote(quorum: Quorum, request: VoteAsk) -> bool:
+def _may_vote(quorum: Quorum, request: RaftVoteRequest) -> bool:
     role = quorum.role
     if role.voted is not None:
         # Where the id alone is kept it may be another disk's: one with less than we have is not whom we voted for.
@@ -81,7 +88,7 @@ def _may_vote(quorum: Quorum, request: VoteAsk) -> bool:
     return role.leader is None and _log_is_as_new(quorum, request)
 
 
-def _would_vote(context: StepContext, request: VoteAsk) -> bool:
+def _would_vote(context: StepContext, request: RaftVoteRequest) -> bool:
     role = context.role
     match role:
         case Leader():
@@ -101,14 +108,14 @@ def _yield_to_candidate(context: StepContext) -> None:
         context.update_role(deadline_ms=max(role.deadline_ms, later_ms))
 
 
-def _stand_instead(context: StepContext, request: VoteAsk) -> None:
+def _stand_instead(context: StepContext, request: RaftVoteRequest) -> None:
     """A candidate with an older log cannot win while this replica lives: stand soon, without a whole timeout."""
     role = context.role
     if isinstance(role, Unattached) and role.deadline_ms is not None and not _log_is_as_new(context.quorum, request):
         context.update_role(deadline_ms=min(role.deadline_ms, context.short_deadline_ms()))
 
 
-def handle_vote_response(context: StepContext, peer: int, request: VoteAsk, response: VoteAnswer) -> None:
+def handle_vote_response(context: StepContext, peer: int, request: RaftVoteRequest, response: RaftVoteResponse) -> None:
     """Count the vote, if this election is still on."""
     learn(context, response.epoch, response.leader)
     if not _counts(context, request) or response.code is Code.FENCED_LEADER_EPOCH:
@@ -144,13 +151,13 @@ def _give_up_if_lost(context: StepContext) -> None:
         context.update_role(retry_at_ms=context.at.now_ms + _backoff_ms(context, role.retries + 1))
 
 
-def _counts(context: StepContext, request: VoteAsk) -> bool:
+def _counts(context: StepContext, request: RaftVoteRequest) -> bool:
     role = context.role
     wanted = Prospective if request.pre_vote else Candidate
     return isinstance(role, wanted) and role.epoch == request.epoch
 
 
-def handle_vote_failure(context: StepContext, peer: int, request: VoteAsk, *, dead: bool) -> None:
+def handle_vote_failure(context: StepContext, peer: int, request: RaftVoteRequest, *, dead: bool) -> None:
     """No response: ask again after a back-off, as long as the election lasts; never a dead process."""
     if not _counts(context, request):
         return
@@ -206,7 +213,9 @@ def _is_stranger(quorum: Quorum, leader: int) -> bool:
     return leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids)
 
 
-def handle_begin_epoch_request(context: StepContext, token: Any, request: BeginAsk) -> None:  # Any: the asker's own
+def handle_begin_epoch_request(
+    context: StepContext, token: Any, request: BeginEpochRequest
+) -> None:  # Any: the asker's own
     """Follow a leader that announces itself. As it says so itself, even a replica that suspected it follows again."""
     quorum, role = context.quorum, context.role
     code = Code.NONE
@@ -222,10 +231,12 @@ def handle_begin_epoch_request(context: StepContext, token: Any, request: BeginA
         learn(context, request.epoch, request.leader)
         if not isinstance(context.role, Follower):
             become_follower(context, request.epoch, request.leader)
-    context.emit(do.SendAnswer(token, BeginAnswer(code, context.role.epoch, context.quorum.leader)))
+    context.emit(do.SendResponse(token, BeginEpochResponse(code, context.role.epoch, context.quorum.leader)))
 
 
-def handle_end_epoch_request(context: StepContext, token: Any, request: EndAsk) -> None:  # Any: the asker's own
+def handle_end_epoch_request(
+    context: StepContext, token: Any, request: EndEpochRequest
+) -> None:  # Any: the asker's own
     """The leader of this epoch resigns: its first successor stands at once, the others later, if need be."""
     quorum = context.quorum
     code = Code.NONE
@@ -238,10 +249,10 @@ def handle_end_epoch_request(context: StepContext, token: Any, request: EndAsk) 
         role = context.role
         if role.leader == request.leader and isinstance(role, Follower | Unattached | Prospective):
             _succeed(context, request)
-    context.emit(do.SendAnswer(token, EndAnswer(code, context.role.epoch, context.quorum.leader)))
+    context.emit(do.SendResponse(token, EndEpochResponse(code, context.role.epoch, context.quorum.leader)))
 
 
-def _succeed(context: StepContext, request: EndAsk) -> None:
+def _succeed(context: StepContext, request: EndEpochRequest) -> None:
     quorum = context.quorum
     places = [place for place, key in enumerate(request.successors) if key.fits(quorum.me)]
     if places and places[0] == 0 and quorum.may_stand and not quorum.closing:
@@ -259,12 +270,14 @@ def _succeed(context: StepContext, request: EndAsk) -> None:
     )
 
 
-def handle_end_epoch_response(context: StepContext, peer: int, request: EndAsk, response: EndAnswer) -> None:
+def handle_end_epoch_response(
+    context: StepContext, peer: int, request: EndEpochRequest, response: EndEpochResponse
+) -> None:
     learn(context, response.epoch, response.leader)
     _told(context, peer, request)
 
 
-def handle_end_epoch_failure(context: StepContext, peer: int, request: EndAsk, *, dead: bool) -> None:
+def handle_end_epoch_failure(context: StepContext, peer: int, request: EndEpochRequest, *, dead: bool) -> None:
     """Send it again later; a dead process needs none."""
     role = context.role
     if dead:
@@ -274,7 +287,7 @@ def handle_end_epoch_failure(context: StepContext, peer: int, request: EndAsk, *
         context.update_role(failed=role.failed | {peer}, resend_at_ms=role.resend_at_ms or resend_at_ms)
 
 
-def _told(context: StepContext, peer: int, request: EndAsk) -> None:
+def _told(context: StepContext, peer: int, request: EndEpochRequest) -> None:
     role = context.role
     if isinstance(role, Resigned) and role.epoch == request.epoch:
         context.update_role(untold=role.untold - {peer})
@@ -292,5 +305,5 @@ def tick_resigned(context: StepContext) -> None:
         become_unattached(context, role.epoch + 1, context.short_deadline_ms())
     elif role.resend_at_ms is not None and now_ms >= role.resend_at_ms:
         for peer in sorted(role.failed & role.untold):
-            context.emit(do.SendAsk(peer, EndAsk(role.epoch, role.leader, role.successors)))
+            context.emit(do.SendRequest(peer, EndEpochRequest(role.epoch, role.leader, role.successors)))
         context.update_role(failed=frozenset(), resend_at_ms=None)

@@ -1,6 +1,7 @@
 """The events of a replica of the metadata log: facts only; ``At`` (state.py) adds time and random bits to each.
 
-The driver reports the outcome of each request that it sent exactly once: ``Answered``, ``Refused`` or ``Unreachable``.
+The driver reports the outcome of each request that it sent exactly once: ``ResponseReceived``, ``Refused`` or
+``Unreachable``.
 """
 
 from __future__ import annotations
@@ -9,40 +10,40 @@ from typing import Any
 
 from moldau.model.named import NamedTuple
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import Answer, Ask, ChangeAsk
+from moldau.quorum.messages import RaftRequest, RaftResponse, VoterChangeRequest
 
 
 class Tick(NamedTuple):
     """Time has passed (a deadline, or any moment)."""
 
 
-class Asked(NamedTuple):
+class RequestReceived(NamedTuple):
     """A request of a peer (or an administrator, to change the voters) arrived; its response goes by ``token``."""
 
     token: Any
-    ask: Ask | ChangeAsk
+    request: RaftRequest | VoterChangeRequest
 
 
-class Answered(NamedTuple):
+class ResponseReceived(NamedTuple):
     """The response of ``peer`` to a request arrived."""
 
     peer: int
-    ask: Ask
-    answer: Answer
+    request: RaftRequest
+    answer: RaftResponse
 
 
 class Unreachable(NamedTuple):
     """No response will come: the connection broke, or the request timed out."""
 
     peer: int
-    ask: Ask
+    request: RaftRequest
 
 
 class Refused(NamedTuple):
     """The peer's host is up and refuses the connection: its process is dead."""
 
     peer: int
-    ask: Ask
+    request: RaftRequest
 
 
 class Propose(NamedTuple):
@@ -77,4 +78,15 @@ class ShutDown(NamedTuple):
     """Shut down in order: hand leadership over, then ``Closed``."""
 
 
-Event = Tick | Asked | Answered | Unreachable | Refused | Propose | Flushed | SnapshotTaken | Resign | ShutDown
+Event = (
+    Tick
+    | RequestReceived
+    | ResponseReceived
+    | Unreachable
+    | Refused
+    | Propose
+    | Flushed
+    | SnapshotTaken
+    | Resign
+    | ShutDown
+)

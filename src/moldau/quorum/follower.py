@@ -11,7 +11,13 @@ from moldau.model.backoff import backoff_ms
 from moldau.model.value import replace
 from moldau.quorum import effects as do
 from moldau.quorum.log_view import LogView
-from moldau.quorum.messages import BatchSpan, FetchAnswer, FetchAsk, SnapshotAnswer, SnapshotAsk
+from moldau.quorum.messages import (
+    BatchSpan,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftSnapshotRequest,
+    RaftSnapshotResponse,
+)
 from moldau.quorum.moves import become_prospective, become_unattached, learn
 from moldau.quorum.roles import Follower, Loading, Unattached
 from moldau.quorum.state import StepContext
@@ -24,15 +30,15 @@ def settle_follower(context: StepContext) -> None:
     if role.in_flight is not None or context.at.now_ms < role.retry_at_ms or not may_fetch(context):
         return
     serial = quorum.serial + 1
-    request: FetchAsk | SnapshotAsk
+    request: RaftFetchRequest | RaftSnapshotRequest
     if role.loading is None:
         wait_ms, known = quorum.timing.fetch_max_wait_ms, quorum.high_watermark
-        request = FetchAsk(serial, quorum.me, role.epoch, quorum.log.last, wait_ms, known)
+        request = RaftFetchRequest(serial, quorum.me, role.epoch, quorum.log.last, wait_ms, known)
     else:
-        request = SnapshotAsk(serial, quorum.me, role.epoch, role.loading.snapshot, role.loading.position)
+        request = RaftSnapshotRequest(serial, quorum.me, role.epoch, role.loading.snapshot, role.loading.position)
     context.update(serial=serial)
     context.update_role(in_flight=serial)
-    context.emit(do.SendAsk(role.leader, request))
+    context.emit(do.SendRequest(role.leader, request))
 
 
 def may_fetch(context: StepContext) -> bool:
@@ -53,10 +59,10 @@ def settle_unattached(context: StepContext) -> None:
         context.update_role(discover_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
         return
     peer = others[role.discovering % len(others)]
-    request = FetchAsk(quorum.serial + 1, quorum.me, role.epoch, quorum.log.last, 0, quorum.high_watermark)
+    request = RaftFetchRequest(quorum.serial + 1, quorum.me, role.epoch, quorum.log.last, 0, quorum.high_watermark)
     context.update(serial=request.serial)
     context.update_role(discover_at_ms=None, discovering=role.discovering + 1)
-    context.emit(do.SendAsk(peer, request))
+    context.emit(do.SendRequest(peer, request))
 
 
 def _rediscover(context: StepContext) -> None:
@@ -66,7 +72,7 @@ def _rediscover(context: StepContext) -> None:
         context.update_role(discover_at_ms=context.at.now_ms + context.timing.retry_backoff_ms)
 
 
-def _own(context: StepContext, peer: int, request: FetchAsk | SnapshotAsk) -> Follower | None:
+def _own(context: StepContext, peer: int, request: RaftFetchRequest | RaftSnapshotRequest) -> Follower | None:
     """Return the role, if this request is the one it has in flight."""
     role = context.role
     if isinstance(role, Follower) and role.leader == peer and role.in_flight == request.serial:
@@ -74,7 +80,9 @@ def _own(context: StepContext, peer: int, request: FetchAsk | SnapshotAsk) -> Fo
     return None
 
 
-def handle_fetch_response(context: StepContext, peer: int, request: FetchAsk, response: FetchAnswer) -> None:
+def handle_fetch_response(
+    context: StepContext, peer: int, request: RaftFetchRequest, response: RaftFetchResponse
+) -> None:
     """Append, or truncate, or start on a snapshot; only then advance the high watermark."""
     learn(context, response.epoch, response.leader)
     role = _own(context, peer, request)
@@ -152,7 +160,7 @@ def _truncate(context: StepContext, end: int) -> None:
         context.truncated_voters(end)
 
 
-def _append(context: StepContext, role: Follower, response: FetchAnswer) -> bool:
+def _append(context: StepContext, role: Follower, response: RaftFetchResponse) -> bool:
     if not response.spans:
         return True
     log = _extended(context.quorum.log, response.spans, role.epoch)
@@ -185,7 +193,7 @@ def _commit(context: StepContext, high_watermark: int) -> None:
 
 
 def handle_fetch_snapshot_response(
-    context: StepContext, peer: int, request: SnapshotAsk, response: SnapshotAnswer
+    context: StepContext, peer: int, request: RaftSnapshotRequest, response: RaftSnapshotResponse
 ) -> None:
     """Keep a piece of the snapshot; install it when it is whole."""
     learn(context, response.epoch, response.leader)
@@ -220,7 +228,9 @@ def handle_fetch_snapshot_response(
         context.appended_voters(log.end - 1, response.voters)
 
 
-def handle_fetch_failure(context: StepContext, peer: int, request: FetchAsk | SnapshotAsk, *, dead: bool) -> None:
+def handle_fetch_failure(
+    context: StepContext, peer: int, request: RaftFetchRequest | RaftSnapshotRequest, *, dead: bool
+) -> None:
     """No response. Try again at once, then with a back-off; a dead leader is not waited for."""
     role = _own(context, peer, request)
     if role is None:

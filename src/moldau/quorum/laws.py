@@ -15,7 +15,7 @@ from typing import Any
 from moldau.model.named import NamedTuple
 from moldau.quorum import effects as do
 from moldau.quorum.election_state import ElectionState
-from moldau.quorum.messages import VoteAnswer
+from moldau.quorum.messages import RaftVoteResponse
 from moldau.quorum.roles import Candidate, Leader, Prospective, Resigned
 from moldau.quorum.state import Quorum
 from moldau.quorum.tally import reached_by_majority
@@ -78,7 +78,7 @@ def a_vote_is_never_changed(history: History, seen: Sight) -> None:
         history.votes[seen.id, epoch] = voted
 
 
-def a_vote_is_spoken_after_it_is_persisted(persisted: ElectionState, answer: VoteAnswer, candidate: Any) -> None:
+def a_vote_is_spoken_after_it_is_persisted(persisted: ElectionState, answer: RaftVoteResponse, candidate: Any) -> None:
     """R2: at the moment a granted vote leaves, it is on disk. Called where the response is delivered."""
     if answer.granted:
         on_disk = (persisted.epoch, persisted.voted)

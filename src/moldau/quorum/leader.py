@@ -15,7 +15,13 @@ from moldau.quorum import effects as do
 from moldau.quorum.changes import settle_change
 from moldau.quorum.events import Propose
 from moldau.quorum.log_view import Behind, Diverging
-from moldau.quorum.messages import BeginAsk, FetchAnswer, FetchAsk, SnapshotAnswer, SnapshotAsk
+from moldau.quorum.messages import (
+    BeginEpochRequest,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftSnapshotRequest,
+    RaftSnapshotResponse,
+)
 from moldau.quorum.moves import become_resigned
 from moldau.quorum.roles import Leader, Parked, Progress
 from moldau.quorum.state import Quorum, StepContext
@@ -37,13 +43,13 @@ def leader_code(quorum: Quorum, epoch: int) -> Code:
     return Code.NONE if isinstance(role, Leader) else Code.NOT_LEADER_OR_FOLLOWER
 
 
-def handle_fetch_request(context: StepContext, token: Any, request: FetchAsk) -> None:  # Any: the asker's own
+def handle_fetch_request(context: StepContext, token: Any, request: RaftFetchRequest) -> None:  # Any: the asker's own
     """Park a fetch that continues our log (``settle_leader`` answers it at once if it can); answer any other."""
     code = leader_code(context.quorum, request.epoch)
     if min(request.epoch, *request.at, request.max_wait_ms) < 0:
         code = Code.INVALID_REQUEST  # no log ends there: nothing may be concluded from it
     if code is not Code.NONE:
-        context.emit(do.SendAnswer(token, FetchAnswer(code, context.role.epoch, context.quorum.leader)))
+        context.emit(do.SendResponse(token, RaftFetchResponse(code, context.role.epoch, context.quorum.leader)))
         return
     role, log = context.role, context.quorum.log
     assert isinstance(role, Leader)
@@ -51,10 +57,10 @@ def handle_fetch_request(context: StepContext, token: Any, request: FetchAsk) ->
     match verdict:
         case Diverging(end):
             _note(context, request.replica)
-            context.emit(do.SendAnswer(token, _answer(context, role)._replace(diverging=end)))
+            context.emit(do.SendResponse(token, _answer(context, role)._replace(diverging=end)))
         case Behind(snapshot):
             _note(context, request.replica)
-            context.emit(do.SendAnswer(token, _answer(context, role)._replace(snapshot=snapshot)))
+            context.emit(do.SendResponse(token, _answer(context, role)._replace(snapshot=snapshot)))
         case _:
             _note(context, request.replica, request)
             role = context.role
@@ -63,9 +69,9 @@ def handle_fetch_request(context: StepContext, token: Any, request: FetchAsk) ->
             context.update_role(parked=(*role.parked, parked))
 
 
-def _answer(context: StepContext, role: Leader) -> FetchAnswer:
+def _answer(context: StepContext, role: Leader) -> RaftFetchResponse:
     exposed = -1 if role.high_watermark is None else role.high_watermark
-    return FetchAnswer(Code.NONE, role.epoch, role.leader, exposed, context.quorum.log.start)
+    return RaftFetchResponse(Code.NONE, role.epoch, role.leader, exposed, context.quorum.log.start)
 
 
 def _progress(context: StepContext, role: Leader, replica: ReplicaKey) -> Progress:
@@ -85,7 +91,7 @@ def _keep(context: StepContext, role: Leader, progress: Progress) -> None:
         context.update_role(observers={**role.observers, progress.key: progress})
 
 
-def _note(context: StepContext, replica: ReplicaKey, fetch: FetchAsk | None = None) -> None:
+def _note(context: StepContext, replica: ReplicaKey, fetch: RaftFetchRequest | None = None) -> None:
     """Note a request of a replica; with ``fetch`` it proved that it has flushed our log up to there."""
     role, now_ms, end = context.role, context.at.now_ms, context.quorum.log.end
     assert isinstance(role, Leader)
@@ -110,7 +116,7 @@ def _note(context: StepContext, replica: ReplicaKey, fetch: FetchAsk | None = No
     _keep(context, role, replace(progress, last_fetch_ms=now_ms, begin_at_ms=begin_at_ms))
 
 
-def handle_fetch_snapshot_request(context: StepContext, token: Any, request: SnapshotAsk) -> None:
+def handle_fetch_snapshot_request(context: StepContext, token: Any, request: RaftSnapshotRequest) -> None:
     """Serve a piece of a snapshot that this replica holds."""
     quorum = context.quorum
     code = leader_code(quorum, request.epoch)
@@ -120,8 +126,8 @@ def handle_fetch_snapshot_request(context: StepContext, token: Any, request: Sna
             code = Code.SNAPSHOT_NOT_FOUND
         elif request.position < 0:
             code = Code.POSITION_OUT_OF_RANGE
-    response = SnapshotAnswer(code, quorum.role.epoch, quorum.leader, request.snapshot, position=request.position)
-    context.emit(do.SendAnswer(token, response) if code is not Code.NONE else do.ServeSnapshot(token, response))
+    response = RaftSnapshotResponse(code, quorum.role.epoch, quorum.leader, request.snapshot, position=request.position)
+    context.emit(do.SendResponse(token, response) if code is not Code.NONE else do.ServeSnapshot(token, response))
 
 
 def propose(context: StepContext, proposal: Propose) -> None:
@@ -135,7 +141,7 @@ def propose(context: StepContext, proposal: Propose) -> None:
     context.emit(do.Sync())
 
 
-def handle_begin_epoch_response(context: StepContext, peer: int, request: BeginAsk, *, reached: bool) -> None:
+def handle_begin_epoch_response(context: StepContext, peer: int, request: BeginEpochRequest, *, reached: bool) -> None:
     """Schedule the next announcement: to a voter that was reached only in case it stops fetching."""
     role = context.role
     if isinstance(role, Leader) and role.epoch == request.epoch and peer in role.voters:
@@ -206,15 +212,15 @@ def _serve(context: StepContext) -> None:
     for parked in role.parked:
         role = context.role
         assert isinstance(role, Leader)
-        progress = _progress(context, role, parked.ask.replica)
-        news = log.end > parked.ask.at.offset or response.high_watermark > progress.told_high_watermark
+        progress = _progress(context, role, parked.request.replica)
+        news = log.end > parked.request.at.offset or response.high_watermark > progress.told_high_watermark
         if not news and context.at.now_ms < parked.deadline_ms:
             waiting.append(parked)
             continue
-        if log.end > parked.ask.at.offset >= log.start:
-            context.emit(do.ServeRecords(parked.token, response, parked.ask.at.offset, log.end))
+        if log.end > parked.request.at.offset >= log.start:
+            context.emit(do.ServeRecords(parked.token, response, parked.request.at.offset, log.end))
         else:
-            context.emit(do.SendAnswer(parked.token, response))
+            context.emit(do.SendResponse(parked.token, response))
         _keep(context, role, replace(progress, told_high_watermark=response.high_watermark))
     context.update_role(parked=tuple(waiting))
 
@@ -225,5 +231,5 @@ def _announce(context: StepContext) -> None:
     due = [voter for voter in role.voters.values() if voter.begin_at_ms is not None and now_ms >= voter.begin_at_ms]
     if due:
         for voter in due:
-            context.emit(do.SendAsk(voter.key.id, BeginAsk(role.epoch, role.leader, voter.key)))
+            context.emit(do.SendRequest(voter.key.id, BeginEpochRequest(role.epoch, role.leader, voter.key)))
         context.update_role(voters={**role.voters, **{voter.key.id: replace(voter, begin_at_ms=None) for voter in due}})

@@ -1,4 +1,5 @@
-"""Requests and responses between replicas, as values (``VoteAsk``: a Vote request; ``VoteAnswer``: its response).
+"""Requests and responses between replicas, as values (``RaftVoteRequest``: a Vote request; ``RaftVoteResponse``: its
+response).
 
 And the requests by which administrators, and voters that have moved, have the leader change the voter set. These values
 are not wire messages: the plane translates from and to the wire (Vote 52, BeginQuorumEpoch 53, EndQuorumEpoch 54,
@@ -24,7 +25,7 @@ class BatchSpan(NamedTuple):
     epoch: int
 
 
-class VoteAsk(NamedTuple):
+class RaftVoteRequest(NamedTuple):
     """Vote for ``candidate`` in ``epoch``; with ``pre_vote`` (KIP-996) only the question, in the present epoch."""
 
     epoch: int
@@ -34,14 +35,14 @@ class VoteAsk(NamedTuple):
     pre_vote: bool
 
 
-class VoteAnswer(NamedTuple):
+class RaftVoteResponse(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
     granted: bool
 
 
-class BeginAsk(NamedTuple):
+class BeginEpochRequest(NamedTuple):
     """``leader`` leads ``epoch``: follow it (BeginQuorumEpoch)."""
 
     epoch: int
@@ -49,13 +50,13 @@ class BeginAsk(NamedTuple):
     voter: ReplicaKey
 
 
-class BeginAnswer(NamedTuple):
+class BeginEpochResponse(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
 
 
-class EndAsk(NamedTuple):
+class EndEpochRequest(NamedTuple):
     """``leader`` gives ``epoch`` up; the successors are those it prefers, best first (EndQuorumEpoch)."""
 
     epoch: int
@@ -63,13 +64,13 @@ class EndAsk(NamedTuple):
     successors: tuple[ReplicaKey, ...]
 
 
-class EndAnswer(NamedTuple):
+class EndEpochResponse(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
 
 
-class FetchAsk(NamedTuple):
+class RaftFetchRequest(NamedTuple):
     """Records from ``at.offset``, to a log whose last record is of ``at.epoch``.
 
     A voter fetches only at an offset it has flushed: the request is also its acknowledgement. ``high_watermark`` is
@@ -84,7 +85,7 @@ class FetchAsk(NamedTuple):
     high_watermark: int = -1
 
 
-class FetchAnswer(NamedTuple):
+class RaftFetchResponse(NamedTuple):
     """``high_watermark`` -1: not exposed yet. At most one of diverging, snapshot and spans; ``data`` is opaque but for
     the voter sets that it decides, in ``voters``."""
 
@@ -100,7 +101,7 @@ class FetchAnswer(NamedTuple):
     voters: tuple[VotersAt, ...] = ()
 
 
-class SnapshotAsk(NamedTuple):
+class RaftSnapshotRequest(NamedTuple):
     """Bytes of a snapshot from ``position`` (FetchSnapshot)."""
 
     serial: int
@@ -110,7 +111,7 @@ class SnapshotAsk(NamedTuple):
     position: int
 
 
-class SnapshotAnswer(NamedTuple):
+class RaftSnapshotResponse(NamedTuple):
     """``length`` bytes of ``data`` from ``position`` of a snapshot of ``size`` bytes; the last piece comes with the
     voter set of the snapshot, if it has one."""
 
@@ -125,7 +126,7 @@ class SnapshotAnswer(NamedTuple):
     voters: VoterSet | None = None
 
 
-class AddVoterAsk(NamedTuple):
+class AddVoterRequest(NamedTuple):
     """Let ``voter`` vote, as soon as it has caught up (AddRaftVoter)."""
 
     voter: Voter
@@ -133,34 +134,41 @@ class AddVoterAsk(NamedTuple):
     ack_when_committed: bool = True
 
 
-class RemoveVoterAsk(NamedTuple):
+class RemoveVoterRequest(NamedTuple):
     """Let this voter vote no more (RemoveRaftVoter)."""
 
     key: ReplicaKey
     timeout_ms: int
 
 
-class UpdateVoterAsk(NamedTuple):
+class UpdateVoterRequest(NamedTuple):
     """``voter`` listens elsewhere now, or speaks other versions (UpdateRaftVoter)."""
 
     epoch: int
     voter: Voter
 
 
-class UpgradeVotersAsk(NamedTuple):
+class UpgradeVotersRequest(NamedTuple):
     """Write the static voters into the log, where they can be changed (kraft.version 1)."""
 
     timeout_ms: int
     own: Voter
 
 
-class ChangeAnswer(NamedTuple):
+class VoterChangeResponse(NamedTuple):
     code: Code
     epoch: int
     leader: int | None
     message: str | None = None
 
 
-ChangeAsk = AddVoterAsk | RemoveVoterAsk | UpdateVoterAsk | UpgradeVotersAsk
-Ask = VoteAsk | BeginAsk | EndAsk | FetchAsk | SnapshotAsk
-Answer = VoteAnswer | BeginAnswer | EndAnswer | FetchAnswer | SnapshotAnswer | ChangeAnswer
+VoterChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest | UpgradeVotersRequest
+RaftRequest = RaftVoteRequest | BeginEpochRequest | EndEpochRequest | RaftFetchRequest | RaftSnapshotRequest
+RaftResponse = (
+    RaftVoteResponse
+    | BeginEpochResponse
+    | EndEpochResponse
+    | RaftFetchResponse
+    | RaftSnapshotResponse
+    | VoterChangeResponse
+)

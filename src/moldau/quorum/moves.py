@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.model import Code
 from moldau.quorum import effects as do
-from moldau.quorum.messages import ChangeAnswer, EndAsk, FetchAnswer, VoteAsk
+from moldau.quorum.messages import EndEpochRequest, RaftFetchResponse, RaftVoteRequest, VoterChangeResponse
 from moldau.quorum.roles import Candidate, Follower, Leader, Progress, Prospective, Resigned, Role, Unattached
 from moldau.quorum.state import StepContext
 from moldau.quorum.tally import won
@@ -79,7 +79,9 @@ def send_vote_requests(context: StepContext, peers: tuple[int, ...]) -> None:
     pre_vote = isinstance(role, Prospective)
     keys = {voter.key.id: voter.key for voter in quorum.voters.voters}
     for peer in peers:
-        context.emit(do.SendAsk(peer, VoteAsk(role.epoch, quorum.me, keys[peer], quorum.log.last, pre_vote)))
+        context.emit(
+            do.SendRequest(peer, RaftVoteRequest(role.epoch, quorum.me, keys[peer], quorum.log.last, pre_vote))
+        )
 
 
 def become_leader(context: StepContext) -> None:
@@ -113,7 +115,7 @@ def become_resigned(context: StepContext) -> None:
     deadline_ms = context.election_deadline_ms()
     _enter(context, Resigned(role.epoch, role.voted, role.leader, deadline_ms, successors, untold))
     for voter in best_first:
-        context.emit(do.SendAsk(voter.key.id, EndAsk(role.epoch, role.leader, successors)))
+        context.emit(do.SendRequest(voter.key.id, EndEpochRequest(role.epoch, role.leader, successors)))
 
 
 def learn(context: StepContext, epoch: int, leader: int | None) -> None:
@@ -150,11 +152,13 @@ def _enter(context: StepContext, role: Role) -> None:
         context.update(role=role)
         if left.change is not None:
             message = "This node leads the quorum no more."
-            response = ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, role.epoch, context.quorum.leader, message)
-            context.emit(do.SendAnswer(left.change.token, response))
+            response = VoterChangeResponse(Code.NOT_LEADER_OR_FOLLOWER, role.epoch, context.quorum.leader, message)
+            context.emit(do.SendResponse(left.change.token, response))
         for parked in left.parked:
             context.emit(
-                do.SendAnswer(parked.token, FetchAnswer(Code.NOT_LEADER_OR_FOLLOWER, role.epoch, context.quorum.leader))
+                do.SendResponse(
+                    parked.token, RaftFetchResponse(Code.NOT_LEADER_OR_FOLLOWER, role.epoch, context.quorum.leader)
+                )
             )
     else:
         context.update(role=role)

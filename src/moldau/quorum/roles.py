@@ -13,7 +13,7 @@ from typing import Any
 from moldau.model import NO_UUID
 from moldau.model.value import field, value
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import ChangeAsk, FetchAsk
+from moldau.quorum.messages import RaftFetchRequest, VoterChangeRequest
 from moldau.quorum.voters import ReplicaKey
 
 
@@ -83,7 +83,7 @@ class Change:
     """A change of the voter set in progress. ``offset`` None: the new voter is still catching up."""
 
     token: Any
-    ask: ChangeAsk
+    request: VoterChangeRequest
     deadline_ms: int
     offset: int | None = None
 
@@ -93,7 +93,7 @@ class Parked:
     """A fetch that waits for records until ``deadline_ms``."""
 
     token: Any
-    ask: FetchAsk
+    request: RaftFetchRequest
     deadline_ms: int
 
 

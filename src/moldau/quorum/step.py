@@ -13,23 +13,23 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.election_state import ElectionState
 from moldau.quorum.messages import (
-    AddVoterAsk,
-    Answer,
-    Ask,
-    BeginAnswer,
-    BeginAsk,
-    ChangeAsk,
-    EndAnswer,
-    EndAsk,
-    FetchAnswer,
-    FetchAsk,
-    RemoveVoterAsk,
-    SnapshotAnswer,
-    SnapshotAsk,
-    UpdateVoterAsk,
-    UpgradeVotersAsk,
-    VoteAnswer,
-    VoteAsk,
+    AddVoterRequest,
+    BeginEpochRequest,
+    BeginEpochResponse,
+    EndEpochRequest,
+    EndEpochResponse,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    RaftSnapshotRequest,
+    RaftSnapshotResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    UpgradeVotersRequest,
+    VoterChangeRequest,
 )
 from moldau.quorum.moves import (
     become_candidate,
@@ -77,9 +77,9 @@ def step(quorum: Quorum, event: on.Event, at: At) -> tuple[Quorum, list[do.Effec
     match event:
         case on.Tick():
             _tick(context)
-        case on.Asked(token, request):
+        case on.RequestReceived(token, request):
             _handle_request(context, token, request)
-        case on.Answered(peer, request, response):
+        case on.ResponseReceived(peer, request, response):
             _handle_response(context, peer, request, response)
         case on.Unreachable(peer, request):
             _handle_failure(context, peer, request, dead=False)
@@ -136,50 +136,50 @@ def _tick(context: StepContext) -> None:
             election.tick_resigned(context)
 
 
-def _handle_request(context: StepContext, token: object, request: Ask | ChangeAsk) -> None:
+def _handle_request(context: StepContext, token: object, request: RaftRequest | VoterChangeRequest) -> None:
     match request:
-        case FetchAsk():
+        case RaftFetchRequest():
             leader.handle_fetch_request(context, token, request)
-        case VoteAsk():
+        case RaftVoteRequest():
             election.handle_vote_request(context, token, request)
-        case BeginAsk():
+        case BeginEpochRequest():
             election.handle_begin_epoch_request(context, token, request)
-        case EndAsk():
+        case EndEpochRequest():
             election.handle_end_epoch_request(context, token, request)
-        case SnapshotAsk():
+        case RaftSnapshotRequest():
             leader.handle_fetch_snapshot_request(context, token, request)
-        case AddVoterAsk() | RemoveVoterAsk() | UpdateVoterAsk() | UpgradeVotersAsk():
+        case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest() | UpgradeVotersRequest():
             changes.handle_voter_change_request(context, token, request)
     _close_if_done(context)
 
 
-def _handle_response(context: StepContext, peer: int, request: Ask, response: Answer) -> None:
+def _handle_response(context: StepContext, peer: int, request: RaftRequest, response: RaftResponse) -> None:
     match request, response:
-        case FetchAsk(), FetchAnswer():
+        case RaftFetchRequest(), RaftFetchResponse():
             follower.handle_fetch_response(context, peer, request, response)
-        case VoteAsk(), VoteAnswer():
+        case RaftVoteRequest(), RaftVoteResponse():
             election.handle_vote_response(context, peer, request, response)
-        case BeginAsk(), BeginAnswer():
+        case BeginEpochRequest(), BeginEpochResponse():
             learn(context, response.epoch, response.leader)
             leader.handle_begin_epoch_response(context, peer, request, reached=True)
-        case EndAsk(), EndAnswer():
+        case EndEpochRequest(), EndEpochResponse():
             election.handle_end_epoch_response(context, peer, request, response)
-        case SnapshotAsk(), SnapshotAnswer():
+        case RaftSnapshotRequest(), RaftSnapshotResponse():
             follower.handle_fetch_snapshot_response(context, peer, request, response)
         case _:
             raise AssertionError(f"{response} does not answer {request}")
     _close_if_done(context)
 
 
-def _handle_failure(context: StepContext, peer: int, request: Ask, *, dead: bool) -> None:
+def _handle_failure(context: StepContext, peer: int, request: RaftRequest, *, dead: bool) -> None:
     match request:
-        case FetchAsk() | SnapshotAsk():
+        case RaftFetchRequest() | RaftSnapshotRequest():
             follower.handle_fetch_failure(context, peer, request, dead=dead)
-        case VoteAsk():
+        case RaftVoteRequest():
             election.handle_vote_failure(context, peer, request, dead=dead)
-        case BeginAsk():
+        case BeginEpochRequest():
             leader.handle_begin_epoch_response(context, peer, request, reached=False)
-        case EndAsk():
+        case EndEpochRequest():
             election.handle_end_epoch_failure(context, peer, request, dead=dead)
     _close_if_done(context)
 

@@ -409,7 +409,7 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> Code:
         """Return whether a request under ``current_leader_epoch`` (-1: absent) may be served here (KIP-320)."""
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             fenced = current_leader_epoch < self.leader_epoch
             return Code.FENCED_LEADER_EPOCH if fenced else Code.UNKNOWN_LEADER_EPOCH
         role = self.role

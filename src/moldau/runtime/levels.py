@@ -25,8 +25,8 @@ def set_level(logger: str, level: str | None) -> None:
 
 
 def read_levels(text: str) -> dict[str, str]:
-    """Logger -> level, out of ``INFO,moldau.quorum=DEBUG``; a level alone is that of ``root``. ValueError says what is
-    none."""
+    """Logger -> level, out of ``INFO,moldau.broker.kraft=DEBUG``; a level alone is that of ``root``. ValueError says
+    what is none."""
     found = {}
     for part in filter(None, (one.strip() for one in text.split(","))):
         logger, _, level = part.rpartition("=")

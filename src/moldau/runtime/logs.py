@@ -1,8 +1,9 @@
 """The node's log files, in the line format of Kafka's log4j: ``[time] LEVEL message (logger)``.
 
-server.log has everything, controller.log what the controller and the quorum say, state-change.log (and its twin of JSON
-lines) one line per change of a partition or replica. Without a folder everything goes to standard output. Files
-are written by a thread (``log_writer.py``), bounded in size, and repeated warnings are counted (``repeated.py``).
+server.log has everything, controller.log what the modules of the controller and of the quorum say, state-change.log
+(and its twin of JSON lines) one line per change of a partition or replica. Without a folder everything goes to standard
+output. Files are written by a thread (``log_writer.py``), bounded in size, and repeated warnings are counted
+(``repeated.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 LINE = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 STATE_CHANGE = "state.change.logger"
 STATE_CHANGE_JSON = "state.change.json"
-CONTROLLER = ("moldau.controller", "moldau.quorum")
+CONTROLLER = (
+    "moldau.broker.controller.service", "moldau.broker.controller.registration", "moldau.broker.config.bootstrap_file",
+    "moldau.broker.kraft", *(f"moldau.broker.zookeeper.{module}" for module in (
+        "admin_znodes", "channels", "directories", "undeleted", "watching", "writer")),
+)  # fmt: skip
+"""Loggers, each named after its module, whose lines are in controller.log too."""
 DRAIN_S = 5.0
 """How long the end of a process, or a FATAL line, waits for a disk that does not take log lines."""
 MAX_BYTES, MAX_FILES = 16 * 2**20, 5

@@ -19,7 +19,7 @@ from moldau.ports import Receiver
 from moldau.ports.disk import Stretch
 from moldau.runtime.disk import FileStretch
 
-log = logging.getLogger("moldau.sending")
+log = logging.getLogger(__name__)
 
 Bytes = bytes | bytearray | memoryview
 

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 
-log = logging.getLogger("moldau.slow_steps")
+log = logging.getLogger(__name__)
 
 FRAMES = 12
 

@@ -152,7 +152,7 @@ def too_few(rows: dict[str, Sum]) -> dict[str, str]:
     """Machines whose seeds reached hardly any coverage points, and how many of them."""
     points = {what: coverage_points_of(what) for what, one in rows.items() if what not in PLANES and one.seeds >= SOME}
     hit = {what: len(rows[what].coverage & wanted) for what, wanted in points.items()}
-    return {what: f"{hit[what]} of {len(all)}" for what, all in points.items() if hit[what] <= MOST * len(all)}
+    return {what: f"{hit[what]} of {len(wanted)}" for what, wanted in points.items() if hit[what] <= MOST * len(wanted)}
 
 
 @click.command()

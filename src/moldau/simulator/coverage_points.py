@@ -89,7 +89,7 @@ class CoveragePoints:
             self._follow(node)
 
     def _changed(self, before: Partition, after: Partition) -> None:
-        if after.leader != before.leader and after.leader != NO_LEADER and after.leader in before.elr:
+        if after.leader not in (before.leader, NO_LEADER) and after.leader in before.elr:
             self.hit.add("a leader came from the ELR")
         if {after.leader} - {NO_LEADER, before.leader, *before.isr, *before.elr, *before.last_known_elr}:
             self.hit.add("a leader was elected uncleanly")

@@ -32,12 +32,12 @@ REFUSALS = {
 
 SAME_EPOCH = "zookeeper: roles under a leader epoch that is known, or older, were passed over"
 NOTES = {
-    f"{CHROOT}{paths.DELETE_TOPICS}/": "zookeeper: a tool was heeded",
+    f"{CHROOT}{paths.DELETE_TOPICS}/": "zookeeper: a request of a tool was handled",
     f"{CHROOT}{paths.LOG_DIR_EVENTS}/": "zookeeper: a failed directory was told",
-    CHROOT + paths.PREFERRED_ELECTION: "zookeeper: a tool was heeded",
-    CHROOT + paths.REASSIGN_PARTITIONS: "zookeeper: a tool was heeded",
+    CHROOT + paths.PREFERRED_ELECTION: "zookeeper: a request of a tool was handled",
+    CHROOT + paths.REASSIGN_PARTITIONS: "zookeeper: a request of a tool was handled",
 }
-"""Request znodes that vanish when a controller has heeded them -> the coverage point."""
+"""Request znodes that vanish when a controller has handled them -> the coverage point."""
 
 ZOOKEEPER_COVERAGE_POINTS = frozenset(
     {
@@ -53,7 +53,7 @@ ZOOKEEPER_COVERAGE_POINTS = frozenset(
         "zookeeper: a broker registered again",
         "zookeeper: a request to an earlier life was refused",
         "zookeeper: a session of a living process ended",
-        "zookeeper: a tool was heeded",
+        "zookeeper: a request of a tool was handled",
         "zookeeper: an older registration stood in the way",
         "zookeeper: two stood for the controller role",
     }
@@ -126,9 +126,9 @@ class ZooKeeperCoveragePoints(CoveragePoints):
         self.noted(id, node)
         if node not in self._doors and plane_of(node) is not None:
             self._doors.add(node)
-            receiving = plane_of(node).receiving
+            handler = plane_of(node).controller_requests
             for name in ("leader_and_isr", "update_metadata", "stop_replica"):
-                setattr(receiving, name, self._answered(getattr(receiving, name)))
+                setattr(handler, name, self._answered(getattr(handler, name)))
 
     def _answered(self, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         async def answered(request: Request, *more: object) -> T:

@@ -1,7 +1,7 @@
 """Damage to znodes: garbage, extreme numbers and impossible names are written where Kafka's state stands.
 
 It damages only what is its own: topics that it makes for that, requests, notifications, and configs of entities that
-nothing uses. So the law is the same as without it: no broker's process ends, and everything else is served and heeded.
+nothing uses. So the law is the same as without it: no broker's process ends, and everything else is served and handled.
 Folders that it removes are those that controllers and brokers read. Read next: tools_zookeeper.py, which writes what is
 right.
 """

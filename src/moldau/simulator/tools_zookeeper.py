@@ -162,4 +162,4 @@ class Tools:
                 broken.append(f"C8: {name} has settings of the topic that had its name: {image.config(2, name)}")
         asked = [paths.delete_topic(name) for name in self._deleted if name not in waits]
         requests = (paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, *asked)
-        return broken + [f"Z7: {path} is still there: nobody heeded it" for path in requests if self._stands(path)]
+        return broken + [f"Z7: {path} is still there: nobody handled it" for path in requests if self._stands(path)]

@@ -94,7 +94,7 @@ class Given:
 
 
 def kafka_options(given: Given) -> dict[str, str]:
-    """The ``kafka.*`` options without their prefix, of which those that are heeded are checked."""
+    """The ``kafka.*`` options without their prefix, of which those that have an effect are checked."""
     kafka = {name[6:]: value.strip() for name, value in given.values.items() if name.startswith("kafka.")}
     for name, why in _FORBIDDEN.items():
         if name in kafka:

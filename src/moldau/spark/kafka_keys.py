@@ -1,4 +1,4 @@
-"""What a reader makes of each ``kafka.*`` option: heeded, known but without effect here, or refused.
+"""What a reader makes of each ``kafka.*`` option: supported, known but without effect here, or refused.
 
 Java's consumer has some hundred keys. A key that promises what this source does not do is refused; one that Java's
 consumer needs and this source does not is named once in a warning; one that nobody knows is refused with the nearest
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from moldau.spark.given import KAFKA_CHOICES, KAFKA_NUMBERS, OptionError
 
-HEEDED = frozenset({"bootstrap.servers", "client.id", "client.rack", *KAFKA_NUMBERS, *KAFKA_CHOICES})
+SUPPORTED = frozenset({"bootstrap.servers", "client.id", "client.rack", *KAFKA_NUMBERS, *KAFKA_CHOICES})
 """What changes how this source reads."""
 
 _NO_GROUP = "no consumer group is joined: Spark keeps the positions"
@@ -52,7 +52,7 @@ def consumer_options(kafka: Mapping[str, str]) -> list[str]:
     """A warning for every key without effect; OptionError for one that is unknown or promises what is not done."""
     warnings: list[str] = []
     for name, value in kafka.items():
-        if name in HEEDED:
+        if name in SUPPORTED:
             continue
         why = _REFUSED.get(name) or next(
             (why for start, why in _REFUSED_FAMILIES.items() if name.startswith(start)), ""
@@ -66,8 +66,8 @@ def consumer_options(kafka: Mapping[str, str]) -> list[str]:
 
 
 def _hint(name: str) -> str:
-    known = sorted({*HEEDED, *WITHOUT_EFFECT})
+    known = sorted({*SUPPORTED, *WITHOUT_EFFECT})
     near = difflib.get_close_matches(name, known, 1)
     if near:
         return f"did you mean kafka.{near[0]}?"
-    return "heeded are " + ", ".join(f"kafka.{each}" for each in sorted(HEEDED))
+    return "supported are " + ", ".join(f"kafka.{each}" for each in sorted(SUPPORTED))

@@ -212,7 +212,7 @@ def find_losses(
 def recreated(before: Positions, after: Positions, partition: TopicPartition) -> bool:
     """Whether the partition belongs to another topic of the same name; unknown ids say no."""
     old, new = before.id_of(partition), after.id_of(partition)
-    return old != NO_UUID and new != NO_UUID and old != new
+    return NO_UUID not in (old, new) and old != new
 
 
 def begin_at(

@@ -89,7 +89,7 @@ class Options:
 
     subscription: Subscription
     start: Start
-    end: Start = Latest()
+    end: Start = Latest()  # noqa: RUF009  # it cannot be changed
     latest_on_no_match: bool = False
     on_data_loss: Literal["fail", "skip"] = "fail"
     limits: Limits = Limits()
@@ -114,7 +114,7 @@ class Options:
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The ``kafka.*`` options that are numbers and that this source heeds."""
+        """The ``kafka.*`` options that are numbers and that this source supports."""
         return {name: int(self.kafka[name]) for name in KAFKA_NUMBERS if name in self.kafka}
 
     @property
@@ -144,13 +144,13 @@ def parse(raw: Mapping[str, str], mode: Mode) -> Options:
     given = Given(raw)
     given.refuse_unknown(NAMES, _STORE_SETTING)
     kafka = kafka_options(given)
-    unheeded = consumer_options(kafka)
+    unsupported = consumer_options(kafka)
     if mode == "stream":
         for name in _STREAM_REFUSES:
             given.refuse(name, "a stream has no end; it is allowed in batch reads only")
     warnings = [f"option {name} has no meaning in a batch read and is ignored" for name in _BATCH_IGNORES
                 if mode == "batch" and given.get(name) is not None]  # fmt: skip
-    warnings += unheeded
+    warnings += unsupported
     strategy = given.choice("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
     start = _start(given, mode)
     location = _location(given, mode, moves(start, latest_on_no_match=strategy == "latest"))

@@ -1,6 +1,6 @@
 """What the sink may be told: its own options and every setting of Kafka's Java producer.
 
-Each ``kafka.*`` key is heeded, refused with the reason, or named as being without effect here; a key that the Java
+Each ``kafka.*`` key is applied, refused with the reason, or named as being without effect here; a key that the Java
 producer does not know either is refused with the nearest one. Nothing is dropped without a word.
 Source of the keys: Apache Kafka's ProducerConfig, 4.x. Read next: sink.py.
 """
@@ -20,7 +20,7 @@ NAMES = ("topic", "includeHeaders", "markBatches", "markBy", "batch", "keepTimes
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
-_NUMBERS = {  # heeded: name -> (default, least)
+_NUMBERS = {  # supported: name -> (default, least)
     "batch.size": (512 << 10, 0),
     "max.request.size": (1 << 20, 1),
     "request.timeout.ms": (30_000, 1),
@@ -41,7 +41,7 @@ _CHOICES = {
     "partitioner.ignore.keys": ("false", "true"),
     "security.protocol": ("PLAINTEXT",),
 }
-_HEEDED = {*_NUMBERS, *_CHOICES, "bootstrap.servers", "client.id", "partitioner.class"}
+_SUPPORTED = {*_NUMBERS, *_CHOICES, "bootstrap.servers", "client.id", "partitioner.class"}
 WITHOUT_EFFECT = {
     "max.block.ms": "delivery.timeout.ms bounds the wait for metadata as well",
     "linger.ms": "a batch leaves when it is full or when the task's rows end",
@@ -103,7 +103,7 @@ class SinkOptions:
     warnings: tuple[str, ...] = ()
 
     def number(self, name: str) -> int:
-        """A heeded setting that is a number, or its default."""
+        """A supported setting that is a number, or its default."""
         given = self.kafka.get(name)
         return _NUMBERS[name][0] if given is None else int(given)
 
@@ -159,7 +159,7 @@ def parse(raw: Mapping[str, str]) -> SinkOptions:
 
 
 def _check(name: str, value: str) -> None:
-    """OptionError unless the producer setting is one that is heeded, with an allowed value, or without effect."""
+    """OptionError unless the producer setting is one that is supported, with an allowed value, or without effect."""
     why = _REFUSED.get(name) or next((w for prefix, w in _REFUSED_PREFIXES.items() if name.startswith(prefix)), None)
     if why is not None:
         raise OptionError(f"kafka.{name}", value, f"not supported: {why}")
@@ -174,7 +174,7 @@ def _check(name: str, value: str) -> None:
                 "kafka.partitioner.class", value,
                 f"Java classes do not run here; allowed is {ROUND_ROBIN}, and a column partition places each row",
             )  # fmt: skip
-    elif name not in _HEEDED and name not in WITHOUT_EFFECT:
-        near = difflib.get_close_matches(name, [*_HEEDED, *WITHOUT_EFFECT], 1)
+    elif name not in _SUPPORTED and name not in WITHOUT_EFFECT:
+        near = difflib.get_close_matches(name, [*_SUPPORTED, *WITHOUT_EFFECT], 1)
         hint = f"; did you mean kafka.{near[0]}?" if near else ""
         raise OptionError(f"kafka.{name}", value, f"Kafka's producer has no such setting{hint}")

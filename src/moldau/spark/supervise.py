@@ -60,20 +60,26 @@ class Query(Protocol):
     """What is asked of a ``StreamingQuery``."""
 
     @property
-    def isActive(self) -> bool: ...
+    def isActive(self) -> bool:
+        """Whether the query runs."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that it was given."""
 
     @property
-    def status(self) -> dict[str, object]: ...
+    def status(self) -> dict[str, object]:
+        """What it does just now, as PySpark says."""
 
     @property
-    def recentProgress(self) -> list[StreamingQueryProgress]: ...
+    def recentProgress(self) -> list[StreamingQueryProgress]:
+        """What its last batches read and wrote."""
 
-    def exception(self) -> Exception | None: ...
+    def exception(self) -> Exception | None:
+        """What ended it; None while it runs, or after it was stopped."""
 
-    def awaitTermination(self, timeout: int) -> bool | None: ...
+    def awaitTermination(self, timeout: int) -> bool | None:
+        """Wait for its end, or for so many seconds; whether it has ended by then."""
 
 
 def until_it_stands(begin: Callable[[], StreamingQuery], beginnings: int = BEGINNINGS) -> StreamingQuery:

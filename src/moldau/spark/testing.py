@@ -219,6 +219,7 @@ class MemoryFeed:
         self._committed = committed
 
     def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
+        """The topics of these names, or all."""
         self.cluster.is_asked("topics")
         return {
             name: Topic(id, tuple(each.partition for each in self.cluster.logs if each.topic == name), name[:2] == "__")
@@ -227,21 +228,25 @@ class MemoryFeed:
         }
 
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """The offsets that -2 (earliest), -1 (latest) or a time in ms stand for."""
         self.cluster.is_asked("offsets")
         logs = self.cluster.logs
         return {partition: _offset(logs[partition], at) for partition, at in asked.items() if partition in logs}
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
+        """The end and the leader epoch of each partition's log."""
         self.cluster.is_asked("ends")
         logs = self.cluster.logs
         return {each: End(logs[each].end, logs[each].epochs[-1][0]) for each in partitions if each in logs}
 
     def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Where the log's epochs end."""
         self.cluster.is_asked("epoch_ends")
         logs = self.cluster.logs
         return {partition: logs[partition].epoch_end(epoch) for partition, epoch in asked.items() if partition in logs}
 
     def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
+        """How large a record is at these places."""
         self.cluster.is_asked("sample")
         found: dict[TopicPartition, float] = {}
         for partition, place in asked.items():
@@ -253,14 +258,17 @@ class MemoryFeed:
         return found
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """What a group has committed."""
         self.cluster.is_asked("committed")
         return {each: at for each, at in self.cluster.groups.get(group_id, {}).items() if each in partitions}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit for a group."""
         self.cluster.is_asked("commit")
         self.cluster.groups[group_id] = dict(offsets)
 
     def fetch(self, partition: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
+        """What stands from an offset on; OffsetLost when it is not there."""
         self.cluster.is_asked("fetch")
         log = self.cluster.logs.get(partition)
         if log is None or topic_id != self.cluster.ids[partition.topic]:
@@ -276,6 +284,7 @@ class MemoryFeed:
         return Slice(records, next_offset(records, offset), log.start, log.end, log.aborted if self._committed else ())
 
     def slices(self, partition: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
+        """What stands in a range of offsets, one fetch after the other."""
         at = span.start
         while at < span.stop:
             found = self.fetch(partition, topic_id, at, max_bytes)
@@ -285,6 +294,7 @@ class MemoryFeed:
             at = found.next_offset
 
     def close(self) -> None:
+        """Remember that the reader was closed."""
         self.cluster.asked.append("close")
 
 

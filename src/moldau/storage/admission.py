@@ -137,12 +137,12 @@ class Admission:
     def examine(
         self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE, *, seen: bool = False
     ) -> Examination:
-        """The same in parts, of what can be written to; ``seen`` if ``at_a_glance`` was asked before."""
+        """The same in parts, of what can be written to; ``seen`` if ``admit_quickly`` was asked before."""
         end = len(data)
         if (
             not seen
             and end >= HEADER_SIZE
-            and (ordinary := self.at_a_glance(data, read_header(data), now_ms, internal))
+            and (ordinary := self.admit_quickly(data, read_header(data), now_ms, internal))
         ):
             return ordinary
         positions = _positions(data)
@@ -168,7 +168,7 @@ class Admission:
             return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
         return self._together(data, batches)
 
-    def at_a_glance(
+    def admit_quickly(
         self, data: Given, header: BatchHeader, now_ms: int, internal: bool = False, at: int = -1
     ) -> Admitted | None:
         """What ``examine`` returns for the most common batches, at once: sound ones in the common form, not compressed,
@@ -193,7 +193,7 @@ class Admission:
             and magic == 2
             and length + LENGTH_OVERHEAD == len(data) <= self._largest
             and 0 < count == delta + 1
-            and (attributes == 0 or attributes == _TRANSACTIONAL)
+            and (attributes in (0, _TRANSACTIONAL))
             and ((sequence >= 0 and epoch >= 0) if producer_id >= 0 else attributes == 0)
             and crc32c(memoryview(whole)[at + _CRC_FROM : end]) == crc
         ):

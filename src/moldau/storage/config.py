@@ -67,7 +67,7 @@ class LogConfig:
                 raise ConfigError(f"Unknown topic config name: {name}")
             if text is None:
                 continue
-            value = key.parse_standing(text)
+            value = key.parse_existing(text)
             if name in _FIELDS:
                 values[_FIELDS[name]] = value
         return cls(**values)

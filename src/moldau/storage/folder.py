@@ -112,13 +112,14 @@ class LogDir:
     """One entry of log.dirs: its disk, its open files, and whether it has failed (``offline`` says why)."""
 
     __slots__ = (
-        "disk",
-        "doomed",
         "admissions",
         "changes",
         "cut",
+        "disk",
+        "doomed",
         "files",
         "id",
+        "names",
         "offline",
         "on_changes",
         "on_checkpoint_wanted",
@@ -127,7 +128,6 @@ class LogDir:
         "on_flush_wanted",
         "on_offline",
         "on_repair",
-        "names",
         "path",
         "random",
         "renames_later",
@@ -136,8 +136,8 @@ class LogDir:
         "starts",
         "taken",
         "unsaved",
-        "unwritten",
         "unused",
+        "unwritten",
         "watch",
     )
 
@@ -201,7 +201,7 @@ class LogDir:
                 self.on_offline(self)
         return DirOffline(self.path, error)
 
-    def producers_cut(self, log: Any) -> None:
+    def producers_cut(self, log: Any) -> None:  # Any: a Log, whose modules stand on this one
         """The log's producers' state has to be read again, if there is anybody to do it before it is needed."""
         if self.on_cut is not None:
             self.cut.append(log)

@@ -164,7 +164,7 @@ def stored_epochs(folder: Folder, names: list[str], findings: list[str]) -> Epoc
     try:
         data = folder.read(path) if EPOCHS in names else b""
         entries = parse_epochs(data, path)
-        if any(one[0] >= next[0] or one[1] >= next[1] for one, next in pairwise(entries)):
+        if any(one[0] >= after[0] or one[1] >= after[1] for one, after in pairwise(entries)):
             raise BrokenFile(f"{path}: epochs and their first offsets should rise")
         return EpochTable(entries) if data else None
     except BrokenFile as error:

@@ -109,7 +109,7 @@ class Checkpoint:
     are whole; ``gather`` adds the ``logs``, beside which ``Log.restart_point`` is kept.
     """
 
-    __slots__ = ("dir", "error", "logs", "offsets", "turn", "_files", "_restarted")
+    __slots__ = ("_files", "_restarted", "dir", "error", "logs", "offsets", "turn")
 
     def __init__(self, files: OffsetFiles, dir: LogDir, *names: str) -> None:
         self.dir = dir

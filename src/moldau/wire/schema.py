@@ -238,4 +238,4 @@ def _default(field: Field) -> object:
 def _same(a: object, b: object) -> bool:
     if isinstance(a, memoryview) or isinstance(b, memoryview):
         return a is not None and b is not None and bytes(a) == bytes(b)  # type: ignore[call-overload]
-    return a == b or (not isinstance(a, Struct) and a != a and b != b)  # NaN equals itself here
+    return a == b or (not isinstance(a, Struct) and a != a and b != b)  # noqa: PLR0124  # NaN equals itself here

@@ -34,7 +34,7 @@ from moldau.ports.zookeeper import (
     ZooKeeperError,
 )
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 ERRORS: dict[type[BaseException], type[ZooKeeperError]] = {
     exceptions.NoNodeError: NoNode,
@@ -113,7 +113,7 @@ class Client(KazooClient):  # type: ignore[misc]
         self._ping = self._connection._send_ping
         self._connection._send_ping = self._ping_for_the_living
 
-    def heard(self) -> None:
+    def report_alive(self) -> None:
         """The owner says that it goes on. From the first time on, a ping goes out only if this was said lately."""
         self.heard_s = time.monotonic()
 

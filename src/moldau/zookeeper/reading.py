@@ -96,7 +96,7 @@ def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
             return found
 
 
-def nobody_knows(name: str) -> bytes | None:
+def nobody_knows(_name: str) -> bytes | None:
     """No topic has been known by an id."""
     return None
 

@@ -37,12 +37,12 @@ from moldau.ports.zookeeper import (
 from moldau.zookeeper.connect import parse_connect
 from moldau.zookeeper.link import NOT_THE_CAUSE, Client, ReadMany, TooOld, translated
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 PIPELINE = 500
 """Reads in one request, or under way at once: below the thousand at which a server begins to throttle."""
 
-BEATS = 12
+REPORTS = 12
 """How often in a session's time the loop says that it goes on."""
 
 _HAPPENED = {
@@ -126,7 +126,7 @@ class Session:
             _hand_over(loop, self._told, client, state)
 
         client = self._client = Client(self._hosts, self._ensemble.session_timeout_ms, told)
-        self._beat(loop, client)
+        self._report_alive(loop, client)
         client.start_async()
         try:
             await asyncio.wait_for(first, timeout_ms / 1000)
@@ -142,11 +142,11 @@ class Session:
             self._first = None
         self._say(Link.CONNECTED)
 
-    def _beat(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
+    def _report_alive(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
         """Say on the loop that the loop goes on: the session is kept alive for us, not for the connection's thread."""
         if client is self._client:
-            client.heard()
-            loop.call_later(client.session_timeout_ms / 1000 / BEATS, self._beat, loop, client)
+            client.report_alive()
+            loop.call_later(client.session_timeout_ms / 1000 / REPORTS, self._report_alive, loop, client)
 
     async def _enter_chroot(self, client: Client) -> None:
         """Create the chroot if nobody has, as Kafka does."""

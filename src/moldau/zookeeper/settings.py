@@ -104,8 +104,8 @@ def judged(entity: str, settings: Mapping[str, str]) -> tuple[dict[str, str], li
             if len(text.encode()) > TEXT_MAX or len(name.encode()) > TEXT_MAX:
                 raise ConfigError("no record can hold it")
             if key is not None:
-                key.parse_standing(text)
-                check_default(name, text, standing=True)
+                key.parse_existing(text)
+                check_default(name, text, existing=True)
             good[name] = text
         except ConfigError:
             allowed = "" if key is None else f": {key.allowed()} is expected"

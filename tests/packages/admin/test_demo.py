@@ -122,7 +122,7 @@ class Watch:
         return [2, 4]
 
 
-class Teller:
+class ProgressReporter:
     def say(self, what: str) -> None: ...
 
     def progress(self, sent: int, acked: int, in_table: int) -> None: ...
@@ -131,7 +131,7 @@ class Teller:
 def test_the_busiest_broker_is_killed_once_at_half_and_restarted_ten_seconds_later(monkeypatch):
     stage, now = Stage(), [100.0]
     monkeypatch.setattr(time, "time", lambda: now[0])
-    hand = story._Stagehand(stage, Watch(), Teller(), story.Script())  # type: ignore[arg-type]
+    hand = story._FaultMaker(stage, Watch(), ProgressReporter(), story.Script())  # type: ignore[arg-type]
     for sent, at in ((0, 100), (49, 110), (50, 111), (60, 112), (90, 120.9), (91, 121), (99, 140)):
         now[0] = at
         hand.look(sent, 100)
@@ -183,10 +183,10 @@ def test_a_pipeline_is_waited_for_as_long_as_batches_come(
     def is_done() -> bool:
         nonlocal looks
         looks += 1
-        pipeline.batches.extend([cast(Any, None)] if looks <= batches else [])
+        pipeline.batches.extend([cast("Any", None)] if looks <= batches else [])
         return looks > 5
 
-    pipeline._process = cast(Any, SimpleNamespace(poll=lambda: None))
+    pipeline._process = cast("Any", SimpleNamespace(poll=lambda: None))
     clock = SimpleNamespace(monotonic=lambda: 100.0 * looks, sleep=lambda seconds: None)
     monkeypatch.setattr("moldau.admin.demo.pipeline.time", clock)
     with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s:\nits last words"):

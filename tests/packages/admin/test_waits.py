@@ -12,7 +12,7 @@ import pytest
 from moldau.admin import each_broker
 from moldau.admin.asking import Talk
 from moldau.admin.reassignment import status_command, waits, waves
-from moldau.admin.reassignment.waits import Answering, Downs, Known, Sizes, Teller, sizes_of, text_of, waits_of
+from moldau.admin.reassignment.waits import Answering, Downs, Known, Sizes, WaitReporter, sizes_of, text_of, waits_of
 from moldau.admin.reassignment.waves import Shown
 from moldau.client.admin import Reassignment
 from moldau.client.client import Refused
@@ -81,9 +81,9 @@ def test_whom_moves_wait_for_is_told_where_the_sizes_cannot_be_had(
     monkeypatch.setattr(waits, "FIRST_PAUSE_S", 0.0)
     shown, one = moving(2)
     talk: Any = None  # nobody is asked
-    teller = Teller(talk)
+    reporter = WaitReporter(talk)
     for _ in range(2):
-        assert teller.tell({P: shown}, {P: one}, [1, 2]) == []
+        assert reporter.tell({P: shown}, {P: one}, [1, 2]) == []
     assert "t-0 waits: broker 2 is catching up\n" in capsys.readouterr().err
 
 
@@ -221,7 +221,7 @@ def test_a_broker_that_has_just_died_is_not_said_to_have_lost_a_directory(monkey
     assert answering.still_alive(talk, {P: waits_of(P, *moving(2), Known([1, 2]))}, [1, 2]) == {1, 2}
     assert len(asked) == 1, "where no replica is offline nobody is asked"
     monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
-    assert Teller(talk).tell({P: shown}, {P: one}, [1, 2, 3]) == [2]
+    assert WaitReporter(talk).tell({P: shown}, {P: one}, [1, 2, 3]) == [2]
 
 
 def test_a_broker_that_has_lost_a_directory_is_asked_once_until_something_changes(
@@ -238,21 +238,21 @@ def test_a_broker_that_has_lost_a_directory_is_asked_once_until_something_change
     monkeypatch.setattr(waits, "silent_brokers", silent)
     shown, one = Shown([1, 2], 1, [1], [2]), Reassignment([1, 2], [2], [])
     talk: Any = None
-    teller, other = Teller(talk), TopicPartition("t", 1)
+    reporter, other = WaitReporter(talk), TopicPartition("t", 1)
     for _ in range(3):
-        assert teller.tell({P: shown}, {P: one}, [1, 2]) == []
+        assert reporter.tell({P: shown}, {P: one}, [1, 2]) == []
     assert asked == [{2}]
     both = {P: shown, other: shown}
-    teller.tell(both, dict.fromkeys(both, one), [1, 2])
+    reporter.tell(both, dict.fromkeys(both, one), [1, 2])
     assert asked == [{2}, {2}], "another replica is offline: it may have died now"
-    teller.tell({P: Shown([1, 2], 1, [1])}, {P: one}, [1, 2])
+    reporter.tell({P: Shown([1, 2], 1, [1])}, {P: one}, [1, 2])
     mute.add(2)
     monkeypatch.setattr(waits, "_last_heard_of", lambda talk: {})
     for _ in range(2):
-        assert teller.tell({P: shown}, {P: one}, [1, 2]) == [2]
+        assert reporter.tell({P: shown}, {P: one}, [1, 2]) == [2]
     assert len(asked) == 4, "one that does not answer is asked again"
     mute.clear()
-    assert teller.tell({P: shown}, {P: one}, [1, 2]) == []
+    assert reporter.tell({P: shown}, {P: one}, [1, 2]) == []
 
 
 def test_of_a_plan_that_nobody_has_begun_it_is_told_that_nobody_carries_it_out(

@@ -1,4 +1,4 @@
-"""Records that are written to a pipe: what is known to have left, whoever reads it, and when a signal is heeded."""
+"""Records that are written to a pipe: what is known to have left, whoever reads it, and when a signal is handled."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Crossing:
         for id, node in self.nodes.items():
             lines.append(node_state(node))
             if node.config.is_controller and node.plane is not None:
-                lines.append(f"  seat of {id}: leader and epoch {getattr(node.plane, 'leader', None)}")
+                lines.append(f"  voter {id}: leader and epoch {getattr(node.plane, 'leader', None)}")
         return "\n".join(lines)
 
     @property

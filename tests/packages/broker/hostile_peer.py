@@ -1,6 +1,6 @@
 """A peer that means no good: it listens, speaks enough of the protocol to be believed, and then does something wrong.
 
-Each request meets the next of its ``Mood``s, by api key, in turn; ``met`` tells which have been. ``proper`` answers
+Each request meets the next of its ``Behavior``s, by api key, in turn; ``met`` tells which have been. ``proper`` answers
 what a scene needs to go on. Never what it says about other nodes: that is believed, as Kafka's nodes believe theirs.
 """
 
@@ -25,7 +25,7 @@ UNKNOWN_CODE = 12_345
 Proper = Callable[[Message], Message | None]
 
 
-class Mood(Enum):
+class Behavior(Enum):
     """What becomes of a request."""
 
     HANG_UP = auto()
@@ -44,20 +44,20 @@ class Mood(Enum):
 
 
 class HostilePeer:
-    """Listens at ``port``. ``proper(request)`` gives a good answer, None for any mood's."""
+    """Listens at ``port``. ``proper(request)`` gives a good answer, None for any behavior's."""
 
     def __init__(self, proper: Proper = lambda request: None, unserved: frozenset[int] = frozenset()) -> None:
         self.proper = proper
         self.unserved = unserved
         """Api keys that its handshake does not name."""
-        self.met: Counter[tuple[int, Mood]] = Counter()
+        self.met: Counter[tuple[int, Behavior]] = Counter()
         self.tame: set[int] = set()
         """Api keys that get proper answers from now on."""
         self.ids: list[bytes] = [bytes(16)]
         """Topic ids that it may speak of."""
         self.connections = 0
         self.port = 0
-        self._moods: dict[int, Any] = {}
+        self._behaviors: dict[int, Any] = {}
         self._rng = random.Random(1)
         self._server: asyncio.Server | None = None
         self._lines: set[asyncio.StreamWriter] = set()
@@ -74,8 +74,8 @@ class HostilePeer:
             line.transport.abort()
 
     def has_met(self, *keys: int, times: int = 1) -> bool:
-        """Whether every mood has met each of these requests so often."""
-        return all(self.met[key, mood] >= times for key in keys for mood in Mood)
+        """Whether every behavior has met each of these requests so often."""
+        return all(self.met[key, behavior] >= times for key in keys for behavior in Behavior)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._lines.add(writer)
@@ -99,33 +99,33 @@ class HostilePeer:
             writer.writelines(response_frame(self._handshake(), header.api_version, header.correlation_id))
             return True
         tame = header.api_key in self.tame
-        mood = Mood.PROPER if tame else next(self._moods.setdefault(header.api_key, cycle(Mood)))
-        self.met[header.api_key, mood] += 1
+        behavior = Behavior.PROPER if tame else next(self._behaviors.setdefault(header.api_key, cycle(Behavior)))
+        self.met[header.api_key, behavior] += 1
         good = self.proper(request) or APIS[header.api_key].response()
         whole = b"".join(bytes(part) for part in response_frame(good, header.api_version, header.correlation_id))
-        match mood:
-            case Mood.RESET:
+        match behavior:
+            case Behavior.RESET:
                 writer.transport.abort()
-            case Mood.GARBAGE:
+            case Behavior.GARBAGE:
                 writer.write(self._rng.randbytes(200))
-            case Mood.HALF_A_FRAME:
+            case Behavior.HALF_A_FRAME:
                 writer.write(whole[: len(whole) // 2])
-            case Mood.TOO_LARGE:
+            case Behavior.TOO_LARGE:
                 writer.write(SIZE.pack(0x7FFFFFFF) + whole[4:])
-            case Mood.NEGATIVE:
+            case Behavior.NEGATIVE:
                 writer.write(SIZE.pack(-5) + whole[4:])
-            case Mood.WRONG_ID:
+            case Behavior.WRONG_ID:
                 writer.write(whole[:4] + SIZE.pack(header.correlation_id ^ 0x55) + whole[8:])
-            case Mood.CUT_SHORT:
+            case Behavior.CUT_SHORT:
                 cut = whole[4:-1]
                 writer.write(SIZE.pack(len(cut)) + cut)
-            case Mood.UNASKED:
+            case Behavior.UNASKED:
                 writer.write(whole + whole)
-            case Mood.EMPTY | Mood.CODE_OF_THE_FUTURE | Mood.ANYTHING:
-                wrong = self._wrong(mood, header.api_key, header.api_version)
+            case Behavior.EMPTY | Behavior.CODE_OF_THE_FUTURE | Behavior.ANYTHING:
+                wrong = self._wrong(behavior, header.api_key, header.api_version)
                 writer.writelines(response_frame(wrong, header.api_version, header.correlation_id))
                 return True
-            case Mood.PROPER:
+            case Behavior.PROPER:
                 writer.write(whole)
                 return True
         return False
@@ -139,11 +139,11 @@ class HostilePeer:
         ]
         return ApiVersionsResponse(api_keys=served)
 
-    def _wrong(self, mood: Mood, key: int, version: int) -> Any:
+    def _wrong(self, behavior: Behavior, key: int, version: int) -> Any:
         response = APIS[key].response
-        if mood is Mood.EMPTY:
+        if behavior is Behavior.EMPTY:
             return response()
-        if mood is Mood.CODE_OF_THE_FUTURE:
+        if behavior is Behavior.CODE_OF_THE_FUTURE:
             return _with_code(response, version)
         return self._anything(response, version)
 

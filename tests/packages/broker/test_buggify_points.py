@@ -16,8 +16,8 @@ from moldau.ports import buggify
 from moldau.wire.batch import headers
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 from tests.packages.broker.data_cluster import DROPS_SOON, DataCluster, batch, run, until
-from tests.packages.broker.test_controller_channel import FOREVER_MS, Seat, said
-from tests.packages.broker.test_delivery import Bench, Ear
+from tests.packages.broker.test_controller_channel import FOREVER_MS, ScriptedNode, said
+from tests.packages.broker.test_delivery import Bench, RecordingListener
 
 
 class Takes:
@@ -137,27 +137,27 @@ def test_an_isr_shrinks_though_its_proposal_is_late_or_its_answer_lost(tmp_path:
 
 def test_who_does_not_reach_the_controller_asks_again() -> None:
     async def work() -> None:
-        seat = Seat(said(Code.NONE))
-        seat.world.buggify = Takes(buggify.UNREACHED_CONTROLLER)
-        asked = asyncio.ensure_future(seat.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
-        await until(lambda: seat.timers.set, "it waits")
-        assert len(seat.answers) == 1, "nothing was asked"
-        seat.timers.set[0][1]()
+        node = ScriptedNode(said(Code.NONE))
+        node.world.buggify = Takes(buggify.UNREACHED_CONTROLLER)
+        asked = asyncio.ensure_future(node.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
+        await until(lambda: node.timers.set, "it waits")
+        assert len(node.answers) == 1, "nothing was asked"
+        node.timers.set[0][1]()
         assert (await asked).error_code == Code.NONE
 
     run(work)
 
 
 def test_what_is_delivered_late_keeps_its_order() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     later: list[tuple[float, Any]] = []
     bench.delivery._buggify = Takes(buggify.LATE_DELIVERY)
     tasks: Any = SimpleNamespace(call_soon=bench.turns.append, call_later=lambda ms, call: later.append((ms, call)))
     bench.delivery._tasks = tasks
     bench.delivery.became_active(3)
     bench.delivery.lost_active()
-    assert ear.heard == []
+    assert listener.heard == []
     assert [ms for ms, _ in later] == [LATE_MS]
     later[0][1]()
-    assert ear.heard == ["active in 3", "lost"]
+    assert listener.heard == ["active in 3", "lost"]

@@ -45,7 +45,7 @@ class Timers:
         return len(self.set) == 1 and self.set[0][0] <= RETRY_MAX_MS
 
 
-class Seat:
+class ScriptedNode:
     """A node that asks; ``answers`` are what the controllers say in turn."""
 
     def __init__(self, *answers: Any) -> None:
@@ -76,31 +76,31 @@ def said(code: Code) -> UpdateFeaturesResponse:
 
 def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
     async def scenario() -> None:
-        seat = Seat(ConnectionRefusedError("dead"), said(Code.NOT_CONTROLLER), said(Code.NONE))
-        asked = asyncio.ensure_future(seat.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
-        await until(seat.timers.is_retry, "it waits")
-        seat.elects(3)
-        await until(lambda: len(seat.answers) == 1 and seat.timers.is_retry(), "it has asked, and waits again")
-        assert seat.timers.set[0][0] == 20, "not for long: the new one is about to become active"
-        seat.timers.set[0][1]()
+        node = ScriptedNode(ConnectionRefusedError("dead"), said(Code.NOT_CONTROLLER), said(Code.NONE))
+        asked = asyncio.ensure_future(node.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
+        await until(node.timers.is_retry, "it waits")
+        node.elects(3)
+        await until(lambda: len(node.answers) == 1 and node.timers.is_retry(), "it has asked, and waits again")
+        assert node.timers.set[0][0] == 20, "not for long: the new one is about to become active"
+        node.timers.set[0][1]()
         assert (await asked).error_code is Code.NONE
-        assert not seat.timers.set
-        seat.elects(2)
+        assert not node.timers.set
+        node.elects(2)
 
     run(scenario)
 
 
 def test_waiting_without_news_takes_longer_each_time_and_ends() -> None:
     async def scenario() -> None:
-        seat = Seat(*[said(Code.NOT_CONTROLLER)] * 4)
-        asked = asyncio.ensure_future(seat.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
+        node = ScriptedNode(*[said(Code.NOT_CONTROLLER)] * 4)
+        asked = asyncio.ensure_future(node.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
         waits = []
         for _ in range(3):
-            await until(seat.timers.is_retry, "it waits")
-            waits.append(seat.timers.set[0][0])
-            seat.timers.set[0][1]()
-            left = len(seat.answers)
-            await until(lambda left=left: len(seat.answers) < left, "it asks")
+            await until(node.timers.is_retry, "it waits")
+            waits.append(node.timers.set[0][0])
+            node.timers.set[0][1]()
+            left = len(node.answers)
+            await until(lambda left=left: len(node.answers) < left, "it asks")
         assert waits == [20, 40, 80]
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -135,10 +135,10 @@ def test_a_request_that_no_controller_answers_is_told_so_in_its_own_answer(
     monkeypatch.setattr(forwarding, "PATIENCE_MS", 1)
 
     async def scenario() -> None:
-        seat = Seat(ConnectionRefusedError("nobody listens"))
+        node = ScriptedNode(ConnectionRefusedError("nobody listens"))
         request_.timeout_ms = 1
         context = LocalContext(request_)
-        answer = await forwarding.forward(seat, request_, context)
+        answer = await forwarding.forward(node, request_, context)
         assert isinstance(answer, APIS[request_.api_key].response)
         codes = [code for code, _ in problems(answer)]
         assert codes == [Code.REQUEST_TIMED_OUT]

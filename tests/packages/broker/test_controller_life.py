@@ -1,4 +1,4 @@
-"""Fast death: what the controller's seat makes of a closed connection. Real loop and timers, a scripted front door."""
+"""Fast death: what the controller's node makes of a closed connection. Real loop and timers, a scripted listener."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller import service as controller
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.controller.service import ControllerService
-from moldau.controller.asks import Heartbeat, RebalanceLeaders
 from moldau.controller.replies import Moved
+from moldau.controller.requests import Heartbeat, RebalanceLeaders
 from moldau.image import Endpoint, Image
 from moldau.runtime.world import real_world
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import run, until
 
 
-class Seat:
-    """An active controller with broker 7 registered and unfenced; ``answers`` are what knocks at its door find."""
+class ActiveControllerNode:
+    """An active controller with broker 7 registered and unfenced; ``probe`` is what a probe of its port finds."""
 
-    def __init__(self, knock: Callable[[], bool]) -> None:
+    def __init__(self, probe: Callable[[], bool]) -> None:
         self.failures: list[BaseException] = []
         self.proposed: list[Any] = []
         self.probes = 0
-        self.knock = knock
+        self.probe = probe
         self.world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
         self.config = NodeConfig(
             {
@@ -56,7 +56,7 @@ class Seat:
 
     async def _refuses(self, host: str, port: int) -> bool:
         self.probes += 1
-        return self.knock()
+        return self.probe()
 
     @property
     def fenced(self) -> list[int]:
@@ -70,44 +70,44 @@ class Seat:
 
 
 def test_a_listener_that_still_accepts_while_its_process_dies_is_probed_again() -> None:
-    """A killed process closes its connections before its listeners: the first knock may come between the two."""
+    """A killed process closes its connections before its listeners: the first probe may come between the two."""
 
     async def scenario() -> None:
-        seat = Seat(lambda: seat.probes > 2)
-        seat.settle()
-        seat.controller.connection_closed("first connection")
-        await until(lambda: seat.fenced == [7], "the broker is fenced")
-        seat.controller.stop()
-        assert not seat.failures
+        node = ActiveControllerNode(lambda: node.probes > 2)
+        node.settle()
+        node.controller.connection_closed("first connection")
+        await until(lambda: node.fenced == [7], "the broker is fenced")
+        node.controller.stop()
+        assert not node.failures
 
     run(scenario)
 
 
 def test_a_broker_that_connects_again_is_not_probed_any_more() -> None:
     async def scenario() -> None:
-        def knock() -> bool:
-            seat.controller.connection_is_of("second connection", 7)
+        def probe() -> bool:
+            node.controller.connection_is_of("second connection", 7)
             return False
 
-        seat = Seat(knock)
-        seat.settle()
-        seat.controller.connection_closed("first connection")
-        await until(lambda: seat.probes == 1 and not seat.controller.is_probing, "the probe is over")
-        seat.controller.stop()
-        assert (seat.fenced, seat.probes, seat.failures) == ([], 1, [])
+        node = ActiveControllerNode(probe)
+        node.settle()
+        node.controller.connection_closed("first connection")
+        await until(lambda: node.probes == 1 and not node.controller.is_probing, "the probe is over")
+        node.controller.stop()
+        assert (node.fenced, node.probes, node.failures) == ([], 1, [])
 
     run(scenario)
 
 
-def test_a_door_that_stays_open_is_left_to_the_session_timeout() -> None:
+def test_a_port_that_stays_open_is_left_to_the_session_timeout() -> None:
     async def scenario() -> None:
-        seat = Seat(lambda: False)
-        seat.settle()
-        seat.controller.connection_closed("first connection")
-        await until(lambda: not seat.controller.is_probing, "the probe is over")
-        seat.controller.stop()
-        assert (seat.fenced, seat.failures) == ([], [])
-        assert seat.probes > 2
+        node = ActiveControllerNode(lambda: False)
+        node.settle()
+        node.controller.connection_closed("first connection")
+        await until(lambda: not node.controller.is_probing, "the probe is over")
+        node.controller.stop()
+        assert (node.fenced, node.failures) == ([], [])
+        assert node.probes > 2
 
     run(scenario)
 
@@ -116,28 +116,28 @@ def test_leads_are_given_back_pass_after_pass_until_none_is_left(monkeypatch: py
     """A pass is bounded, and the next one is not minutes away."""
     passes: list[Any] = []
 
-    async def ask(self: ControllerService, ask: Any) -> Any:
+    async def submit(self: ControllerService, ask: Any) -> Any:
         passes.append(ask)
         return Moved(count=1000, more=len(passes) < 4)
 
     async def scenario() -> None:
-        seat = Seat(lambda: False)
-        seat.settle()
+        node = ActiveControllerNode(lambda: False)
+        node.settle()
         await until(lambda: len(passes) == 4, "four passes")
         await asyncio.sleep(0.05)
         assert passes == [RebalanceLeaders()] * 4
-        seat.controller.stop()
-        assert not seat.failures
+        node.controller.stop()
+        assert not node.failures
 
     monkeypatch.setattr(controller, "FIRST_REBALANCE_MS", 1)
-    monkeypatch.setattr(ControllerService, "ask", ask)
+    monkeypatch.setattr(ControllerService, "submit", submit)
     run(scenario)
 
 
 # ---- another process under the id of a broker
 
 
-class Claimed(Seat):
+class Claimed(ActiveControllerNode):
     """Broker 7 is registered as incarnation 0; another process claims its id."""
 
     def __init__(self, *, refuses: bool) -> None:
@@ -147,31 +147,31 @@ class Claimed(Seat):
     async def is_gone(self) -> bool:
         return await self.controller.predecessor_is_gone(7)
 
-    def beats(self, connection: str) -> None:
-        self.controller.tell(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
+    def sends_heartbeat(self, connection: str) -> None:
+        self.controller.submit_nowait(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
         self.controller.connection_is_of(connection, 7)
 
 
 @pytest.mark.parametrize("refuses", [True, False])
 def test_a_broker_that_is_heard_is_never_replaced_whatever_its_address_does(refuses: bool) -> None:
     async def scenario() -> None:
-        seat = Claimed(refuses=refuses)
-        seat.controller.became_active(1)
-        seat.beats("a")
-        assert not await seat.is_gone()
-        seat.controller.stop()
+        node = Claimed(refuses=refuses)
+        node.controller.became_active(1)
+        node.sends_heartbeat("a")
+        assert not await node.is_gone()
+        node.controller.stop()
 
     run(scenario)
 
 
 def test_a_broker_whose_connection_broke_is_replaced_at_once_when_its_address_refuses() -> None:
     async def scenario() -> None:
-        seat = Claimed(refuses=True)
-        seat.controller.became_active(1)
-        seat.beats("a")
-        seat.controller.connection_closed("a")
-        assert await seat.is_gone()
-        seat.controller.stop()
+        node = Claimed(refuses=True)
+        node.controller.became_active(1)
+        node.sends_heartbeat("a")
+        node.controller.connection_closed("a")
+        assert await node.is_gone()
+        node.controller.stop()
 
     run(scenario)
 
@@ -180,18 +180,18 @@ def test_a_broker_whose_address_still_answers_has_the_time_to_come_back(monkeypa
     """Its connection broke and another was made; or it is dead, and a proxy answers for it."""
 
     async def scenario() -> None:
-        seat = Claimed(refuses=False)
-        seat.controller.became_active(1)
-        assert not await seat.is_gone(), "nobody has seen anything of it yet"
-        seat.beats("a")
-        seat.controller.connection_closed("a")
-        assert not await seat.is_gone()
-        seat.beats("b")
+        node = Claimed(refuses=False)
+        node.controller.became_active(1)
+        assert not await node.is_gone(), "nobody has seen anything of it yet"
+        node.sends_heartbeat("a")
+        node.controller.connection_closed("a")
+        assert not await node.is_gone()
+        node.sends_heartbeat("b")
         monkeypatch.setattr(controller, "RECONNECT_MS", -10_000_000)
-        assert not await seat.is_gone(), "it came back"
-        seat.controller.connection_closed("b")
-        assert await seat.is_gone(), "it has been away for longer than a living one"
-        seat.controller.stop()
+        assert not await node.is_gone(), "it came back"
+        node.controller.connection_closed("b")
+        assert await node.is_gone(), "it has been away for longer than a living one"
+        node.controller.stop()
 
     run(scenario)
 

@@ -16,7 +16,7 @@ from moldau.wire.records.metadata import NoOpRecord
 STEP = 10
 
 
-class Ear:
+class RecordingListener:
     """Notes what it is told; pauses after each of ``parts`` parts of a batch, and fails at an offset."""
 
     def __init__(self, parts: int = 0, fails_at: int = -1) -> None:
@@ -48,7 +48,7 @@ class Ear:
 class Bench:
     """A delivery with a loop that turns by hand."""
 
-    def __init__(self, *ears: Ear) -> None:
+    def __init__(self, *listeners: RecordingListener) -> None:
         self.turns: list[Callable[[], None]] = []
         self.failures: list[Exception] = []
         self.end = 0
@@ -56,7 +56,7 @@ class Bench:
         world: Any = SimpleNamespace(tasks=SimpleNamespace(call_soon=self.turns.append), step=STEP, buggify=None)
         self.batches: list[tuple[int, bytes]] = []
         log: Any = SimpleNamespace(log_start_offset=0, read=self._read)
-        self.delivery = Delivery(log, ears, world, self.failures.append)
+        self.delivery = Delivery(log, listeners, world, self.failures.append)
         self.delivery.delivered = lambda: self.points.append(self.delivery.end)
 
     def propose(self, *sizes: int) -> None:
@@ -77,25 +77,25 @@ class Bench:
 
 
 def test_a_turn_delivers_a_steps_worth_and_what_was_told_later_comes_later() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     bench.propose(6, 6, 6, 6, 6)
     bench.delivery.committed(30)
-    assert ear.heard == [5, 11]
+    assert listener.heard == [5, 11]
     assert bench.points == []
     bench.delivery.became_active(7)
     bench.propose(1)
     bench.delivery.committed(31)
     bench.delivery.lost_active()
-    assert ear.heard == [5, 11]
+    assert listener.heard == [5, 11]
     while bench.turn():
         pass
-    assert ear.heard == [5, 11, 17, 23, 29, "active in 7", 30, "lost"]
+    assert listener.heard == [5, 11, 17, 23, 29, "active in 7", 30, "lost"]
     assert bench.points == [30, 31], "a snapshot may be taken at these, no sooner"
 
 
 def test_what_a_listener_leaves_for_later_is_done_before_anybody_hears_more() -> None:
-    slow, quick = Ear(parts=2), Ear()
+    slow, quick = RecordingListener(parts=2), RecordingListener()
     bench = Bench(slow, quick)
     bench.propose(2, 2)
     bench.delivery.committed(4)
@@ -109,103 +109,103 @@ def test_what_a_listener_leaves_for_later_is_done_before_anybody_hears_more() ->
 
 
 def test_small_news_are_told_at_once() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     bench.propose(3)
     bench.delivery.committed(3)
     bench.delivery.became_active(2)
-    assert (ear.heard, bench.turns) == ([2, "active in 2"], [])
+    assert (listener.heard, bench.turns) == ([2, "active in 2"], [])
 
 
 def test_a_listener_that_fails_in_a_later_turn_is_heard_of_and_nothing_more_is_told() -> None:
     """Law X7: the loop alone would only log it."""
-    ear = Ear(fails_at=29)
-    bench = Bench(ear)
+    listener = RecordingListener(fails_at=29)
+    bench = Bench(listener)
     bench.propose(10, 10, 10, 10)
     bench.delivery.committed(40)
     while bench.turn():
         pass
-    assert ear.heard == [9, 19]
+    assert listener.heard == [9, 19]
     assert [str(error) for error in bench.failures] == ["an impossible record"]
     bench.delivery.committed(40)
-    assert (ear.heard, bench.turns) == ([9, 19], [])
+    assert (listener.heard, bench.turns) == ([9, 19], [])
 
 
 def test_a_listener_that_fails_at_once_raises() -> None:
-    bench = Bench(Ear(fails_at=0))
+    bench = Bench(RecordingListener(fails_at=0))
     bench.propose(1)
     with pytest.raises(AssertionError):
         bench.delivery.committed(1)
 
 
 def test_a_snapshot_takes_the_place_of_what_was_still_to_come_and_ends_what_was_begun() -> None:
-    ear = Ear(parts=2)
-    bench = Bench(ear)
+    listener = RecordingListener(parts=2)
+    bench = Bench(listener)
     bench.propose(10, 10)
     bench.delivery.committed(20)
     bench.delivery.became_active(1)
     bench.delivery.lost_active()
     bench.delivery.snapshot(proposal([NoOpRecord()], 0, 1, 0), OffsetAndEpoch(100, 3))
-    assert ear.heard == [9, (9, 0), (9, 1), "lost", "snapshot 99"]
+    assert listener.heard == [9, (9, 0), (9, 1), "lost", "snapshot 99"]
     assert bench.delivery.point == OffsetAndEpoch(100, 3)
     while bench.turn():
         pass
-    assert len(ear.heard) == 5
+    assert len(listener.heard) == 5
 
 
 def test_after_its_end_nothing_is_told() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     bench.propose(10, 10)
     bench.delivery.committed(20)
     bench.delivery.close()
     while bench.turn():
         pass
-    assert ear.heard == [9]
+    assert listener.heard == [9]
 
 
 def test_a_large_batch_is_unpacked_some_records_in_each_turn_and_told_in_the_next() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     for size in (3, 7 * STEP + 1, 3):
         bench.batches.append((bench.end, proposal([NoOpRecord()] * size, bench.end, 1, 0)))
         bench.end += size
     bench.delivery.committed(bench.end)
     for _ in range(8):
-        assert ear.heard == [2]
+        assert listener.heard == [2]
         assert bench.turn()
-    assert ear.heard[1:2] == [7 * STEP + 3]
+    assert listener.heard[1:2] == [7 * STEP + 3]
     while bench.turn():
         pass
-    assert ear.heard == [2, 7 * STEP + 3, 7 * STEP + 6]
+    assert listener.heard == [2, 7 * STEP + 3, 7 * STEP + 6]
     assert bench.points == [bench.end], "all of it is told before anything is done with all of it"
 
 
 def test_what_a_node_proposed_itself_is_told_at_once_however_large() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     bench.propose(5 * STEP)
     bench.delivery.committed(bench.end)
-    assert ear.heard == [5 * STEP - 1]
+    assert listener.heard == [5 * STEP - 1]
 
 
 def test_a_snapshot_lets_a_large_batch_be_told_that_was_only_unpacked() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
     bench.delivery.committed(STEP + 1)
     assert bench.turn()
-    assert not ear.heard
+    assert not listener.heard
     bench.delivery.snapshot(b"", OffsetAndEpoch(100, 3))
-    assert ear.heard == [STEP, "snapshot 99"]
+    assert listener.heard == [STEP, "snapshot 99"]
 
 
 def test_a_snapshot_takes_the_place_of_a_batch_that_is_not_all_unpacked() -> None:
-    ear = Ear()
-    bench = Bench(ear)
+    listener = RecordingListener()
+    bench = Bench(listener)
     bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
     bench.delivery.committed(STEP + 1)
     bench.delivery.snapshot(b"", OffsetAndEpoch(100, 3))
     while bench.turn():
         pass
-    assert ear.heard == ["snapshot 99"]
+    assert listener.heard == ["snapshot 99"]

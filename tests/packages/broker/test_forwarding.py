@@ -42,7 +42,7 @@ def create(name: str, timeout_ms: int = 30_000) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
 
 
-class Seat:
+class ForwardingNode:
     """A broker's way to a scripted controller, which answers nothing about the topic "slow" before it is told to."""
 
     def __init__(self) -> None:
@@ -76,52 +76,52 @@ def test_clients_without_patience_break_no_connection_to_the_controller_and_floo
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
-        seat = Seat()
-        await seat.controller.start()
+        node = ForwardingNode()
+        await node.controller.start()
 
         async def impatient() -> None:
             context = client()
             for _ in range(ROUNDS):
-                answer = await forward(seat, create("slow", 1), context)
+                answer = await forward(node, create("slow", 1), context)
                 assert [one.error_code for one in answer.topics] == [Code.REQUEST_TIMED_OUT]
 
-        with caplog.at_level(logging.WARNING, "moldau.forwarding"):
+        with caplog.at_level(logging.WARNING, "moldau.broker.api"):
             nuisances = asyncio.gather(*(impatient() for _ in range(CLIENTS)))
             while not nuisances.done():
-                assert (await seat.controller_channel.send(BrokerHeartbeatRequest(), 30_000)).is_caught_up
+                assert (await node.controller_channel.send(BrokerHeartbeatRequest(), 30_000)).is_caught_up
                 await asyncio.sleep(0)
             await nuisances
-        assert seat.controller_channel._unanswered == CLIENTS, (
+        assert node.controller_channel._unanswered == CLIENTS, (
             "one request of each is at the controller, however often it asks"
         )
         assert len(caplog.records) <= LINES
-        assert seat.controller.connections <= 1 + len(PASSED_ON)
-        quiet = asyncio.ensure_future(forward(seat, create("quiet"), client()))
-        seat.go_on.set()
+        assert node.controller.connections <= 1 + len(PASSED_ON)
+        quiet = asyncio.ensure_future(forward(node, create("quiet"), client()))
+        node.go_on.set()
         assert [one.error_code for one in (await quiet).topics] == [Code.NONE]
-        await until(lambda: seat.controller_channel._unanswered == 0, "every answer, though nobody waits for it")
-        assert seat.controller.connections <= 1 + len(PASSED_ON)
-        assert not seat.failed
-        seat.peers.close()
-        await seat.controller.stop()
+        await until(lambda: node.controller_channel._unanswered == 0, "every answer, though nobody waits for it")
+        assert node.controller.connections <= 1 + len(PASSED_ON)
+        assert not node.failed
+        node.peers.close()
+        await node.controller.stop()
 
     run(scenario)
 
 
 def test_what_one_client_waits_for_long_does_not_hold_up_another(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        seat = Seat()
-        await seat.controller.start()
-        slow = asyncio.ensure_future(forward(seat, create("slow"), client()))
-        await until(lambda: seat.controller.heard, "it is asked")
+        node = ForwardingNode()
+        await node.controller.start()
+        slow = asyncio.ensure_future(forward(node, create("slow"), client()))
+        await until(lambda: node.controller.heard, "it is asked")
         for number in range(10):
-            answer = await forward(seat, create(f"quick-{number}"), client())
+            answer = await forward(node, create(f"quick-{number}"), client())
             assert [one.error_code for one in answer.topics] == [Code.NONE]
         assert not slow.done()
-        seat.go_on.set()
+        node.go_on.set()
         assert [one.error_code for one in (await slow).topics] == [Code.NONE]
-        seat.peers.close()
-        await seat.controller.stop()
+        node.peers.close()
+        await node.controller.stop()
 
     run(scenario)
 
@@ -130,17 +130,17 @@ def test_a_controller_that_answers_nothing_is_not_asked_without_end(monkeypatch:
     monkeypatch.setattr(channel, "UNANSWERED_MAX", 5)
 
     async def scenario() -> None:
-        seat = Seat()
-        await seat.controller.start()
+        node = ForwardingNode()
+        await node.controller.start()
         for _ in range(12):
-            answer = await forward(seat, create("slow", 1), client())
+            answer = await forward(node, create("slow", 1), client())
             assert [one.error_code for one in answer.topics] == [Code.REQUEST_TIMED_OUT]
-        assert seat.controller_channel._unanswered == 5
-        seat.go_on.set()
-        await until(lambda: not seat.controller_channel._unanswered, "the answers")
-        assert (await forward(seat, create("quick"), client())).topics[0].error_code == Code.NONE
-        seat.peers.close()
-        await seat.controller.stop()
+        assert node.controller_channel._unanswered == 5
+        node.go_on.set()
+        await until(lambda: not node.controller_channel._unanswered, "the answers")
+        assert (await forward(node, create("quick"), client())).topics[0].error_code == Code.NONE
+        node.peers.close()
+        await node.controller.stop()
 
     run(scenario)
 
@@ -149,14 +149,14 @@ def test_a_request_that_breaks_the_controllers_handler_costs_itself_alone(tmp_pa
     async def scenario() -> None:
         async with whole_node(tmp_path) as whole:
             controller = whole.node.controller
-            ask = controller.ask
+            ask = controller.submit
 
             async def breaks(one: Any) -> Any:
                 if "bad" in repr(one):
                     raise OverflowError("no room")
                 return await ask(one)
 
-            controller.ask = breaks  # type: ignore[method-assign]
+            controller.submit = breaks  # type: ignore[method-assign]
             connection, wire = whole.connection(CONTROLLER)
             codes = []
             for name in ("bad", "good"):

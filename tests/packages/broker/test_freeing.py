@@ -88,4 +88,4 @@ def test_no_turn_frees_very_many_partitions_of_a_fetch(
             wire.close()
 
     run(work)
-    assert 0 < most <= 2 * AT_ONCE + readings.LOOK_AT_ONCE, "a request, its answer, and what was read for it"
+    assert 0 < most <= 2 * AT_ONCE + readings.PARTITIONS_AT_ONCE, "a request, its answer, and what was read for it"

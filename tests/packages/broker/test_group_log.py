@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.broker.groups.offsets_log import Batch, Replay, Unwritable, batches_of
+from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
 from moldau.groups.facts import Committed, Describe, Expired, FetchOffsets, Now
@@ -60,8 +60,8 @@ def replayed(*batches: bytes) -> Sequence[int]:
     return [one.value.offset for one in records if isinstance(one, OffsetRecord) and one.value is not None]
 
 
-def batched(appends: Any, max_bytes: int = 1 << 20) -> list[Batch]:
-    return [one for one in batches_of(appends, 0, max_bytes) if isinstance(one, Batch)]
+def batched(appends: Any, max_bytes: int = 1 << 20) -> list[OffsetsBatch]:
+    return [one for one in batches_of(appends, 0, max_bytes) if isinstance(one, OffsetsBatch)]
 
 
 def test_appends_share_batches_up_to_a_size_and_are_never_split() -> None:
@@ -81,7 +81,7 @@ def test_an_append_that_no_batch_can_hold_comes_out_by_itself_and_before_whateve
     refused = [one for one in found if isinstance(one, Unwritable)]
     assert [one.seq for one in refused] == [bad]
     assert "cannot hold it" in refused[0].why
-    rest = [one for one in found if isinstance(one, Batch)]
+    rest = [one for one in found if isinstance(one, OffsetsBatch)]
     assert [one.seqs for one in rest] == [(seq,) for seq in range(3) if seq != bad]
     assert replayed(*(one.data for one in rest)) == [seq for seq in range(3) if seq != bad]
     assert all(found.index(refused[0]) < found.index(one) for one in rest if one.seqs[0] > bad)
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_named_and_left_out(caplog: pytest.LogCaptureFixt
     broken = build([(0, b"\x00\x01\x00", b"", ()), (0, *pack(record(2)), ()), (0, b"\x00\x09new kind", b"", ())])
     mangled = bytearray(written(record(3)))
     mangled[-3] ^= 0x7F
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         assert replayed(written(record(1)), broken, bytes(mangled), written(record(4))) == [1, 2, 4]
     assert "the record at offset 1 of a group log cannot be read" in caplog.text
     assert "the batch at offset 4 of a group log cannot be read and is left out: CORRUPT_MESSAGE" in caplog.text
@@ -130,7 +130,7 @@ def test_markers_and_payloads_that_say_nothing_are_left_out(caplog: pytest.LogCa
     minus = build([(0, b"\xff\xff\x00\x01", b"", ())], producer_id=7, control=True, transactional=True)
     garbage = raw_batch(b"\xff" * 40, codec=1)
     short = raw_batch(b"\x10", codec=0)
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         assert replayed(written(record(1)), no_key, minus, garbage, short, written(record(2))) == [1, 2]
     assert caplog.text.count("is left out") == 4
 
@@ -179,7 +179,7 @@ def test_a_log_full_of_garbage_is_told_in_a_few_lines(caplog: pytest.LogCaptureF
     garbage = build([(0, b"\x00\x01\x00", b"", ())] * 500)
     log: Any = OldLog(garbage)
     replay = Replay(log, log.log_end_offset)
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         found = list(replay.records())
     assert replay.left_out == 500
     assert len(found) > 500, "the reader may pause between records that are left out"
@@ -208,7 +208,7 @@ def test_a_group_that_cannot_be_is_left_out_and_the_others_are_loaded(
         build([(0, *pack(GroupRecord("g", good)), ()), (0, *pack(GroupRecord("g", group)), ())]), written(record(8))
     )
     shard = Shard(GroupsConfig())
-    with caplog.at_level(logging.WARNING, "moldau.groups"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.groups"):
         load(shard, log)
     assert shard.groups["g"].generation == 3
     assert shard.groups["g"].offsets[TopicPartition("t", 0)].offset == 8

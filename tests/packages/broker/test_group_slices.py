@@ -16,6 +16,7 @@ from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from moldau.wire.records.metadata import PartitionRecord, TopicRecord
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import run
 from tests.packages.broker.test_group_writes import Coordinator
 
@@ -43,11 +44,11 @@ class Node:
         self.asked = 0
         return asyncio.get_running_loop().call_soon(call)
 
-    def ask(self, asks: Any, finish: Any) -> Any:
+    def submit(self, requests: Any, finish: Any) -> Any:
         replies = []
-        for ask in asks:
-            self.asked += len(getattr(ask, "items", None) or (ask,))
-            self.groups.ask(ask, "t")
+        for request in requests:
+            self.asked += len(getattr(request, "items", None) or (request,))
+            self.groups.submit(request, "t")
             self.groups.flush()
             replies.append(self.groups.answers.pop("t"))
         self.most = max(self.most, self.asked)
@@ -55,7 +56,7 @@ class Node:
 
     async def answer(self, module: Any, request: Any, version: int) -> Any:
         request = type(request).decode(request.encode(version), version)
-        answer = module.handle(self, request, SimpleNamespace(api_version=version))
+        answer = module.handle(self, request, ContextValue(api_version=version))
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -134,10 +135,10 @@ def test_many_groups_are_described_in_slices_each_once() -> None:
 def test_a_request_about_a_few_is_answered_at_once() -> None:
     async def scenario() -> None:
         node = Node()
-        answer = k08_offset_commit.handle(node, commits(20), SimpleNamespace(api_version=8))
+        answer = k08_offset_commit.handle(node, commits(20), ContextValue(api_version=8))
         assert not inspect.isawaitable(answer)
         answer = k09_offset_fetch.handle(
-            node, OffsetFetchRequest(group_id="g", topics=named(20)), SimpleNamespace(api_version=7)
+            node, OffsetFetchRequest(group_id="g", topics=named(20)), ContextValue(api_version=7)
         )
         assert not inspect.isawaitable(answer)
         assert node.turns == 0

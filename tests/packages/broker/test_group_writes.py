@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.broker.groups.offsets_log import Batch, batches_of
+from moldau.broker.groups.offsets_log import OffsetsBatch, batches_of
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
 from moldau.groups.facts import (
@@ -62,14 +62,14 @@ class Coordinator:
                 self.outbox.append(effect)
         laws.check(self.shard)
 
-    def ask(self, ask: Any, token: str) -> None:
-        self.carry_out(self.shard.step(ask, NOW, token))
+    def submit(self, request: Any, token: str) -> None:
+        self.carry_out(self.shard.step(request, NOW, token))
 
     def flush(self) -> None:
         while self.outbox:
             appends, self.outbox = self.outbox, []
             for one in batches_of(appends, 0, 50_000):
-                if isinstance(one, Batch):
+                if isinstance(one, OffsetsBatch):
                     self.written.append(one.data)
                     self.carry_out(self.shard.step(Committed(one.seqs), NOW))
                 else:
@@ -97,15 +97,15 @@ def test_every_offset_that_was_answered_none_is_read_after_a_reload(turns: list[
     coordinator = Coordinator()
     expected: dict[str, int] = {}
     for number, turn in enumerate(turns):
-        for place, ask in enumerate(turn):
-            coordinator.ask(ask, f"{number}.{place}")
+        for place, request in enumerate(turn):
+            coordinator.submit(request, f"{number}.{place}")
         coordinator.flush()
-        for place, ask in enumerate(turn):
+        for place, request in enumerate(turn):
             codes = coordinator.answers[f"{number}.{place}"].codes
             if codes == (Code.NONE,):
-                expected[ask.group_id] = ask.items[0].offset
+                expected[request.group_id] = request.items[0].offset
             else:
-                assert ask.group_id != "g", codes
+                assert request.group_id != "g", codes
     found = coordinator.reloaded().groups
     where = TopicPartition("t", 0)
     assert {id: group.offsets[where].offset for id, group in found.items()} == expected
@@ -132,7 +132,7 @@ def test_an_assignment_that_was_handed_out_is_there_after_a_reload(
         return
     coordinator = Coordinator()
     known_as = client_id.encode()[:32_767].decode(errors="ignore")
-    coordinator.ask(
+    coordinator.submit(
         Join(
             "g", "", instance_id, "consumer", (Protocol(protocol, b""),), 10_000, timeout_ms,
             known_as, "/h", "f" * 36, known_member_id_required=False,
@@ -143,11 +143,11 @@ def test_an_assignment_that_was_handed_out_is_there_after_a_reload(
         coordinator.carry_out(coordinator.shard.step(Expired(key), NOW))
     joined = coordinator.answers["join"]
     assert joined.code is Code.NONE
-    for number, ask in enumerate(others[:1]):
-        coordinator.ask(ask, f"before {number}")
-    coordinator.ask(Sync("g", joined.member_id, instance_id, 1, None, None, ((joined.member_id, b"mine"),)), "sync")
-    for number, ask in enumerate(others[1:]):
-        coordinator.ask(ask, f"after {number}")
+    for number, request in enumerate(others[:1]):
+        coordinator.submit(request, f"before {number}")
+    coordinator.submit(Sync("g", joined.member_id, instance_id, 1, None, None, ((joined.member_id, b"mine"),)), "sync")
+    for number, request in enumerate(others[1:]):
+        coordinator.submit(request, f"after {number}")
     coordinator.flush()
     assert coordinator.answers["sync"].code is Code.NONE
     again = coordinator.reloaded().groups["g"]
@@ -157,7 +157,7 @@ def test_an_assignment_that_was_handed_out_is_there_after_a_reload(
 
 def test_an_expiry_beyond_all_time_is_the_end_of_time() -> None:
     coordinator = Coordinator()
-    coordinator.ask(commit("g", 7, retention_ms=2**63 - 1), "t")
+    coordinator.submit(commit("g", 7, retention_ms=2**63 - 1), "t")
     coordinator.flush()
     assert coordinator.answers["t"].codes == (Code.NONE,)
     assert coordinator.reloaded().groups["g"].offsets[TopicPartition("t", 0)].expire_ms == 2**63 - 1
@@ -165,7 +165,7 @@ def test_an_expiry_beyond_all_time_is_the_end_of_time() -> None:
 
 def test_generations_begin_anew_after_the_last_number() -> None:
     coordinator = Coordinator()
-    coordinator.ask(commit("g", 1), "t")
+    coordinator.submit(commit("g", 1), "t")
     group = coordinator.shard.groups["g"]
     group.generation = 2**31 - 1
     group.move(type(group.state).PREPARING_REBALANCE, 0)
@@ -192,9 +192,9 @@ def test_a_commit_beside_one_that_cannot_be_written_is_there_after_a_restart(
     monkeypatch.setattr("moldau.broker.groups.offsets_log.pack", cramped)
 
     async def scene(cluster: GroupCluster) -> None:
-        asks = [commit("g", 41), commit("bad", 1), commit("h", 43)]
+        requests = [commit("g", 41), commit("bad", 1), commit("h", 43)]
         coordinator = cluster.coordinator(0)
-        answers = [coordinator.ask([ask], lambda replies: replies[0]) for ask in asks]
+        answers = [coordinator.submit([request], lambda replies: replies[0]) for request in requests]
         codes = [(await answer).codes for answer in answers]  # type: ignore[misc]
         assert codes == [(Code.NONE,), (Code.INVALID_REQUEST,), (Code.NONE,)]
         assert "bad" not in cluster.shard(0).groups

@@ -131,7 +131,7 @@ def test_a_broker_outlives_a_controller_that_answers_anything_or_nothing(
         peer, scene = HostilePeer(lambda request: forgets(request) or leads(request)), Scene(tmp_path)
 
         def forgets(request: Message) -> Message | None:
-            """Who was registered has to do it again, until every mood has met that."""
+            """Who was registered has to do it again, until every behavior has met that."""
             if isinstance(request, BrokerHeartbeatRequest) and not peer.has_met(REGISTRATION):
                 return BrokerHeartbeatResponse(error_code=Code.STALE_BROKER_EPOCH)
             return None
@@ -149,11 +149,11 @@ def test_a_broker_outlives_a_controller_that_answers_anything_or_nothing(
 
             def is_through(*keys: int) -> bool:
                 assert not scene.failures, scene.failures
-                node.lifecycle.beat_now()  # whatever it waits for
+                node.lifecycle.send_heartbeat_now()  # whatever it waits for
                 return peer.has_met(*keys)
 
             peer.tame = {FETCH}
-            await until(lambda: is_through(REGISTRATION, HEARTBEAT) and node.admitted, "every mood met its life")
+            await until(lambda: is_through(REGISTRATION, HEARTBEAT) and node.admitted, "every behavior met its life")
             peer.tame = {FETCH, HEARTBEAT}
             line = await connect(node.world, "127.0.0.1", node.bound["PLAINTEXT"].port)
             while not peer.has_met(CREATE_TOPICS):
@@ -163,7 +163,7 @@ def test_a_broker_outlives_a_controller_that_answers_anything_or_nothing(
                 assert given.producer_id >= 0
             line.close()
             peer.tame = {HEARTBEAT}
-            await until(lambda: is_through(FETCH), "every mood met the fetches of metadata")
+            await until(lambda: is_through(FETCH), "every behavior met the fetches of metadata")
         peer.close()
 
     run(scenario)
@@ -193,7 +193,7 @@ def test_a_broker_goes_on_asking_a_controller_that_does_not_know_its_requests(tm
 
             def is_through() -> bool:
                 assert not scene.failures, scene.failures
-                node.lifecycle.beat_now()
+                node.lifecycle.send_heartbeat_now()
                 return len(refused) > 3
 
             await until(is_through, "it asks again and again")
@@ -225,9 +225,9 @@ def test_a_controller_outlives_voters_that_answer_anything_or_nothing(tmp_path: 
                 return peer.has_met(*keys)
 
             peer.tame = {BEGIN_QUORUM_EPOCH}
-            await until(lambda: is_through(VOTE), "every mood met a vote")
+            await until(lambda: is_through(VOTE), "every behavior met a vote")
             peer.tame = {VOTE}
-            await until(lambda: is_through(BEGIN_QUORUM_EPOCH), "every mood met a new leader")
+            await until(lambda: is_through(BEGIN_QUORUM_EPOCH), "every behavior met a new leader")
         peer.close()
 
     run(scenario)
@@ -251,9 +251,9 @@ def test_a_follower_outlives_a_leader_that_answers_anything_or_nothing(tmp_path:
             )
             cluster.create(9, 0)
             peer.tame = {FETCH}
-            await until(lambda: is_through(2, LIST_OFFSETS), "every mood was asked for its range")
+            await until(lambda: is_through(2, LIST_OFFSETS), "every behavior was asked for its range")
             peer.tame = set()
-            await until(lambda: is_through(4, FETCH), "every mood met fetches")
+            await until(lambda: is_through(4, FETCH), "every behavior met fetches")
             peer.unserved = frozenset({FETCH})
             connections = peer.connections
             await until(lambda: is_through(5) and peer.connections > connections + 3, "it tries to fetch in vain")
@@ -268,7 +268,7 @@ def test_a_follower_outlives_a_leader_that_answers_anything_or_nothing(tmp_path:
 
 @pytest.mark.parametrize("host", ["x" * 70, "a..b", "a\0b"])
 def test_what_is_no_address_is_nobody_there(host: str) -> None:
-    """Brokers tell hosts and ports of theirs, and others knock there."""
+    """Brokers tell hosts and ports of theirs, and others connect there."""
 
     async def scenario() -> None:
         world = real_world(asyncio.get_running_loop(), lambda task, error: None)

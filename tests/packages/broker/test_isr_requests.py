@@ -59,7 +59,7 @@ def test_a_controller_that_answers_at_once_does_not_make_one_step_of_all() -> No
                 partition=TopicPartition("t", number),
                 machine=SimpleNamespace(isr_answered=answered),
             )
-            requests.ask(replica, AlterIsr(1, 0, 0, ((1, 5),)))
+            requests.submit(replica, AlterIsr(1, 0, 0, ((1, 5),)))
         while len(heard) < ASKS:
             await asyncio.sleep(0)
             done.append(len(heard))

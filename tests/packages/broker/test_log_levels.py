@@ -19,11 +19,12 @@ from moldau.wire.messages.k44_incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import run
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, LOGGER, GROUP = 2, 8, 32
-NAME = "moldau.replicas"
+NAME = "moldau.broker.replicas.manager"
 Asked = IncrementalAlterConfigsRequest
 
 
@@ -143,7 +144,7 @@ def test_levels_are_described_by_the_node_itself() -> None:
     for name, code in (("3", Code.NONE), ("4", Code.INVALID_REQUEST)):
         wanted = kind.DescribeConfigsResource(resource_type=LOGGER, resource_name=name, configuration_keys=None)
         request = kind(resources=[wanted], include_synonyms=True, include_documentation=True)
-        (result,) = k32_describe_configs.handle(node(), request, SimpleNamespace(kind="broker")).results
+        (result,) = k32_describe_configs.handle(node(), request, ContextValue(kind="broker")).results
         assert result.error_code == code
         found = {entry.name: (entry.value, entry.config_source, entry.read_only) for entry in result.configs}
         assert found.get(NAME) == (("ERROR", 6, False) if code == Code.NONE else None)

@@ -1,5 +1,5 @@
-"""Requests that name thousands of things: the loop turns while a controller's handler makes asks and answers of them,
-and while a broker looks what it has of them."""
+"""Requests that name thousands of things: the loop turns while a controller's handler makes requests and answers of
+them, and while a broker looks what it has of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from moldau.broker.api import (
     k46_list_partition_reassignments,
 )
 from moldau.broker.controller.topic_creation import create_automatically
-from moldau.controller import asks, replies
+from moldau.controller import replies, requests
 from moldau.controller.facts import FINE
 from moldau.groups.facts import LeaveReply
 from moldau.image.partition import Partition
@@ -42,6 +42,7 @@ from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.test_metadata import full
 
 STEP, MANY = 50, 1_000
@@ -67,28 +68,28 @@ class Office:
         self.turns = turns
         self.turns_before = 0
 
-    async def ask(self, ask: Any) -> Any:
+    async def submit(self, request: Any) -> Any:
         self.turns_before = self.turns.count
-        match ask:
-            case asks.CreateTopics():
-                return replies.TopicsCreated(topics=tuple(replies.TopicResult(name=one.name) for one in ask.topics))
-            case asks.CreatePartitions():
-                return replies.PartitionsCreated(topics=tuple((one.name, FINE) for one in ask.topics))
-            case asks.ElectLeaders():
-                return replies.LeadersElected(partitions=tuple((*one, FINE) for one in ask.partitions or ()))
-            case asks.AlterPartitionReassignments():
-                moved = tuple((move.topic, move.partition, FINE) for move in ask.moves)
+        match request:
+            case requests.CreateTopics():
+                return replies.TopicsCreated(topics=tuple(replies.TopicResult(name=one.name) for one in request.topics))
+            case requests.CreatePartitions():
+                return replies.PartitionsCreated(topics=tuple((one.name, FINE) for one in request.topics))
+            case requests.ElectLeaders():
+                return replies.LeadersElected(partitions=tuple((*one, FINE) for one in request.partitions or ()))
+            case requests.AlterPartitionReassignments():
+                moved = tuple((move.topic, move.partition, FINE) for move in request.moves)
                 return replies.ReassignmentsAltered(partitions=moved)
-            case asks.ListPartitionReassignments():
+            case requests.ListPartitionReassignments():
                 moving = tuple(
                     (topic, Partition(b"x" * 16, number, (1,), (1,), leader=1))
-                    for topic, number in ask.partitions or ()
+                    for topic, number in request.partitions or ()
                 )
                 return replies.ReassignmentsListed(partitions=moving)
-            case asks.AlterConfigs() | asks.IncrementalAlterConfigs():
-                done = tuple((one.resource_type, one.resource_name, FINE) for one in ask.resources)
+            case requests.AlterConfigs() | requests.IncrementalAlterConfigs():
+                done = tuple((one.resource_type, one.resource_name, FINE) for one in request.resources)
                 return replies.ConfigsAltered(resources=done)
-        raise AssertionError(ask)
+        raise AssertionError(request)
 
 
 def node(turns: Turns) -> Any:
@@ -143,7 +144,7 @@ def test_the_loop_turns_while_asks_are_made_and_while_their_answers_are(module: 
     async def scenario() -> None:
         turns = Turns()
         made = node(turns)
-        answer = await module.control(made, CONTROL[module], SimpleNamespace(api_version=1, client_id="client"))
+        answer = await module.control(made, CONTROL[module], ContextValue(api_version=1, client_id="client"))
         assert items(answer) >= MANY
         assert made.controller.turns_before >= MANY // STEP
         assert turns.count - made.controller.turns_before >= MANY // STEP
@@ -221,7 +222,7 @@ def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -
 
         made.controller_channel = SimpleNamespace(send_with_retry=create)
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("topic-0", *NAMES[1:], *NAMES[1:])]
-        context = SimpleNamespace(
+        context = ContextValue(
             api_version=12, client_id="client", listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60)
         )
         answer = await waited(
@@ -248,7 +249,9 @@ def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: 
         assert not made.creating, "nothing is remembered of names that clients made up"
 
     asyncio.run(scenario())
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.topics"]
+    (line,) = [
+        record.getMessage() for record in caplog.records if record.name == "moldau.broker.controller.topic_creation"
+    ]
     assert "topic-0 and 999 others" in line
 
 
@@ -258,14 +261,14 @@ def leaving(*ids: str) -> LeaveGroupRequest:
 
 
 class Groups:
-    """A coordinator of a group that every second member is in; ``refuses`` from so many asks on."""
+    """A coordinator of a group that every second member is in; ``refuses`` from so many requests on."""
 
     def __init__(self, refuses: int = MANY) -> None:
         self.refuses = refuses
         self.most = self.asked = 0
 
-    def ask(self, asks: Any, finish: Any) -> Any:
-        (leave,) = asks
+    def submit(self, requests: Any, finish: Any) -> Any:
+        (leave,) = requests
         self.asked += 1
         self.most = max(self.most, len(leave.leavers))
         if self.asked >= self.refuses:
@@ -281,13 +284,13 @@ class Groups:
 
 @pytest.mark.parametrize("refuses", [MANY, 4])
 def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "moldau.groups")
+    caplog.set_level(logging.INFO, "moldau.broker.api")
 
     async def scenario() -> None:
         turns = Turns()
         made = node(turns)
         made.coordinator = groups = Groups(refuses)
-        answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), SimpleNamespace(api_version=5)))
+        answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), ContextValue(api_version=5)))
         assert groups.most == STEP
         if refuses < MANY:
             assert (answer.error_code, answer.members) == (Code.NOT_COORDINATOR, [])
@@ -297,7 +300,7 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
         assert turns.count >= MANY // STEP
 
     asyncio.run(scenario())
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.groups"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.broker.api.k13_leave_group"]
     assert "999 others" in line
 
 
@@ -306,21 +309,21 @@ def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_t
         made = node(Turns())
         seen: list[Any] = []
 
-        async def ask(one: Any) -> Any:
+        async def submit(one: Any) -> Any:
             seen.append(one.topics[0])
             return replies.Refused(Code.NOT_CONTROLLER)
 
-        made.controller.ask = ask
+        made.controller.submit = submit
         by_hand = CreateTopicsRequest.CreatableReplicaAssignment
         assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
         topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]
         await k19_create_topics.control(
-            made, CreateTopicsRequest(topics=topics), SimpleNamespace(api_version=7, client_id="client")
+            made, CreateTopicsRequest(topics=topics), ContextValue(api_version=7, client_id="client")
         )
         more = [CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=[1]) for _ in range(20_000)]
         grown = [CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=20_001, assignments=more)]
         await k37_create_partitions.control(
-            made, CreatePartitionsRequest(topics=grown), SimpleNamespace(api_version=3, client_id="client")
+            made, CreatePartitionsRequest(topics=grown), ContextValue(api_version=3, client_id="client")
         )
         assert [len(one.assignments) for one in seen] == [10_001, 10_001]
 

@@ -34,6 +34,7 @@ from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
 from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest
 from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest
 from moldau.wire.messages.k75_describe_topic_partitions import DescribeTopicPartitionsRequest
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.test_metadata import full, shown
 
 STEP = 100
@@ -103,7 +104,7 @@ def test_no_turn_hashes_more_than_one_long_group_id(monkeypatch: Any) -> None:
             turns = Turns()
             node = hashing(turns, monkeypatch)
             node.coordinator = Coordinator(node.world, node.metadata, node.replicas, node.config)
-            context = SimpleNamespace(api_version=version, listener="PLAINTEXT")
+            context = ContextValue(api_version=version, listener="PLAINTEXT")
             answer = await turns.end(module.handle(node, request, context))  # type: ignore[attr-defined]
             assert len(getattr(answer, "coordinators", None) or answer.results) == len(names)
             assert turns.most <= LONG + 2, module
@@ -130,13 +131,13 @@ def test_a_topic_that_is_named_often_is_told_once() -> None:
 
 
 def test_no_shard_looks_at_filters_that_can_be_true_of_no_group() -> None:
-    asks = []
-    node = SimpleNamespace(coordinator=SimpleNamespace(ask_all=lambda ask, finish: asks.append(ask)))
+    requests = []
+    node = SimpleNamespace(coordinator=SimpleNamespace(submit_all=lambda request, finish: requests.append(request)))
     words = [f"state-{number}" for number in range(1000)]
     for states in (words, [*words, "stable", "Empty"], []):
         k16_list_groups.handle(node, ListGroupsRequest(states_filter=states, types_filter=["Classic", *words]), None)
-    assert [ask.states for ask in asks] == [{"state-0"}, {"stable", "Empty"}, frozenset()]
-    assert {ask.types for ask in asks} == {frozenset({"Classic"})}
+    assert [request.states for request in requests] == [{"state-0"}, {"stable", "Empty"}, frozenset()]
+    assert {request.types for request in requests} == {frozenset({"Classic"})}
 
 
 def test_partitions_of_many_topics_are_looked_up_in_slices() -> None:
@@ -150,7 +151,7 @@ def test_partitions_of_many_topics_are_looked_up_in_slices() -> None:
     parts = [kind.ListOffsetsPartition(partition_index=0, timestamp=-1)]
     topics = [kind.ListOffsetsTopic(name=f"t{number}", partitions=parts) for number in range(20_000)]
     node = SimpleNamespace(replicas=SimpleNamespace(find=find))
-    work = k02_list_offsets.handle(node, kind(topics=topics), SimpleNamespace(api_version=7))
+    work = k02_list_offsets.handle(node, kind(topics=topics), ContextValue(api_version=7))
     answer = asyncio.run(turns.end(work))
     assert len(answer.topics) == 20_000
     assert turns.most <= k02_list_offsets.AT_ONCE
@@ -199,7 +200,7 @@ def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
         world=SimpleNamespace(step=STEP, tasks=turns),
         metadata=SimpleNamespace(image=image),
         config={"max.request.partition.size.limit": 2000},
-        coordinator=SimpleNamespace(ask=lambda asks, finish: finish([(Code.NONE, [])])),
+        coordinator=SimpleNamespace(submit=lambda requests, finish: finish([(Code.NONE, [])])),
     )
     for module, request in long_lookups():
         turns.most = turns.count = turns.work = 0
@@ -231,7 +232,7 @@ def test_settings_are_described_in_slices_and_a_resource_once(monkeypatch: Any) 
         for keys in (None, ["retention.ms", *names], [*names, "retention.ms"])
     ] * 100
     request = DescribeConfigsRequest(resources=asked)
-    answer = asyncio.run(turns.end(k32_describe_configs.handle(fake, request, SimpleNamespace(kind="broker"))))
+    answer = asyncio.run(turns.end(k32_describe_configs.handle(fake, request, ContextValue(kind="broker"))))
     everything, one = answer.results
     assert len(everything.configs) > 20
     assert [config.name for config in one.configs] == ["retention.ms"]

@@ -10,7 +10,7 @@ import pytest
 from moldau.broker.config.storage_format import METADATA_FOLDER
 from moldau.broker.kraft import committed, watch
 from moldau.quorum.follower import CommittedMetadataLost
-from tests.packages.broker.quorum_seats import SeatedQuorum, on_loop
+from tests.packages.broker.quorum_members import LoopbackQuorum, on_loop
 
 TOPICS = [f"topic-{number}" for number in range(50)]
 
@@ -25,10 +25,10 @@ def noted(folder: Path, id: int) -> int:
     return int(note.read_text().split()[-2]) if note.exists() else 0
 
 
-async def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SeatedQuorum:
+async def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> LoopbackQuorum:
     """Three voters that hold, and have noted, fifty topics."""
     monkeypatch.setattr(committed, "NOTE_MS", 1)
-    quorum = SeatedQuorum(folder, (1, 2, 3))
+    quorum = LoopbackQuorum(folder, (1, 2, 3))
     await quorum.start(1, 2, 3)
     end = await quorum.write(*TOPICS)
     for id in (1, 2, 3):
@@ -36,7 +36,7 @@ async def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SeatedQuorum
     return quorum
 
 
-async def of_epoch(fresh: SeatedQuorum, epoch: int) -> bool:
+async def of_epoch(fresh: LoopbackQuorum, epoch: int) -> bool:
     """Run voters on new disks, and stop them; whether the last records of their logs are of this epoch."""
     fresh.folder.mkdir()
     await fresh.start(1, 2)
@@ -71,8 +71,8 @@ async def test_voters_that_lost_their_metadata_folders_get_it_back_from_one_that
     await quorum.start(3)
 
     await quorum.write("anew")
-    for seat in quorum.seats.values():
-        await quorum.until(lambda seat=seat: {*TOPICS, "anew"} <= set(seat.listener.names), "all is there")  # type: ignore[misc]
+    for member in quorum.members.values():
+        await quorum.until(lambda member=member: {*TOPICS, "anew"} <= set(member.listener.names), "all is there")  # type: ignore[misc]
     await quorum.stop()
 
 
@@ -89,7 +89,7 @@ async def test_voters_that_lost_their_metadata_elect_none_of_themselves(
 
     def both_looked_for_a_leader() -> bool:
         for index, id in enumerate((1, 2)):
-            machine = quorum.seats[id].plane.quorum
+            machine = quorum.members[id].plane.quorum
             asked[index] = 0 if machine is None else machine.serial
         return min(asked) > 20
 
@@ -106,12 +106,12 @@ async def test_the_last_voter_with_the_metadata_stops_and_keeps_it_when_a_leader
 ) -> None:
     """The others were put on new disks, so that nothing told them what they lack."""
     quorum = await written(tmp_path, monkeypatch)
-    machine = quorum.seats[3].plane.quorum
+    machine = quorum.members[3].plane.quorum
     assert machine is not None
     await quorum.stop()
     (kept,) = metadata_log(tmp_path, 3).glob("*.log")
     before, end = kept.read_bytes(), noted(tmp_path, 3)
-    fresh = SeatedQuorum(tmp_path / "fresh", (1, 2, 3))
+    fresh = LoopbackQuorum(tmp_path / "fresh", (1, 2, 3))
     fresh.folder.mkdir()
     await fresh.start(1, 2)
     epoch: int | None = 0
@@ -121,7 +121,7 @@ async def test_the_last_voter_with_the_metadata_stops_and_keeps_it_when_a_leader
         epoch = leader.listener.active
         leader.plane.resign()
         await fresh.until(
-            lambda epoch=epoch: (seat := fresh.active()) and seat.listener.active > epoch,  # type: ignore[misc]
+            lambda epoch=epoch: (member := fresh.active()) and member.listener.active > epoch,  # type: ignore[misc]
             "the next leader",
         )
     shutil.copytree(tmp_path / "3", fresh.folder / "3")
@@ -132,7 +132,7 @@ async def test_the_last_voter_with_the_metadata_stops_and_keeps_it_when_a_leader
         (error,) = fresh.failures
         assert isinstance(error, CommittedMetadataLost)
         fresh.failures.clear()
-        await fresh.seats.pop(3).plane.stop()
+        await fresh.members.pop(3).plane.stop()
         (copy,) = metadata_log(fresh.folder, 3).glob("*.log")
         assert copy.read_bytes() == before
         assert noted(fresh.folder, 3) == end
@@ -146,12 +146,12 @@ async def test_a_leader_whose_batches_lie_across_the_end_of_a_log_is_warned_of(
     """Voters on new disks wrote an epoch anew. Where the one with the old log led then, the others asked it for the
     same records for ever, and nobody said why nothing was committed."""
     quorum = await written(tmp_path, monkeypatch)
-    machine = quorum.seats[3].plane.quorum
+    machine = quorum.members[3].plane.quorum
     assert machine is not None
     await quorum.stop()
-    fresh = SeatedQuorum(tmp_path / "fresh", (1, 2, 3))
+    fresh = LoopbackQuorum(tmp_path / "fresh", (1, 2, 3))
     while not await of_epoch(fresh, machine.log.last_epoch):  # there were more elections than we wanted
-        fresh = SeatedQuorum(tmp_path / f"{fresh.folder.name}-again", (1, 2, 3))
+        fresh = LoopbackQuorum(tmp_path / f"{fresh.folder.name}-again", (1, 2, 3))
     shutil.copytree(tmp_path / "3", fresh.folder / "3")
     monkeypatch.setattr(watch, "WARN_MS", 100)
 
@@ -167,7 +167,7 @@ async def test_a_voter_without_a_majority_says_whom_it_does_not_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watch, "WARN_MS", 200)
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1)
 
     def warnings() -> list[str]:
@@ -191,7 +191,7 @@ async def test_a_sole_voter_that_lost_its_log_goes_on_and_notes_what_it_commits_
 ) -> None:
     """With its old note it would neither stand nor vote once there are others, until the log was as long as before."""
     monkeypatch.setattr(committed, "NOTE_MS", 1)
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1)
     end = await quorum.write(*TOPICS)
     await quorum.until(lambda: noted(tmp_path, 1) > end, "it notes it")
@@ -201,7 +201,7 @@ async def test_a_sole_voter_that_lost_its_log_goes_on_and_notes_what_it_commits_
     await quorum.start(1)
     await quorum.write("anew")
     await quorum.until(lambda: 0 < noted(tmp_path, 1) < end, "it notes what there is")
-    machine = quorum.seats[1].plane.quorum
+    machine = quorum.members[1].plane.quorum
 
     assert machine is not None
     assert not machine.lacks_committed
@@ -213,10 +213,10 @@ async def test_a_sole_voter_that_lost_its_log_goes_on_and_notes_what_it_commits_
 async def test_a_broker_that_is_no_controller_notes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a migration back to ZooKeeper the next quorum begins in epoch 1, below its note, and it never joined."""
     monkeypatch.setattr(committed, "NOTE_MS", 1)
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1, 2)
     end = await quorum.write(*TOPICS)
-    await quorum.until(lambda: quorum.seats[2].listener.offset >= end, "it follows")
+    await quorum.until(lambda: quorum.members[2].listener.offset >= end, "it follows")
     await quorum.until(lambda: noted(tmp_path, 1) > end, "the controller notes it")
     await quorum.stop()
 

@@ -23,6 +23,7 @@ from moldau.model import Code
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
 from moldau.wire.records.metadata import TopicRecord
+from tests.packages.broker.context import ContextValue
 
 CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12, connection=SimpleNamespace(since_ms=0))
 
@@ -152,7 +153,7 @@ def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controlle
     )
     one = node(1)
     one.config["auto.create.topics.enable"] = True
-    assert finished(k03_metadata._to_create(one, request, SimpleNamespace(api_version=12))) == ["fine"]
+    assert finished(k03_metadata._to_create(one, request, ContextValue(api_version=12))) == ["fine"]
 
 
 def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:
@@ -194,10 +195,10 @@ def counted(module: Any, name: str) -> Iterator[SimpleNamespace]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(-1, 2)), max_size=12), st.booleans())
-def test_what_is_kept_of_topics_is_never_older_than_the_image(changes: list[tuple[int, int, int]], all: bool) -> None:
+def test_what_is_kept_of_topics_is_never_older_than_the_image(changes: list[tuple[int, int, int]], every: bool) -> None:
     fake = full(2, 3, 4, 2)
     asked = MetadataRequest.MetadataRequestTopic
-    request = MetadataRequest(topics=None if all else [asked(name="topic-2"), asked(name="topic-0")])
+    request = MetadataRequest(topics=None if every else [asked(name="topic-2"), asked(name="topic-0")])
     image = fake.metadata.image
     for topic, number, leader in changes:
         delta = Delta()

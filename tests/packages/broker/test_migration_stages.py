@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from moldau.broker.migration import stages
 from moldau.broker.migration.laws import LAWS
-from moldau.broker.migration.stages import Action, Event, Stage, State, step
+from moldau.broker.migration.stages import Action, Event, MigrationMachine, Stage, step
 from moldau.controller.migration import MigrationState
 
 EVENTS: list[Event] = [
-    *(stages.Rules(state) for state in MigrationState),
+    *(stages.MigrationRules(state) for state in MigrationState),
     stages.RulesNoMore(),
     stages.Counted(""),
     stages.Counted("the migration waits for broker 3"),
@@ -23,9 +23,9 @@ EVENTS: list[Event] = [
 ]
 
 
-def walk(*events: Event) -> tuple[State, list[stages.Effect]]:
+def walk(*events: Event) -> tuple[MigrationMachine, list[stages.Effect]]:
     """The state after some events, and what the last one brought about; every law holds at each."""
-    state, effects = State(), []
+    state, effects = MigrationMachine(), []
     for event in events:
         before = state
         state, effects = step(state, event)
@@ -40,11 +40,11 @@ def test_the_laws_hold_whatever_happens(events: list[Event]) -> None:
     walk(*events)
 
 
-START = stages.Rules(MigrationState.PRE_MIGRATION)
+START = stages.MigrationRules(MigrationState.PRE_MIGRATION)
 
 
 def test_all_goes_well() -> None:
-    assert walk(START) == (State(Stage.COUNT), [Action.COUNT])
+    assert walk(START) == (MigrationMachine(Stage.COUNT), [Action.COUNT])
     state, effects = walk(START, stages.Counted(""))
     assert state.stage is Stage.CLAIM
     assert effects[-1] is Action.CLAIM
@@ -67,17 +67,17 @@ def test_a_controller_that_died_while_it_copied_is_followed_by_one_that_copies_a
     claimed = (START, stages.Counted(""), stages.Claimed())
     assert walk(*claimed, stages.RulesNoMore())[1] == [Action.STOP_WRITING, Action.STOP_SENDING]
     state, effects = walk(*claimed, stages.RulesNoMore(), START)
-    assert (state, effects) == (State(Stage.COUNT), [Action.COUNT])
+    assert (state, effects) == (MigrationMachine(Stage.COUNT), [Action.COUNT])
 
 
 def test_whoever_rules_once_all_is_copied_claims_tells_everybody_and_compares() -> None:
-    state, effects = walk(stages.Rules(MigrationState.MIGRATION))
-    assert (state, effects) == (State(Stage.CLAIM, copied=True), [Action.CLAIM])
-    assert walk(stages.Rules(MigrationState.MIGRATION), stages.Claimed())[1] == [Action.SEND, Action.COMPARE]
+    state, effects = walk(stages.MigrationRules(MigrationState.MIGRATION))
+    assert (state, effects) == (MigrationMachine(Stage.CLAIM, copied=True), [Action.CLAIM])
+    assert walk(stages.MigrationRules(MigrationState.MIGRATION), stages.Claimed())[1] == [Action.SEND, Action.COMPARE]
 
 
 def test_a_write_that_fails_leads_back_to_the_claim_and_brokers_are_told_on() -> None:
-    both = (stages.Rules(MigrationState.MIGRATION), stages.Claimed(), stages.Compared())
+    both = (stages.MigrationRules(MigrationState.MIGRATION), stages.Claimed(), stages.Compared())
     state, effects = walk(*both, stages.Failed("no"))
     assert state.stage is Stage.CLAIM
     assert Action.STOP_WRITING in effects
@@ -86,7 +86,7 @@ def test_a_write_that_fails_leads_back_to_the_claim_and_brokers_are_told_on() ->
 
 
 def test_what_is_finished_is_left_alone_and_what_never_was_on_zookeeper_is_refused() -> None:
-    state, effects = walk(stages.Rules(MigrationState.POST_MIGRATION))
+    state, effects = walk(stages.MigrationRules(MigrationState.POST_MIGRATION))
     assert state.stage is Stage.OFF
     assert isinstance(effects[0], stages.Say)
-    assert isinstance(walk(stages.Rules(MigrationState.NONE))[1][0], stages.End)
+    assert isinstance(walk(stages.MigrationRules(MigrationState.NONE))[1][0], stages.End)

@@ -21,7 +21,7 @@ from moldau.broker.network import parked
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.memory import RequestMemory
-from moldau.broker.network.receiving import SHARED_BYTES
+from moldau.broker.network.receive_buffer import SHARED_BYTES
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -235,7 +235,7 @@ class Silent:
 
 
 def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_does() -> None:
-    memory = RequestMemory(cast(Any, Later()))
+    memory = RequestMemory(cast("Any", Later()))
     other = Silent(memory)
     memory.respond(Silent(memory), 100 << 20)  # a group of a hundred members with a megabyte each
     assert memory.admits(other, ApiVersionsRequest.api_key)
@@ -246,7 +246,7 @@ def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_
 
 
 def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_that() -> None:
-    memory = RequestMemory(cast(Any, Later()))
+    memory = RequestMemory(cast("Any", Later()))
     memory.respond(Silent(memory), 100 << 20)
     other = Silent(memory)
     memory.respond(other, 5_000)
@@ -258,7 +258,7 @@ def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_tha
 
 def test_connections_that_ask_have_their_turns_in_the_order_in_which_they_came() -> None:
     soon: list[Callable[[], object]] = []
-    memory = RequestMemory(cast(Any, SimpleNamespace(call_soon=soon.append)))
+    memory = RequestMemory(cast("Any", SimpleNamespace(call_soon=soon.append)))
     count = limits.QUESTIONS_A_TURN
     begun, waiting, last = ([Silent(memory) for _ in range(count)] for _ in range(3))
     gone = Silent(memory)
@@ -284,7 +284,7 @@ def test_one_that_fails_when_it_is_its_turn_takes_no_turn_from_the_others() -> N
             raise MemoryError
 
     soon: list[Callable[[], object]] = []
-    memory = RequestMemory(cast(Any, SimpleNamespace(call_soon=soon.append)))
+    memory = RequestMemory(cast("Any", SimpleNamespace(call_soon=soon.append)))
     begun, others = ([Silent(memory) for _ in range(limits.QUESTIONS_A_TURN)] for _ in range(2))
     assert all(memory.may_ask(one) for one in begun)
     assert not any(memory.may_ask(one) for one in (Failing(memory), *others))
@@ -324,7 +324,7 @@ def test_many_that_ask_at_once_leave_each_turn_of_the_loop_short() -> None:
 
 def test_who_held_responses_when_nobody_could_go_on_any_more_is_closed_at_the_first_look() -> None:
     tasks = Later()
-    memory = RequestMemory(cast(Any, tasks))
+    memory = RequestMemory(cast("Any", tasks))
     greedy = Silent(memory)
     memory.respond(greedy, 100 << 20)
     look = dict(tasks.calls)[limits.CLOGGED_MS]
@@ -393,7 +393,7 @@ def test_idle_connections_own_no_buffers_even_after_a_large_request() -> None:
         assert sum(len(buffer) for buffer in scene.memory._free) <= 4 * limits.LARGEST_BUFFER
         gc.collect()
         for connection in connections_of(scene):
-            assert connection._receiving.held == 0
+            assert connection._receive_buffer.held == 0
 
     play(work)
 
@@ -420,7 +420,7 @@ def test_a_size_that_is_only_announced_takes_no_memory(sent: int) -> None:
         _, writer = await scene.connect()
         writer.write(struct.pack(">i", FRAME_BYTES_MAX) + bytes(sent - 4))
         (connection,) = await listened(scene, 1)
-        await scene.until(lambda: connection._receiving.come == sent)
+        await scene.until(lambda: connection._receive_buffer.come == sent)
         assert scene.memory.request_bytes <= max(4 * sent, limits.SMALLEST_BUFFER)
         await scene.somebody_else_is_answered()
 
@@ -458,7 +458,7 @@ def test_half_frames_wait_for_memory_and_the_one_that_began_first_is_never_stuck
         streams = [await scene.connect() for _ in range(8)]
         for _, writer in streams:
             writer.write(large[:-1])
-        await scene.until(lambda: sum(one._receiving.starved for one in connections_of(scene)) >= 6)
+        await scene.until(lambda: sum(one._receive_buffer.starved for one in connections_of(scene)) >= 6)
         await scene.settled(lambda: scene.memory.request_bytes)
         assert scene.memory.request_bytes < 4 << 20
         await scene.somebody_else_is_answered()

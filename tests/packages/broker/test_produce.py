@@ -52,7 +52,7 @@ def test_a_refused_producer_is_named_in_the_brokers_log_a_few_times(
             for sequence in range(9, 29):
                 await cluster.produce(0, batch(1, producer_id=4, producer_epoch=1, base_sequence=sequence))
 
-    with caplog.at_level(logging.WARNING, "moldau.replicas"):
+    with caplog.at_level(logging.WARNING, "moldau.broker.replicas"):
         run(work)
     assert [one.getMessage() for one in caplog.records if "producer 4" in one.getMessage()] == [
         f"{TOPIC}-0: OUT_OF_ORDER_SEQUENCE_NUMBER for producer 4: epoch 1 and sequence {sequence} came,"

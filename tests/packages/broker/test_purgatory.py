@@ -32,13 +32,13 @@ def test_a_promise_is_kept_when_all_its_parts_are_and_late_parts_time_out() -> N
             promise.expect(slot)
         waiting.park(kept, 60_000)
         waiting.park(late, 20)
-        kept.settle(slots[0], Code.NONE)
-        late.settle(slots[2], Code.NONE)
+        kept.complete(slots[0], Code.NONE)
+        late.complete(slots[2], Code.NONE)
         assert not kept.answer.done()
-        kept.settle(slots[1], Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        kept.complete(slots[1], Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         assert kept.answer.done()
         assert await late.answer is response
-        late.settle(slots[3], Code.NONE)
+        late.complete(slots[3], Code.NONE)
         assert [slot.error_code for slot in slots] == [0, 20, 0, 7]
         assert len(waiting) == 0
 
@@ -52,7 +52,7 @@ def test_who_was_answered_is_forgotten_long_before_its_time() -> None:
             promise, slot = DelayedResponse(waiting, ProduceResponse()), Slot()
             promise.expect(slot)
             waiting.park(promise, 3_600_000)
-            promise.settle(slot, Code.NONE)
+            promise.complete(slot, Code.NONE)
         assert len(waiting._heap) <= STALE_MAX + 1
         waiting.close()
 
@@ -64,7 +64,7 @@ def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
         done = False
         looks = 0
 
-        def look(self) -> None:
+        def try_complete(self) -> None:
             self.looks += 1
 
         def expire(self) -> None:
@@ -74,7 +74,7 @@ def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
         waiting, waiter = purgatory(), Once()
         waiting.park(waiter, 60_000)
         for _ in range(50):
-            waiting.call(waiter)
+            waiting.notify(waiter)
         await until(lambda: waiter.looks)
         assert waiter.looks == 1
         waiting.close()
@@ -100,14 +100,14 @@ def test_a_waiter_that_cannot_be_looked_at_fails_alone_and_the_others_are_looked
             await until(lambda: len(broker.replicas.purgatory) == 2, "both wait")
 
             waits = [wait for _, _, wait in broker.replicas.purgatory._heap]  # and produce requests that were answered
-            whole, first = DelayedFetch.look, next(wait for wait in waits if isinstance(wait, DelayedFetch))
+            whole, first = DelayedFetch.try_complete, next(wait for wait in waits if isinstance(wait, DelayedFetch))
 
-            def look(self: DelayedFetch) -> None:
+            def try_complete(self: DelayedFetch) -> None:
                 if self is first:
                     raise OSError("the disk does not answer")
                 whole(self)
 
-            monkeypatch.setattr(DelayedFetch, "look", look)
+            monkeypatch.setattr(DelayedFetch, "try_complete", try_complete)
             for number in range(2):
                 await cluster.produce(0, batch(), number=number)
             done = await asyncio.gather(*asks, return_exceptions=True)

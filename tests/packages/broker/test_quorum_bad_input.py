@@ -17,7 +17,7 @@ from moldau.wire.messages.k52_vote import VoteRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
 from moldau.wire.messages.k54_end_quorum_epoch import EndQuorumEpochRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
-from tests.packages.broker.quorum_seats import CLUSTER, Seat, SeatedQuorum, on_loop
+from tests.packages.broker.quorum_members import CLUSTER, LoopbackQuorum, QuorumMember, on_loop
 
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 OTHER = bytes([7]) * 16
@@ -85,10 +85,10 @@ BAD = [
 ]
 
 
-async def answered(seat: Seat, message: Any) -> Code:
+async def answered(member: QuorumMember, message: Any) -> Code:
     """The code, of the whole or of its one partition, over the wire's bytes in both directions."""
     version = message.versions[1]
-    response = seat.plane.handle(type(message).decode(message.encode(version), version), version)
+    response = member.plane.handle(type(message).decode(message.encode(version), version), version)
     if inspect.isawaitable(response):
         response = await response
     response = type(response).decode(response.encode(version), version)
@@ -102,18 +102,18 @@ def test_what_cannot_be_is_refused_and_the_leader_leads_on(tmp_path: Path, numbe
 
 
 async def _refused(tmp_path: Path, message: Any, code: Code) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1)
     await quorum.write("a")
-    seat = quorum.seats[1]
-    assert seat.plane.quorum is not None
-    before = seat.plane.quorum.election
+    member = quorum.members[1]
+    assert member.plane.quorum is not None
+    before = member.plane.quorum.election
     if isinstance(message, FetchRequest | FetchSnapshotRequest):
         partition = message.topics[0].partitions[0]
         if partition.current_leader_epoch is None:  # the table does not know it
             partition.current_leader_epoch = before.epoch
-    assert await answered(seat, message) is code
-    assert isinstance(seat.plane.quorum.role, Leader)
-    assert seat.plane.quorum.election == before
+    assert await answered(member, message) is code
+    assert isinstance(member.plane.quorum.role, Leader)
+    assert member.plane.quorum.election == before
     await quorum.write("b")
     await quorum.stop()

@@ -11,34 +11,36 @@ from moldau.model import Code
 from moldau.quorum import Endpoint, ReplicaKey, Voter, VoterSet
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
-from tests.packages.broker.quorum_seats import CLUSTER, Seat, SeatedQuorum, on_loop
-from tests.packages.broker.test_quorum_voters_on_record import formatted, seated, voters
+from tests.packages.broker.quorum_members import CLUSTER, LoopbackQuorum, QuorumMember, on_loop
+from tests.packages.broker.test_quorum_voters_on_record import added_member, formatted, voters
 
 
-def all_count_by(quorum: SeatedQuorum, wanted: VoterSet) -> bool:
-    return all(seat.plane.quorum is not None and seat.plane.quorum.voters == wanted for seat in quorum.seats.values())
+def all_count_by(quorum: LoopbackQuorum, wanted: VoterSet) -> bool:
+    return all(
+        member.plane.quorum is not None and member.plane.quorum.voters == wanted for member in quorum.members.values()
+    )
 
 
-async def until_all_count_by(quorum: SeatedQuorum, wanted: VoterSet) -> None:
+async def until_all_count_by(quorum: LoopbackQuorum, wanted: VoterSet) -> None:
     await quorum.until(lambda: all_count_by(quorum, wanted), f"all to count by {wanted}")
 
 
-async def joining(quorum: SeatedQuorum, id: int, **changes: Any) -> Seat:
+async def joining(quorum: LoopbackQuorum, id: int, **changes: Any) -> QuorumMember:
     """A controller that knows nobody but where the others listen."""
     quorum.joining = (id,)
-    seat = quorum.seats[id] = Seat(quorum, id, **changes)
-    seat.config.voters = {}
-    seat.config.bootstrap_controllers = (("host", 99), ("host", 2), ("host", 1))
-    await seat.plane.start()
-    return seat
+    member = quorum.members[id] = QuorumMember(quorum, id, **changes)
+    member.config.voters = {}
+    member.config.bootstrap_controllers = (("host", 99), ("host", 2), ("host", 1))
+    await member.plane.start()
+    return member
 
 
 @on_loop
 async def test_voters_set_by_hand_are_written_into_the_log_and_survive_a_restart(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
-    follower = next(seat for seat in quorum.seats.values() if seat is not quorum.active())
+    follower = next(member for member in quorum.members.values() if member is not quorum.active())
     assert (await follower.plane.upgrade(5000)).code is Code.NOT_LEADER_OR_FOLLOWER
     wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=bytes([1]) * 16)
     assert await quorum.asked(lambda leader: leader.change_voters(wish)) is Code.UNSUPPORTED_VERSION
@@ -55,17 +57,17 @@ async def test_voters_set_by_hand_are_written_into_the_log_and_survive_a_restart
 
 @on_loop
 async def test_a_controller_that_moved_says_so(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     for id in (1, 2, 3):
         formatted(tmp_path / str(id), voters(1, 2, 3))
-        await seated(quorum, id)
+        await added_member(quorum, id)
     await quorum.write("a")
     leader = (await quorum.leader()).config.node_id
     moved = leader  # whoever leads next knows it under the old address only
     quorum.kill(moved)
     quorum.ports[moved] = 100 + moved
     await quorum.leader()
-    await seated(quorum, moved)
+    await added_member(quorum, moved)
     await quorum.write("b")
     there = Voter(ReplicaKey(moved, bytes([moved]) * 16), (Endpoint("CONTROLLER", "host", 100 + moved),))
     await until_all_count_by(quorum, voters(1, 2, 3).with_voter(there))
@@ -74,10 +76,10 @@ async def test_a_controller_that_moved_says_so(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2))
+    quorum = LoopbackQuorum(tmp_path, (1, 2))
     for id in (1, 2):
         formatted(tmp_path / str(id), voters(1, 2))
-        await seated(quorum, id)
+        await added_member(quorum, id)
     await quorum.write("a")
     await joining(quorum, 3, controller_quorum_auto_join_enable=True)
     await until_all_count_by(quorum, voters(1, 2, 3))
@@ -88,7 +90,7 @@ async def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path
     again = voters(1, 2, 3).with_voter(Voter(ReplicaKey(3, bytes([77]) * 16), (Endpoint("CONTROLLER", "host", 3),)))
     await until_all_count_by(quorum, again)
     await quorum.write("b")
-    await quorum.until(lambda: quorum.seats[3].listener.names == ["a", "b"], "3 to learn of b")
+    await quorum.until(lambda: quorum.members[3].listener.names == ["a", "b"], "3 to learn of b")
     await quorum.stop()
 
 
@@ -96,14 +98,14 @@ async def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path
 async def test_who_fetches_a_snapshot_in_tiny_pieces_learns_the_voters_in_it(tmp_path: Path) -> None:
     """Simulated seed 47: a first piece that ended within the voters left a node without a list of them (R9)."""
     tiny = {"controller_quorum_fetch_snapshot_max_bytes": 50, "metadata_log_max_record_bytes_between_snapshots": 2000}
-    quorum = SeatedQuorum(tmp_path, (1, 2), metadata_max_retention_bytes=4000, **tiny)
+    quorum = LoopbackQuorum(tmp_path, (1, 2), metadata_max_retention_bytes=4000, **tiny)
     for id in (1, 2):
         formatted(tmp_path / str(id), voters(1, 2))
-        await seated(quorum, id)
+        await added_member(quorum, id)
     names = [f"topic-{number}" for number in range(100)]
     for name in names:
         await quorum.write(name)
-    cut = [seat.plane._driver for seat in quorum.seats.values() if seat.plane._driver]
+    cut = [member.plane._driver for member in quorum.members.values() if member.plane._driver]
     await quorum.until(lambda: all(driver.quorum.log.start > 0 for driver in cut), "logs that were cut")
     late = await joining(quorum, 3)
     await quorum.until(lambda: sorted(late.listener.names) == sorted(names), "3 to learn all names")
@@ -114,14 +116,14 @@ async def test_who_fetches_a_snapshot_in_tiny_pieces_learns_the_voters_in_it(tmp
 
 @on_loop
 async def test_a_wish_of_another_cluster_is_refused(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     formatted(tmp_path / "1", voters(1))
-    seat = await seated(quorum, 1)
+    member = await added_member(quorum, 1)
     await quorum.leader()
     wish = AddRaftVoterRequest(cluster_id=CLUSTER[::-1], timeout_ms=100, voter_id=2, voter_directory_id=bytes([2]) * 16)
-    assert (await seat.plane.change_voters(wish)).code is Code.INCONSISTENT_CLUSTER_ID
+    assert (await member.plane.change_voters(wish)).code is Code.INCONSISTENT_CLUSTER_ID
     wish.cluster_id = None
-    assert (await seat.plane.change_voters(wish)).code is Code.INVALID_REQUEST, "it has no endpoint"
+    assert (await member.plane.change_voters(wish)).code is Code.INVALID_REQUEST, "it has no endpoint"
     wish.listeners = [AddRaftVoterRequest.Listener(name="CONTROLLER", host="host", port=2)]
-    assert (await seat.plane.change_voters(wish)).code is Code.REQUEST_TIMED_OUT, "it is not there"
+    assert (await member.plane.change_voters(wish)).code is Code.REQUEST_TIMED_OUT, "it is not there"
     await quorum.stop()

@@ -22,45 +22,46 @@ from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k52_vote import VoteRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.records.metadata import FeatureLevelRecord, TopicRecord
-from tests.packages.broker.quorum_seats import Seat, SeatedQuorum, on_loop
+from tests.packages.broker.quorum_members import LoopbackQuorum, QuorumMember, on_loop
 
 
-async def names_everywhere(quorum: SeatedQuorum, names: list[str]) -> None:
+async def names_everywhere(quorum: LoopbackQuorum, names: list[str]) -> None:
     await quorum.until(
-        lambda: all(seat.listener.names == names for seat in quorum.seats.values()), f"{', '.join(names)} everywhere"
+        lambda: all(member.listener.names == names for member in quorum.members.values()),
+        f"{', '.join(names)} everywhere",
     )
 
 
 @on_loop
 async def test_three_voters_and_an_observer_agree(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a", "b")
     await quorum.write("c")
     await names_everywhere(quorum, ["a", "b", "c"])
-    leaders = {seat.plane.leader for seat in quorum.seats.values()}
+    leaders = {member.plane.leader for member in quorum.members.values()}
     assert len(leaders) == 1
     await quorum.stop()
 
 
 @on_loop
 async def test_one_voter_alone_decides_alone(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1)
     await quorum.write("a")
     await quorum.stop()
     await quorum.start(1)
     await quorum.leader()
-    assert quorum.seats[1].listener.names == ["a"]
+    assert quorum.members[1].listener.names == ["a"]
     await quorum.stop()
 
 
 @on_loop
 async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
-    observer = quorum.seats[4]
+    observer = quorum.members[4]
     await quorum.until(lambda: observer.leaders_heard_of, "the observer to hear of the first leader")
     leader = await quorum.leader()
     epoch = leader.listener.active or 0
@@ -70,7 +71,7 @@ async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path
     print(f"failover took {1000 * (time.monotonic() - began):.0f} ms")
     assert (successor.listener.active or 0) > epoch
     await quorum.write("b")
-    # An observer too is told of who leads next: it beats at once.
+    # An observer too is told of who leads next: it sends a heartbeat at once.
     await quorum.until(lambda: observer.leaders_heard_of[-1][1] > epoch, "the observer to hear of the next leader")
     await quorum.start(leader.config.node_id)
     await names_everywhere(quorum, ["a", "b"])
@@ -79,7 +80,7 @@ async def test_a_killed_leader_is_replaced_and_what_was_committed_stays(tmp_path
 
 @on_loop
 async def test_all_restart_with_what_they_knew(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3)
     await quorum.write("a")
     for id in (1, 2, 3):
@@ -92,11 +93,11 @@ async def test_all_restart_with_what_they_knew(tmp_path: Path) -> None:
 
 @on_loop
 async def test_leadership_is_handed_over_at_shutdown(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3)
     await quorum.write("a")
     leader = await quorum.leader()
-    del quorum.seats[leader.config.node_id]
+    del quorum.members[leader.config.node_id]
     await leader.plane.stop()
     assert leader.listener.told[-1] == "lost"
     successor = await quorum.leader()
@@ -107,7 +108,7 @@ async def test_leadership_is_handed_over_at_shutdown(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3)
     leader = await quorum.leader()
     epoch = leader.listener.active
@@ -116,7 +117,7 @@ async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
     await quorum.until(lambda: leader.listener.active != epoch, "the leader to resign")
     assert leader.plane.propose([TopicRecord(name="late", topic_id=bytes([1]) * 16)], epoch) is None
     await quorum.until(
-        lambda: (seat := quorum.active()) is not None and (seat.listener.active or 0) > epoch, "the next leader"
+        lambda: (member := quorum.active()) is not None and (member.listener.active or 0) > epoch, "the next leader"
     )
     await quorum.stop()
 
@@ -124,28 +125,30 @@ async def test_a_proposal_under_an_old_epoch_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", [{"metadata_max_retention_bytes": 4000}, {"metadata_max_retention_ms": 0}])
 @on_loop
 async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: Path, limit: dict[str, int]) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000, **limit)
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000, **limit)
     await quorum.start(1, 2)
     names = [f"topic-{number}" for number in range(200)]
     for name in names:
         await quorum.write(name)
 
     def trimmed() -> bool:
-        return all(seat.plane._driver.quorum.log.start > 0 for seat in quorum.seats.values() if seat.plane._driver)
+        return all(
+            member.plane._driver.quorum.log.start > 0 for member in quorum.members.values() if member.plane._driver
+        )
 
     def known(wanted: list[str]) -> bool:
-        return all(sorted(seat.listener.names) == sorted(wanted) for seat in quorum.seats.values())
+        return all(sorted(member.listener.names) == sorted(wanted) for member in quorum.members.values())
 
     await quorum.until(trimmed, "logs that were cut")
     await quorum.start(3, 4)
     await quorum.until(lambda: known(names), "all names everywhere")
     for id in (3, 4):
-        assert quorum.seats[id].listener.told[0].startswith("snapshot")
+        assert quorum.members[id].listener.told[0].startswith("snapshot")
 
     def checkpoints() -> list[Path]:
         return list((tmp_path / "1" / "__cluster_metadata-0").glob("*.checkpoint"))
 
-    executor = quorum.seats[1].plane._driver.executor  # type: ignore[union-attr]
+    executor = quorum.members[1].plane._driver.executor  # type: ignore[union-attr]
     await quorum.until(lambda: not executor._snapshotting and 1 <= len(checkpoints()) <= 3, "older ones are removed")
     assert all(is_whole(path.read_bytes()) for path in checkpoints())
     await quorum.write("after")
@@ -159,24 +162,24 @@ async def test_a_late_starter_loads_a_snapshot_and_the_log_is_bounded(tmp_path: 
 
 @on_loop
 async def test_within_its_retention_the_log_stays_and_a_late_starter_reads_it_all(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000)
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3), metadata_log_max_record_bytes_between_snapshots=2000)
     await quorum.start(1, 2)
     names = [f"topic-{number}" for number in range(120)]
     for name in names:
         await quorum.write(name)
     folder = tmp_path / "1" / "__cluster_metadata-0"
     await quorum.until(lambda: len(list(folder.glob("*.checkpoint"))) > 2, "snapshots that stay")
-    assert all(seat.plane._driver.quorum.log.start == 0 for seat in quorum.seats.values() if seat.plane._driver)
+    assert all(member.plane._driver.quorum.log.start == 0 for member in quorum.members.values() if member.plane._driver)
     await quorum.start(3)
     await names_everywhere(quorum, names)
-    assert not any(told.startswith("snapshot") for told in quorum.seats[3].listener.told)
+    assert not any(told.startswith("snapshot") for told in quorum.members[3].listener.told)
     await quorum.stop()
 
 
 @pytest.mark.parametrize("versions", [{1: 12, 53: 0, 54: 0, 59: 0}, {1: 17}])
 @on_loop
 async def test_older_versions_of_the_requests_do_as_well(tmp_path: Path, versions: dict[int, int]) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     quorum.versions = versions
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
@@ -186,7 +189,7 @@ async def test_older_versions_of_the_requests_do_as_well(tmp_path: Path, version
 
 @on_loop
 async def test_another_cluster_is_refused(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3)
     leader = await quorum.leader()
     epoch = leader.plane.leader[1]
@@ -200,7 +203,7 @@ async def test_another_cluster_is_refused(tmp_path: Path) -> None:
 
 @on_loop
 async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
     topic = DescribeQuorumRequest.TopicData(
@@ -229,7 +232,7 @@ async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
     answer = leader.plane.handle(unknown, 2)
     assert (answer.error_code, answer.topics[0].topic_name) == (Code.NONE, "x")
     assert answer.topics[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-    other = next(seat for seat in quorum.seats.values() if seat is not leader)
+    other = next(member for member in quorum.members.values() if member is not leader)
     refused = other.plane.handle(request, 2).topics[0].partitions[0]
     assert refused.error_code == Code.NOT_LEADER_OR_FOLLOWER
     await quorum.stop()
@@ -237,41 +240,43 @@ async def test_the_leader_describes_the_quorum(tmp_path: Path) -> None:
 
 @on_loop
 async def test_an_observer_finds_the_voters_by_asking(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3)
     await quorum.write("a")
-    seat = quorum.seats[4] = Seat(quorum, 4)
-    seat.config.voters = {}
-    seat.config.bootstrap_controllers = (("host", 9), ("host", 1), ("host", 2), ("host", 3))
-    await seat.plane.start()
+    member = quorum.members[4] = QuorumMember(quorum, 4)
+    member.config.voters = {}
+    member.config.bootstrap_controllers = (("host", 9), ("host", 1), ("host", 2), ("host", 3))
+    await member.plane.start()
     await quorum.until(
-        lambda: seat.listener.names == ["a"] and seat.plane.leader[0] is not None, "the observer to learn of a"
+        lambda: member.listener.names == ["a"] and member.plane.leader[0] is not None, "the observer to learn of a"
     )
-    leader, _ = seat.plane.leader
-    assert seat.plane.voters() == {leader: ("host", leader)}, "voters set by hand stand in no log: the leader is known"
+    leader, _ = member.plane.leader
+    assert member.plane.voters() == {leader: ("host", leader)}, (
+        "voters set by hand stand in no log: the leader is known"
+    )
     await quorum.stop()
 
 
 @on_loop
 async def test_a_damaged_vote_on_record_keeps_the_node_out(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3)
     await quorum.leader()
     quorum.kill(2)
     (tmp_path / "2" / "__cluster_metadata-0" / "quorum-state").write_bytes(b"{")
     with pytest.raises(BrokenQuorumState, match="quorum-state"):
         await quorum.start(2)
-    del quorum.seats[2]
+    del quorum.members[2]
     await quorum.stop()
 
 
 @on_loop
 async def test_commits_share_their_flushes(tmp_path: Path) -> None:
     """Group commit: a hundred proposals of one turn of the loop are not a hundred fdatasyncs."""
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1)
-    seat = await quorum.leader()
-    driver = seat.plane._driver
+    member = await quorum.leader()
+    driver = member.plane._driver
     assert driver is not None
     flushes = 0
     real = driver._tasks.off_loop
@@ -283,26 +288,26 @@ async def test_commits_share_their_flushes(tmp_path: Path) -> None:
 
     object.__setattr__(driver._tasks, "off_loop", counted)
     for number in range(100):
-        last = seat.plane.propose(
-            [TopicRecord(name=f"t{number}", topic_id=bytes([1, number]) * 8)], seat.listener.active or 0
+        last = member.plane.propose(
+            [TopicRecord(name=f"t{number}", topic_id=bytes([1, number]) * 8)], member.listener.active or 0
         )
-    await quorum.until(lambda: seat.listener.offset == last, "the hundredth commit")
+    await quorum.until(lambda: member.listener.offset == last, "the hundredth commit")
     assert flushes < 5
     await quorum.stop()
 
 
 @on_loop
 async def test_a_vote_is_durable_while_every_data_disk_hangs(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1)
-    tasks = quorum.seats[1].world.tasks
+    tasks = quorum.members[1].world.tasks
     answers = Event()
     hanging = [pools.log_directory("/data"), pools.removals("/data"), pools.probe("/data"), pools.cleaner(0)] * 4
     waiting = [tasks.off_loop(answers.wait, pool) for pool in hanging]
     try:
-        seat = await quorum.leader()
-        last = seat.plane.propose([TopicRecord(name="t", topic_id=bytes(range(16)))], seat.listener.active or 0)
-        await quorum.until(lambda: seat.listener.offset == last, "a commit")
+        member = await quorum.leader()
+        last = member.plane.propose([TopicRecord(name="t", topic_id=bytes(range(16)))], member.listener.active or 0)
+        await quorum.until(lambda: member.listener.offset == last, "a commit")
     finally:
         answers.set()
     await asyncio.gather(*waiting)
@@ -344,7 +349,7 @@ def test_what_kafka_wrote_while_kraft_version_was_0_is_written_to_the_byte() -> 
 @on_loop
 async def test_a_leader_writes_the_election_state_that_kafkas_writes(tmp_path: Path) -> None:
     """Without its vote, which its epoch needs no more: it gives none in an epoch that it led."""
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1)
     await quorum.leader()
     await quorum.stop()
@@ -360,7 +365,7 @@ def test_a_vote_with_a_directory_id_is_kept_with_it() -> None:
 
 @on_loop
 async def test_the_election_state_is_in_version_0_until_the_voters_stand_in_the_log(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2, 3))
+    quorum = LoopbackQuorum(tmp_path, (1, 2, 3))
     await quorum.start(1, 2, 3, 4)
     await quorum.write("a")
     await names_everywhere(quorum, ["a"])

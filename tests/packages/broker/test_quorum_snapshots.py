@@ -16,15 +16,15 @@ import pytest
 from moldau.broker.kraft.batches import is_whole
 from moldau.quorum import OffsetAndEpoch
 from moldau.storage.errors import BrokenFile, LostRecords
-from tests.packages.broker.quorum_seats import Seat, SeatedQuorum, on_loop
+from tests.packages.broker.quorum_members import LoopbackQuorum, QuorumMember, on_loop
 
 
 class SlowDisk:
     """Node 2's: what it writes of its own snapshot waits for ``taken``, the name of a fetched one for ``fetched``."""
 
-    def __init__(self, seat: Seat) -> None:
-        assert seat.plane._driver is not None
-        self.executor = seat.plane._driver.executor
+    def __init__(self, member: QuorumMember) -> None:
+        assert member.plane._driver is not None
+        self.executor = member.plane._driver.executor
         self.files = self.executor.files
         self.own: OffsetAndEpoch | None = None
         self.begun, self.taken, self.fetched = threading.Event(), threading.Event(), threading.Event()
@@ -44,10 +44,10 @@ class SlowDisk:
         self._freeze(point)
 
 
-async def fallen_behind(quorum: SeatedQuorum) -> tuple[SlowDisk, Callable[[], bool]]:
+async def fallen_behind(quorum: LoopbackQuorum) -> tuple[SlowDisk, Callable[[], bool]]:
     """Node 2 writes a snapshot, and fetches a newer one meanwhile; whether it installs that one by now."""
     await quorum.start(1, 2)
-    follower = quorum.seats[2]
+    follower = quorum.members[2]
     await quorum.until(lambda: follower.plane._driver is not None, "node 2")
     disk = SlowDisk(follower)
     number = 0
@@ -60,7 +60,7 @@ async def fallen_behind(quorum: SeatedQuorum) -> tuple[SlowDisk, Callable[[], bo
         raise ConnectionError("cut off")
 
     follower.ask = unreachable  # type: ignore[method-assign]
-    leader, behind = quorum.seats[1].plane._driver, follower.plane._driver
+    leader, behind = quorum.members[1].plane._driver, follower.plane._driver
     assert leader is not None
     assert behind is not None
     number = 0
@@ -76,11 +76,11 @@ async def fallen_behind(quorum: SeatedQuorum) -> tuple[SlowDisk, Callable[[], bo
 @pytest.mark.parametrize("first", ["its own", "the fetched one"])
 @on_loop
 async def test_a_snapshot_is_fetched_while_an_older_one_is_still_written(tmp_path: Path, first: str) -> None:
-    quorum = SeatedQuorum(
+    quorum = LoopbackQuorum(
         tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=500, metadata_max_retention_bytes=2000
     )
     disk, installs = await fallen_behind(quorum)
-    told = quorum.seats[2].listener.told
+    told = quorum.members[2].listener.told
     if first == "its own":
         await quorum.until(installs, "a fetched snapshot that the disk has not yet")
         disk.taken.set()
@@ -91,15 +91,15 @@ async def test_a_snapshot_is_fetched_while_an_older_one_is_still_written(tmp_pat
         await quorum.until(lambda: any(one.startswith("snapshot") for one in told), "the fetched snapshot")
         disk.taken.set()
     await quorum.write("after")
-    await quorum.until(lambda: "after" in quorum.seats[2].listener.names, "the last name at node 2")
+    await quorum.until(lambda: "after" in quorum.members[2].listener.names, "the last name at node 2")
     await quorum.until(lambda: not disk.executor._snapshotting, "its own snapshot")
-    assert sorted(quorum.seats[2].listener.names) == sorted(quorum.seats[1].listener.names)
+    assert sorted(quorum.members[2].listener.names) == sorted(quorum.members[1].listener.names)
     quorum.kill(2)
     folder = tmp_path / "2" / "__cluster_metadata-0"
     assert all(is_whole(path.read_bytes()) for path in folder.glob("*.checkpoint"))
     await quorum.start(2)
     await quorum.write("again")
-    await quorum.until(lambda: "again" in quorum.seats[2].listener.names, "the last name after a start")
+    await quorum.until(lambda: "again" in quorum.members[2].listener.names, "the last name after a start")
     await quorum.until(lambda: not list(folder.glob("*.part")), "what was begun before is removed")
     await quorum.stop()
 
@@ -123,10 +123,10 @@ def snapshots(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.checkpoint"))
 
 
-async def lived(folder: Path, *, keep: int) -> tuple[SeatedQuorum, Path]:
+async def lived(folder: Path, *, keep: int) -> tuple[LoopbackQuorum, Path]:
     """A controller that has been alone with 60 topics, took snapshots meanwhile, and is dead; ``keep``: bytes of its
     log."""
-    quorum = SeatedQuorum(
+    quorum = LoopbackQuorum(
         folder, (1,), metadata_log_max_record_bytes_between_snapshots=1000, metadata_max_retention_bytes=keep
     )
     await quorum.start(1)
@@ -135,7 +135,7 @@ async def lived(folder: Path, *, keep: int) -> tuple[SeatedQuorum, Path]:
     for number in range(60):
         await quorum.write(f"more-{number}")
     await quorum.until(lambda: len(snapshots(taken)) > 1, "two snapshots")
-    executor = quorum.seats[1].plane._driver.executor  # type: ignore[union-attr]
+    executor = quorum.members[1].plane._driver.executor  # type: ignore[union-attr]
     await quorum.until(lambda: not executor._snapshotting, "the last snapshot")
     quorum.kill(1)
     return quorum, taken
@@ -156,7 +156,7 @@ async def test_a_damaged_snapshot_is_set_aside_and_the_metadata_is_what_it_was(
     with caplog.at_level(logging.WARNING):
         await quorum.start(1)
         await quorum.write("after")
-    assert sorted(quorum.seats[1].listener.names) == sorted(["topic-5", "after", *(f"more-{n}" for n in range(60))])
+    assert sorted(quorum.members[1].listener.names) == sorted(["topic-5", "after", *(f"more-{n}" for n in range(60))])
     for path in harmed:
         assert any(str(path) in record.getMessage() for record in caplog.records)
         assert path.with_name(path.name + ".damaged").exists()
@@ -188,9 +188,9 @@ async def test_a_controller_without_space_for_a_snapshot_goes_on_and_takes_one_l
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stopped, and so did all of them: their snapshots are due at the same record."""
-    quorum = SeatedQuorum(tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=500)
+    quorum = LoopbackQuorum(tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=500)
     await quorum.start(1)
-    files = quorum.seats[1].plane._driver.executor.files  # type: ignore[union-attr]
+    files = quorum.members[1].plane._driver.executor.files  # type: ignore[union-attr]
     write, full = files.write_part, threading.Event()
 
     def without_space(point: OffsetAndEpoch, batches: Any) -> None:
@@ -216,12 +216,12 @@ async def test_a_controller_without_space_for_a_snapshot_goes_on_and_takes_one_l
 
 @on_loop
 async def test_a_snapshot_that_was_damaged_on_its_way_is_not_installed(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(
+    quorum = LoopbackQuorum(
         tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=1000, metadata_max_retention_bytes=1
     )
     await quorum.start(1)
     await quorum.write("topic-5")
-    leader = quorum.seats[1].plane._driver
+    leader = quorum.members[1].plane._driver
     assert leader is not None
     number = 0
     while not leader.quorum.log.start:
@@ -234,5 +234,5 @@ async def test_a_snapshot_that_was_damaged_on_its_way_is_not_installed(tmp_path:
     with pytest.raises(AssertionError, match="was fetched and is damaged"):
         await quorum.until(lambda: False, "node 2 gives up")
     assert all(isinstance(error, BrokenFile) and ".checkpoint" in str(error) for error in quorum.failures)
-    assert not quorum.seats[2].listener.names
+    assert not quorum.members[2].listener.names
     assert not snapshots(tmp_path / "2" / "__cluster_metadata-0")

@@ -9,7 +9,7 @@ from pathlib import Path
 from moldau.broker.kraft.batches import is_whole, snapshot, voters_in
 from moldau.quorum import Endpoint, ReplicaKey, Voter, VoterSet
 from moldau.wire.batch import ControlType, control_type, headers, records
-from tests.packages.broker.quorum_seats import Seat, SeatedQuorum, on_loop
+from tests.packages.broker.quorum_members import LoopbackQuorum, QuorumMember, on_loop
 
 LOG = "__cluster_metadata-0"
 FIRST = "00000000000000000000-0000000000.checkpoint"
@@ -32,11 +32,11 @@ def formatted(folder: Path, record: VoterSet, name: str = FIRST) -> None:
     (log / name).write_bytes(b"".join(snapshot([], 0, 0, record)))
 
 
-async def seated(quorum: SeatedQuorum, id: int) -> Seat:
-    seat = quorum.seats[id] = Seat(quorum, id)
-    seat.config.voters = {}
-    await seat.plane.start()
-    return seat
+async def added_member(quorum: LoopbackQuorum, id: int) -> QuorumMember:
+    member = quorum.members[id] = QuorumMember(quorum, id)
+    member.config.voters = {}
+    await member.plane.start()
+    return member
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -58,10 +58,10 @@ def test_a_snapshot_says_the_version_and_then_the_voters_at_consecutive_offsets(
 
 @on_loop
 async def test_the_voter_set_is_in_every_later_snapshot_and_a_start_needs_only_that(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1, 2), metadata_log_max_record_bytes_between_snapshots=500)
+    quorum = LoopbackQuorum(tmp_path, (1, 2), metadata_log_max_record_bytes_between_snapshots=500)
     for id in (1, 2):
         formatted(tmp_path / str(id), voters(1, 2))
-        await seated(quorum, id)
+        await added_member(quorum, id)
     for number in range(30):
         await quorum.write(f"t{number}")
     await quorum.until(lambda: all(checkpoints(tmp_path / str(id)) for id in (1, 2)), "snapshots")
@@ -70,26 +70,26 @@ async def test_the_voter_set_is_in_every_later_snapshot_and_a_start_needs_only_t
     for id in (1, 2):
         assert {newest(path.read_bytes()) for path in checkpoints(tmp_path / str(id))} == {voters(1, 2)}
         (tmp_path / str(id) / LOG / FIRST).unlink()
-        seat = await seated(quorum, id)
-        assert seat.plane.voters() == {1: ("host", 1), 2: ("host", 2)}
+        member = await added_member(quorum, id)
+        assert member.plane.voters() == {1: ("host", 1), 2: ("host", 2)}
     await quorum.write("after")
     await quorum.stop()
 
 
 @on_loop
 async def test_the_newest_voter_set_counts_not_the_first(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     formatted(tmp_path / "1", voters(1, 2, 3))
     formatted(tmp_path / "1", voters(1), "00000000000000000005-0000000001.checkpoint")
-    seat = await seated(quorum, 1)
-    assert seat.plane.voters() == {1: ("host", 1)}
+    member = await added_member(quorum, 1)
+    assert member.plane.voters() == {1: ("host", 1)}
     await quorum.write("alone")
     await quorum.stop()
 
 
 @on_loop
 async def test_voters_set_by_hand_are_not_written_into_snapshots(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=500)
+    quorum = LoopbackQuorum(tmp_path, (1,), metadata_log_max_record_bytes_between_snapshots=500)
     await quorum.start(1)
     for number in range(30):
         await quorum.write(f"t{number}")

@@ -22,8 +22,8 @@ from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.broker.replicas.throttles import Throttles
 from moldau.broker.replicas.topic_log_configs import TopicConfigs
 from moldau.controller.active import ActiveController
-from moldau.controller.asks import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation, Tick
 from moldau.controller.facts import Settings
+from moldau.controller.requests import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation, Tick
 from moldau.image import Delta, Image
 from moldau.image.configs import Resource, topic_values
 from moldau.model import Code
@@ -34,7 +34,7 @@ from moldau.model.group_config import CLIENT_METRICS_KEYS, GROUP_KEYS
 from moldau.model.topic_config import TOPIC_KEYS
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealClock
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.storage import LogDirs
 from moldau.wire.records.metadata import ConfigRecord
 
@@ -137,48 +137,50 @@ class Node:
             assert numbers.number(self.image, key) == self.config[key]
 
 
-def set_to(desk: Desk, kind: int, key: str, operation: int, text: str | None) -> Code:
+def set_to(harness: ControllerHarness, kind: int, key: str, operation: int, text: str | None) -> Code:
     resource = ConfigChange(resource_type=kind, resource_name=KEYS[kind][0], changes=((key, operation, text),))
-    (result,) = desk.ask(IncrementalAlterConfigs(resources=(resource,))).resources
+    (result,) = harness.submit(IncrementalAlterConfigs(resources=(resource,))).resources
     message = result[2].message or ""
     assert len(message) < 2000, "an answer must hold it"
     return Code(result[2].code)
 
 
 @pytest.fixture(scope="module")
-def desk() -> Desk:
-    desk = Desk(brokers=2)
-    desk.create("t", (0, 1))
-    return desk
+def harness() -> ControllerHarness:
+    harness = ControllerHarness(brokers=2)
+    harness.create("t", (0, 1))
+    return harness
 
 
 @pytest.mark.parametrize(("kind", "key"), EVERY_KEY, ids=[f"{kind}-{key.name}" for kind, key in EVERY_KEY])
-def test_every_text_is_refused_or_applied(desk: Desk, kind: int, key: ConfigKey) -> None:
-    node, taken = Node(desk.image), 0
+def test_every_text_is_refused_or_applied(harness: ControllerHarness, kind: int, key: ConfigKey) -> None:
+    node, taken = Node(harness.image), 0
     for text in texts(key):
         for operation in (Operation.SET, Operation.APPEND, Operation.SUBTRACT):
-            if set_to(desk, kind, key.name, operation, text) == Code.NONE and desk.records:
+            if set_to(harness, kind, key.name, operation, text) == Code.NONE and harness.records:
                 taken += 1
-                node.apply(desk.delta)
-    set_to(desk, kind, key.name, Operation.DELETE, None)
-    node.apply(desk.delta)
+                node.apply(harness.delta)
+    set_to(harness, kind, key.name, Operation.DELETE, None)
+    node.apply(harness.delta)
 
 
 @pytest.mark.parametrize(("kind", "key"), EVERY_KEY, ids=[f"{kind}-{key.name}" for kind, key in EVERY_KEY])
 def test_every_text_that_is_in_the_log_already_is_survived_and_can_be_set_right(kind: int, key: ConfigKey) -> None:
-    desk = Desk(brokers=2)
-    desk.create("t", (0, 1))
-    node, name = Node(desk.image), KEYS[kind][0]
+    harness = ControllerHarness(brokers=2)
+    harness.create("t", (0, 1))
+    node, name = Node(harness.image), KEYS[kind][0]
     for text in filter(fits, texts(key)):
-        desk.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key.name, value=text)])
-        node.apply(desk.delta)
-    Node(desk.image).apply(beginning(desk.image))
-    desk.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key.name, value="\0")])
-    desk.controller = ActiveController(desk.controller.settings)
-    desk.commit(desk.controller.claim(3, desk.image, desk.facts()).records)  # another controller, that finds it there
-    desk.ask(Tick())
-    assert set_to(desk, kind, key.name, Operation.DELETE, None) == Code.NONE
-    assert key.name not in desk.image.config(kind, name)
+        harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key.name, value=text)])
+        node.apply(harness.delta)
+    Node(harness.image).apply(beginning(harness.image))
+    harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key.name, value="\0")])
+    harness.controller = ActiveController(harness.controller.settings)
+    harness.commit(
+        harness.controller.claim(3, harness.image, harness.facts()).records
+    )  # another controller, that finds it there
+    harness.submit(Tick())
+    assert set_to(harness, kind, key.name, Operation.DELETE, None) == Code.NONE
+    assert key.name not in harness.image.config(kind, name)
 
 
 def beginning(image: Image) -> Delta:
@@ -190,54 +192,54 @@ def beginning(image: Image) -> Delta:
 
 @pytest.mark.parametrize("key", BROKER_KEYS.values(), ids=BROKER_KEYS)
 def test_every_text_in_the_file_stops_the_start_with_a_sentence_or_is_applied(key: ConfigKey) -> None:
-    desk = Desk(brokers=2)
-    desk.create("t", (0, 1))
+    harness = ControllerHarness(brokers=2)
+    harness.create("t", (0, 1))
     for text in texts(key):
         with suppress(ConfigError):
-            Node(desk.image, node_config(**{key.name: text})).apply(beginning(desk.image))
+            Node(harness.image, node_config(**{key.name: text})).apply(beginning(harness.image))
 
 
 def test_what_cannot_be_read_is_named_once_and_deletes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    desk = Desk(brokers=2)
-    desk.create("t", (0, 1), configs={"retention.ms": "5"})
-    node = Node(desk.image)
+    harness = ControllerHarness(brokers=2)
+    harness.create("t", (0, 1), configs={"retention.ms": "5"})
+    node = Node(harness.image)
     with caplog.at_level(logging.ERROR):
         for name, key, text in (
             ("t", "retention.ms", "soon"), ("t", "cleanup.policy", "shred"), ("1", "log.cleaner.backoff.ms", "no"),
         ):  # fmt: skip
             kind = Resource.TOPIC if name == "t" else Resource.BROKER
-            desk.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key, value=text)])
-            node.apply(desk.delta)
-            desk.commit([ConfigRecord(resource_type=kind, resource_name=name, name="other", value=text)])
-            node.apply(desk.delta)
+            harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key, value=text)])
+            node.apply(harness.delta)
+            harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name="other", value=text)])
+            node.apply(harness.delta)
     lines = [record.getMessage() for record in caplog.records]
     assert [line.partition(",")[0] for line in lines] == [
         "topic t has retention.ms=soon", "topic t has cleanup.policy=shred", "broker 1 has log.cleaner.backoff.ms=no",
     ]  # fmt: skip
-    found = node._topics.log_config(desk.image, "t")
+    found = node._topics.log_config(harness.image, "t")
     assert (found.retention_ms, found.cleanup_policy) == (-1, ())
     assert node.config["log.cleaner.backoff.ms"] == BROKER_KEYS["log.cleaner.backoff.ms"].default
 
 
 def test_a_brokers_unreadable_setting_leaves_the_clusters_in_force() -> None:
-    desk, key = Desk(brokers=2), "max.connections"
-    desk.commit([ConfigRecord(resource_type=4, resource_name="", name=key, value="7")])
-    node = Node(desk.image)
-    node.apply(beginning(desk.image))
-    desk.commit([ConfigRecord(resource_type=4, resource_name="1", name=key, value="-7")])
-    node.apply(desk.delta)
+    harness, key = ControllerHarness(brokers=2), "max.connections"
+    harness.commit([ConfigRecord(resource_type=4, resource_name="", name=key, value="7")])
+    node = Node(harness.image)
+    node.apply(beginning(harness.image))
+    harness.commit([ConfigRecord(resource_type=4, resource_name="1", name=key, value="-7")])
+    node.apply(harness.delta)
     assert node.config[key] == 7
 
 
 @pytest.mark.parametrize("name", ["9" * 5000, "-1", "\xb2", " 1", "1 ", "", "x" * 40_000])
-def test_a_resource_of_any_name_is_answered(desk: Desk, name: str) -> None:
+def test_a_resource_of_any_name_is_answered(harness: ControllerHarness, name: str) -> None:
     for kind in range(-1, 70):
-        for ask in (IncrementalAlterConfigs, AlterConfigs):
+        for request in (IncrementalAlterConfigs, AlterConfigs):
             change = ConfigChange(resource_type=kind, resource_name=name, changes=((name, Operation.SET, name),))
-            for result in desk.ask(ask(resources=(change,))).resources:
+            for result in harness.submit(request(resources=(change,))).resources:
                 assert len(result[2].message or "") < 2000
 
 
-def test_tiered_storage_is_not_promised_to_a_topic(desk: Desk) -> None:
-    assert set_to(desk, Resource.TOPIC, "remote.storage.enable", Operation.SET, "true") == Code.INVALID_CONFIG
-    assert set_to(desk, Resource.TOPIC, "remote.storage.enable", Operation.SET, "false") == Code.NONE
+def test_tiered_storage_is_not_promised_to_a_topic(harness: ControllerHarness) -> None:
+    assert set_to(harness, Resource.TOPIC, "remote.storage.enable", Operation.SET, "true") == Code.INVALID_CONFIG
+    assert set_to(harness, Resource.TOPIC, "remote.storage.enable", Operation.SET, "false") == Code.NONE

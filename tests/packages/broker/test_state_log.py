@@ -18,14 +18,14 @@ from moldau.broker.metadata.state_change_log import AT_ONCE, TEXT, TRACE, TWIN, 
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.clusterdata.state_changes.eras import parse
 from moldau.clusterdata.state_changes.lines import FIELDS, fields_of
-from moldau.controller.asks import BrokerRefused, DeleteTopics
 from moldau.controller.replica_states import ReplicaStep
+from moldau.controller.requests import BrokerRefused, DeleteTopics
 from moldau.controller.state_change import Author, StateChange
 from moldau.controller.states import ReplicaState
 from moldau.image import Delta, Image
 from moldau.model import uuid_text
 from moldau.ports.zookeeper import Delete
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.zookeeper_nodes import Nodes
 
@@ -77,13 +77,13 @@ def node(turns: list[Callable[[], Any]]) -> Any:
 def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_it(heard: dict[str, Lines]) -> None:
     turns: list[Callable[[], Any]] = []
     log = StateChangeLog(node(turns))
-    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
-    desk.create("foo", *[(0, 1)] * PARTITIONS)
-    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
-    log.decided(desk.image, desk.delta)
+    harness = ControllerHarness(2, watch=False, partitions_at_once=PARTITIONS)
+    harness.create("foo", *[(0, 1)] * PARTITIONS)
+    harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))
+    log.decided(harness.image, harness.delta)
     assert len(heard["twin"].lines) == AT_ONCE
-    desk.ask(DeleteTopics(topics=("foo",)))
-    log.decided(desk.image, desk.delta)
+    harness.submit(DeleteTopics(topics=("foo",)))
+    log.decided(harness.image, harness.delta)
     most = 0
     while turns:
         before = len(heard["twin"].lines)
@@ -100,18 +100,18 @@ def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_
 
 def test_a_small_batch_is_written_at_once_in_one_write(heard: dict[str, Lines]) -> None:
     turns: list[Callable[[], Any]] = []
-    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
-    desk.create("foo", (0, 1), (1, 0))
-    StateChangeLog(node(turns)).decided(desk.image, desk.delta)
+    harness = ControllerHarness(2, watch=False, partitions_at_once=PARTITIONS)
+    harness.create("foo", (0, 1), (1, 0))
+    StateChangeLog(node(turns)).decided(harness.image, harness.delta)
     assert not turns
     assert [len(write) for write in heard["text"].writes] == [4]
 
 
 def test_the_table_of_state_changes_reads_what_a_node_writes_as_json(heard: dict[str, Lines]) -> None:
     """Each such line was called damaged: one wrote time_ms, and the other looked for time."""
-    desk = Desk(2, watch=False, partitions_at_once=PARTITIONS)
-    desk.create("foo", (0, 1), (1, 0))
-    StateChangeLog(node([])).decided(desk.image, desk.delta)
+    harness = ControllerHarness(2, watch=False, partitions_at_once=PARTITIONS)
+    harness.create("foo", (0, 1), (1, 0))
+    StateChangeLog(node([])).decided(harness.image, harness.delta)
     assert heard["twin"].lines
     for line in heard["twin"].lines:
         reason, found = fields_of(line)
@@ -197,10 +197,10 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
     heard: dict[str, Lines],
 ) -> None:
     """Golden lines: the texts of Apache Kafka 4.3.1, written here from what its classes hold."""
-    desk = Desk(3)
-    desk.create("foo", (1, 0), (0, 1), (2, 1))
+    harness = ControllerHarness(3)
+    harness.create("foo", (1, 0), (0, 1), (2, 1))
     replicas = {
-        desk.partition("foo", number).key: SimpleNamespace(
+        harness.partition("foo", number).key: SimpleNamespace(
             machine=SimpleNamespace(epoch_start=40 + number, high_watermark=30 + number),
             log=SimpleNamespace(log_end_offset=50 + number),
         )
@@ -209,8 +209,8 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
     one = node([])
     one.config.node_id, one.replicas = 1, SimpleNamespace(by_key=replicas)
     log = StateChangeLog(one)
-    assert not list(log.carried_out(desk.image, desk.delta)), "few need no turns"
-    id = uuid_text(desk.image.topic("foo").id)
+    assert not list(log.carried_out(harness.image, harness.delta)), "few need no turns"
+    id = uuid_text(harness.image.topic("foo").id)
     assert heard["text"].lines == [
         "[Broker id=1] Transitioning 1 partition(s) to local leaders.",
         f"[Broker id=1] Creating new partition foo-0 with topic id {id}.",
@@ -235,8 +235,8 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
         ("replica", "follower", 2, -1),
     ]
     assert {(each["node"], each["time_ms"], each["topicId"]) for each in told} == {(1, 5, id)}
-    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
-    assert not list(log.carried_out(desk.image, desk.delta))
+    harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))
+    assert not list(log.carried_out(harness.image, harness.delta))
     assert heard["text"].lines[-1].endswith("Previous leader Some(0) and previous leader epoch was 0.")
     assert "Leader foo-1 with" in heard["text"].lines[-1]
     assert shape(heard["text"].lines[-1], "foo") in recorded_shapes()

@@ -67,20 +67,20 @@ def test_without_a_rate_or_without_a_list_nothing_is_on() -> None:
     image, clock = Image(), ManualClock(5_000)
     throttles = Throttles(1, clock, SimpleNamespace())  # type: ignore[arg-type]
 
-    def set(kind: int, name: str, key: str, value: str | None) -> tuple[bool, bool]:
+    def altered(kind: int, name: str, key: str, value: str | None) -> tuple[bool, bool]:
         image.apply(records.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value))
         throttles.changed(image, {(kind, name)})
         return throttles.leading.on, throttles.following.on
 
     image.apply(records.TopicRecord(name="t", topic_id=TOPIC_ID))
-    assert set(2, "t", "leader.replication.throttled.replicas", "*") == (False, False)
-    assert set(4, "", "leader.replication.throttled.rate", "10") == (True, False)
-    assert set(4, "1", "follower.replication.throttled.rate", "10") == (True, False)
-    assert set(2, "t", "follower.replication.throttled.replicas", "0:1") == (True, True)
-    assert set(4, "1", "leader.replication.throttled.rate", "20") == (True, True)
+    assert altered(2, "t", "leader.replication.throttled.replicas", "*") == (False, False)
+    assert altered(4, "", "leader.replication.throttled.rate", "10") == (True, False)
+    assert altered(4, "1", "follower.replication.throttled.rate", "10") == (True, False)
+    assert altered(2, "t", "follower.replication.throttled.replicas", "0:1") == (True, True)
+    assert altered(4, "1", "leader.replication.throttled.rate", "20") == (True, True)
     assert throttles.leading.quota.rate == 20, "a broker's own rate goes before the cluster's"
-    assert set(4, "1", "follower.replication.throttled.rate", None) == (True, False)
-    assert set(2, "t", "leader.replication.throttled.replicas", None) == (False, False)
+    assert altered(4, "1", "follower.replication.throttled.rate", None) == (True, False)
+    assert altered(2, "t", "leader.replication.throttled.replicas", None) == (False, False)
 
 
 def configure(cluster: DataCluster, kind: int, name: str, **settings: str | None) -> None:

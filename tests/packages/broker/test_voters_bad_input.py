@@ -13,8 +13,8 @@ from moldau.model import Code
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
-from tests.packages.broker.quorum_seats import CLUSTER, Seat, SeatedQuorum, on_loop
-from tests.packages.broker.test_quorum_voters_on_record import formatted, seated, voters
+from tests.packages.broker.quorum_members import CLUSTER, LoopbackQuorum, QuorumMember, on_loop
+from tests.packages.broker.test_quorum_voters_on_record import added_member, formatted, voters
 
 ME, OTHER, NOBODY = bytes([1]) * 16, bytes([2]) * 16, bytes(16)
 STRANGE = CLUSTER[::-1]
@@ -70,50 +70,50 @@ BAD = (
 """Wishes to a quorum of one voter; the last voter cannot go, and whoever is not there never catches up."""
 
 
-async def ask(seat: Seat, wish: Any) -> Any:
+async def ask(member: QuorumMember, wish: Any) -> Any:
     """The answer, over the wire's bytes in both directions."""
     handlers: dict[type, ModuleType] = {
         AddRaftVoterRequest: k80_add_raft_voter,
         RemoveRaftVoterRequest: k81_remove_raft_voter,
         UpdateRaftVoterRequest: k82_update_raft_voter,
     }
-    node = SimpleNamespace(plane=seat.plane, voters=seat.plane.voters)
+    node = SimpleNamespace(plane=member.plane, voters=member.plane.voters)
     version = wish.versions[1]
     request = type(wish).decode(wish.encode(version), version)
     answer = await handlers[type(wish)].control(node, request, None)
     return type(answer).decode(answer.encode(version), version)
 
 
-def stand(seat: Seat) -> tuple[Any, int]:
-    quorum = seat.plane.quorum
+def stand(member: QuorumMember) -> tuple[Any, int]:
+    quorum = member.plane.quorum
     assert quorum is not None
     return quorum.voters, quorum.log.end
 
 
-def now(seat: Seat, wish: Any) -> Any:
+def now(member: QuorumMember, wish: Any) -> Any:
     """An update is of an epoch; without one it is meant for this one."""
     if isinstance(wish, UpdateRaftVoterRequest) and wish.current_leader_epoch is None:
-        assert seat.plane.quorum is not None
-        wish.current_leader_epoch = seat.plane.quorum.role.epoch
+        assert member.plane.quorum is not None
+        wish.current_leader_epoch = member.plane.quorum.role.epoch
     return wish
 
 
 @on_loop
 async def test_a_change_of_voters_that_cannot_be_is_refused_and_the_next_good_one_is_made(tmp_path: Path) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     formatted(tmp_path / "1", voters(1))
-    seat = await seated(quorum, 1)
+    member = await added_member(quorum, 1)
     await quorum.write("a")
-    before = stand(seat)
+    before = stand(member)
     for wish, code in BAD:
-        answer = await ask(seat, now(seat, wish))
+        answer = await ask(member, now(member, wish))
         assert answer.error_code == code, (wish, Code(answer.error_code))
         assert isinstance(wish, UpdateRaftVoterRequest) or answer.error_message, wish
-        assert stand(seat) == before, wish
-    good = now(seat, update())
+        assert stand(member) == before, wish
+    good = now(member, update())
     good.listeners[0].port = 77
-    assert (await ask(seat, good)).error_code == Code.NONE
-    found = stand(seat)[0].voter(1)
+    assert (await ask(member, good)).error_code == Code.NONE
+    found = stand(member)[0].voter(1)
     assert [one.port for one in found.endpoints] == [77]
     await quorum.stop()
 
@@ -122,10 +122,10 @@ async def test_a_change_of_voters_that_cannot_be_is_refused_and_the_next_good_on
 async def test_voters_set_by_hand_are_changed_by_no_request_and_nobody_but_the_leader_changes_any(
     tmp_path: Path,
 ) -> None:
-    quorum = SeatedQuorum(tmp_path, (1,))
+    quorum = LoopbackQuorum(tmp_path, (1,))
     await quorum.start(1, 2)
     await quorum.write("a")
-    leader, other = quorum.seats[1], quorum.seats[2]
+    leader, other = quorum.members[1], quorum.members[2]
     before = stand(leader)
     for wish in (add(), remove(1, ME), update()):
         assert (await ask(leader, now(leader, wish))).error_code == Code.UNSUPPORTED_VERSION

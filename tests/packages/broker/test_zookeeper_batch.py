@@ -1,7 +1,7 @@
 """What a controller decides reaches every broker whole: batches carried by requests rebuild its image.
 
-Any run of asks, each committed batch sent as requests through the wire's codecs, every request twice: what live brokers
-then hold is what the controller decided, whatever they missed while they were away.
+Any run of requests, each committed batch sent as requests through the wire's codecs, every request twice: what live
+brokers then hold is what the controller decided, whatever they missed while they were away.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.zookeeper import batch, translation
-from moldau.controller.asks import AlterPartitionReassignments, BrokerRefused, Move
+from moldau.controller.requests import AlterPartitionReassignments, BrokerRefused, Move
 from moldau.image import Delta, Image
 from moldau.model import Code
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.simulator.machines.controller_play import ACTIONS, BROKERS, Play, Step
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
@@ -27,7 +27,7 @@ SENDER = batch.Sender(controller_id=99, controller_epoch=3, listener="PLAINTEXT"
 VERSIONS: dict[type, int] = {LeaderAndIsrRequest: 7, StopReplicaRequest: 4, UpdateMetadataRequest: 8}
 
 
-class Ear:
+class RecordingListener:
     """A broker that does nothing but listen."""
 
     def __init__(self, me: int) -> None:
@@ -50,17 +50,17 @@ class Ear:
         return found, codes
 
 
-class CarryingDesk(Desk):
-    """A desk whose commits are carried to five brokers. ``deaf`` ones miss them, until they are told everything."""
+class CarryingHarness(ControllerHarness):
+    """A harness whose commits are carried to five brokers. ``deaf`` ones miss them, until they are told everything."""
 
     def __init__(self, brokers: int) -> None:
-        self.ears = {id: Ear(id) for id in range(BROKERS)}
+        self.handler = {id: RecordingListener(id) for id in range(BROKERS)}
         self.told: set[int] = set()
         self.deaf: set[int] = set()
         super().__init__(brokers, elr=False)
 
-    def commit(self, records: Any, ask: Any = None) -> Any:
-        ready = super().commit(records, ask)
+    def commit(self, records: Any, request: Any = None) -> Any:
+        ready = super().commit(records, request)
         live = {broker.id: broker for broker in batch.reachable(self.image, SENDER)}
         self.told &= live.keys()
         told = batch.requests(self.image, self.delta, SENDER)
@@ -73,8 +73,8 @@ class CarryingDesk(Desk):
 
     def say(self, id: int, messages: list[Any]) -> None:
         for message in messages:
-            self.ears[id].hear(message, self.image)
-            again, _ = self.ears[id].hear(message, self.image)
+            self.handler[id].hear(message, self.image)
+            again, _ = self.handler[id].hear(message, self.image)
             assert not again, f"a request that is repeated changed something: {again}"
 
     def tell_all(self) -> None:
@@ -86,7 +86,7 @@ class CarryingDesk(Desk):
     def check(self) -> None:
         for broker in batch.reachable(self.image, SENDER):
             if broker.id not in self.deaf:
-                assert essence(self.ears[broker.id].image, broker.id) == essence(self.image, broker.id)
+                assert essence(self.handler[broker.id].image, broker.id) == essence(self.image, broker.id)
 
 
 def essence(image: Image, me: int) -> Any:
@@ -104,22 +104,22 @@ def essence(image: Image, me: int) -> Any:
 
 class CarriedPlay(Play):
     def __init__(self) -> None:
-        self.desk: CarryingDesk = CarryingDesk(4)
+        self.harness: CarryingHarness = CarryingHarness(4)
         self.incarnations = dict.fromkeys(range(BROKERS), 0)
-        self.desk.create("t0", (0, 1, 2), (1, 2, 3), (2, 3, 0))
+        self.harness.create("t0", (0, 1, 2), (1, 2, 3), (2, 3, 0))
 
     def run(self, steps: Any) -> None:
         for step in steps:
             what, a, *_ = step
             if what >= 250:
-                self.desk.deaf.add(a % BROKERS)
+                self.harness.deaf.add(a % BROKERS)
             elif what >= 244:
-                self.desk.tell_all()
+                self.harness.tell_all()
             elif ACTIONS[what % len(ACTIONS)] is not Play.feature:  # no eligible leader replicas on this plane
                 super().run([step])
-            self.desk.check()
-        self.desk.tell_all()
-        self.desk.check()
+            self.harness.check()
+        self.harness.tell_all()
+        self.harness.check()
 
 
 numbers = st.integers(0, 255)
@@ -166,15 +166,15 @@ def role(name: str = "t", **fields: Any) -> LeaderAndIsrRequest:
 
 def test_a_leader_hears_who_is_dead_before_it_hears_of_a_smaller_isr() -> None:
     """Else its watermark waits for a follower that was caught up a moment ago: seen as writes that stood for 12 s."""
-    desk = CarryingDesk(3)
-    desk.create("t", (0, 1, 2))
-    ear, broker = desk.ears[0], desk.image.brokers[2]
-    desk.deaf.add(0)
-    desk.ask(BrokerRefused(broker_id=2, broker_epoch=broker.epoch))
-    for message in batch.requests(desk.image, desk.delta, SENDER)[0]:
-        ear.hear(message, desk.image)
-        (partition,) = ear.image.partitions_on_broker(0)
-        assert ear.image.brokers[2].fenced or 2 in partition.isr
+    harness = CarryingHarness(3)
+    harness.create("t", (0, 1, 2))
+    listener, broker = harness.handler[0], harness.image.brokers[2]
+    harness.deaf.add(0)
+    harness.submit(BrokerRefused(broker_id=2, broker_epoch=broker.epoch))
+    for message in batch.requests(harness.image, harness.delta, SENDER)[0]:
+        listener.hear(message, harness.image)
+        (partition,) = listener.image.partitions_on_broker(0)
+        assert listener.image.brokers[2].fenced or 2 in partition.isr
     assert partition.isr == (0, 1)
 
 
@@ -238,11 +238,11 @@ def test_metadata_alone_gives_a_broker_no_part_in_a_partition() -> None:
         )
     )
     whole, roles = batch.full(truth, truth.brokers[1], SENDER)
-    ear = Ear(1)
-    ear.hear(whole, truth)
-    assert ear.image.topic("t") is None
-    ear.hear(roles, truth)
-    assert ear.image.topic("t") is not None
+    listener = RecordingListener(1)
+    listener.hear(whole, truth)
+    assert listener.image.topic("t") is None
+    listener.hear(roles, truth)
+    assert listener.image.topic("t") is not None
 
 
 def test_a_topic_made_again_under_its_name_replaces_the_old_one() -> None:
@@ -268,10 +268,10 @@ def test_deleting_a_topic_deletes_it_where_replicas_are_by_stop_replica_only() -
                 end_points=[records.RegisterBrokerRecord.BrokerEndpoint(name="PLAINTEXT", host="h", port=id)],
             )
         )
-    ears = {id: Ear(id) for id in (1, 3)}
-    for id, ear in ears.items():
+    handler = {id: RecordingListener(id) for id in (1, 3)}
+    for id, listener in handler.items():
         for message in batch.full(truth, truth.brokers[id], SENDER):
-            ear.hear(message, truth)
+            listener.hear(message, truth)
     delta = Delta()
     truth.apply(records.RemoveTopicRecord(topic_id=b"t".ljust(16, b"-")), delta=delta)
     told = batch.requests(truth, delta, SENDER)
@@ -280,15 +280,15 @@ def test_deleting_a_topic_deletes_it_where_replicas_are_by_stop_replica_only() -
         "a replica goes offline before it is deleted"
     )
     assert [type(message) for message in told[3]] == [UpdateMetadataRequest]
-    ears[1].hear(told[1][0], truth)
-    assert ears[1].image.topic("t") is not None
-    ears[1].hear(told[1][1], truth)
-    assert ears[1].image.topic("t") is not None
-    assert translation.stops(ears[1].image, 1, told[1][1]) == [(b"t".ljust(16, b"-"), 0)]
-    ears[1].hear(told[1][2], truth)
-    ears[3].hear(told[3][0], truth)
-    assert not ears[1].image.names
-    assert not ears[3].image.names
+    handler[1].hear(told[1][0], truth)
+    assert handler[1].image.topic("t") is not None
+    handler[1].hear(told[1][1], truth)
+    assert handler[1].image.topic("t") is not None
+    assert translation.stops(handler[1].image, 1, told[1][1]) == [(b"t".ljust(16, b"-"), 0)]
+    handler[1].hear(told[1][2], truth)
+    handler[3].hear(told[3][0], truth)
+    assert not handler[1].image.names
+    assert not handler[3].image.names
 
 
 def _deletes(stop: StopReplicaRequest) -> bool:
@@ -296,13 +296,13 @@ def _deletes(stop: StopReplicaRequest) -> bool:
     return deletes
 
 
-class Sent(Desk):
-    """A desk that keeps what each broker is told of the last decision."""
+class Sent(ControllerHarness):
+    """A harness that keeps what each broker is told of the last decision."""
 
     told: dict[int, list[Any]]
 
-    def commit(self, records: Any, ask: Any = None) -> Any:
-        ready = super().commit(records, ask)
+    def commit(self, records: Any, request: Any = None) -> Any:
+        ready = super().commit(records, request)
         self.told = batch.requests(self.image, self.delta, SENDER)
         return ready
 
@@ -314,24 +314,24 @@ class Sent(Desk):
 
 def test_a_broker_that_wants_to_stop_is_told_to_stop_what_it_follows() -> None:
     """CS-1, as KafkaController.doControlledShutdown: what others have a replica of, and lead by now."""
-    desk = Sent(3, elr=False, classic=True)
-    desk.create("t", (0, 1), (1, 0), (2, 0), (1, 2))
-    desk.create("single", (0,))
-    desk.beat(0, want_shut_down=True)
-    assert desk.stops(0) == [(False, [0, 1, 2])], "0, in which it was made a follower just now, as well"
-    assert isinstance(desk.told[0][-2], LeaderAndIsrRequest), "its new part in what it led is told before"
-    assert desk.stops(1) == desk.stops(2) == []
-    desk.beat(0, want_shut_down=True)
-    assert not desk.told.get(0), "once"
+    harness = Sent(3, elr=False, classic=True)
+    harness.create("t", (0, 1), (1, 0), (2, 0), (1, 2))
+    harness.create("single", (0,))
+    harness.heartbeat(0, want_shut_down=True)
+    assert harness.stops(0) == [(False, [0, 1, 2])], "0, in which it was made a follower just now, as well"
+    assert isinstance(harness.told[0][-2], LeaderAndIsrRequest), "its new part in what it led is told before"
+    assert harness.stops(1) == harness.stops(2) == []
+    harness.heartbeat(0, want_shut_down=True)
+    assert not harness.told.get(0), "once"
 
 
 def test_a_replica_that_moves_away_stops_before_it_is_deleted() -> None:
-    desk = Sent(3, elr=False, classic=True, epoch_for_each_change=True)
-    desk.create("t", (0, 1))
-    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(1, 2)),)))
-    assert desk.stops(0) == []
-    desk.set_isr("t", 0, 0, 1, 2)
-    assert desk.stops(0) == [(False, [0]), (True, [0])]
+    harness = Sent(3, elr=False, classic=True, epoch_for_each_change=True)
+    harness.create("t", (0, 1))
+    harness.submit(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(1, 2)),)))
+    assert harness.stops(0) == []
+    harness.set_isr("t", 0, 0, 1, 2)
+    assert harness.stops(0) == [(False, [0]), (True, [0])]
 
 
 @pytest.mark.parametrize("epoch", [4, 5, -1, -2])
@@ -395,17 +395,17 @@ def _stopped() -> st.SearchStrategy[Any]:
 
 @given(st.lists(_told(LeaderAndIsrRequest) | _told(UpdateMetadataRequest) | _stopped(), max_size=6))
 def test_what_no_controller_would_say_breaks_no_image(requests: list[Any]) -> None:
-    ear = Ear(1)
+    listener = RecordingListener(1)
     for request in requests:
-        ear.hear(request, ear.image)
-    for id, topic in ear.image.topics.items():
-        assert ear.image.names[topic.name] == id
+        listener.hear(request, listener.image)
+    for id, topic in listener.image.topics.items():
+        assert listener.image.names[topic.name] == id
         assert all(number >= 0 and part.leader_epoch >= 0 for number, part in topic.partitions.items())
 
 
 def test_a_broker_that_is_named_twice_is_there_once() -> None:
     """The index of an image removed such a member twice when its partition changed, and raised KeyError."""
-    ear = Ear(1)
+    listener = RecordingListener(1)
     for epoch, isr in enumerate(([1, 1], [2], [1, 2, 2])):
         state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
             leader=1, isr=isr, replicas=[1, 2, 1], leader_epoch=epoch, partition_epoch=epoch
@@ -413,22 +413,22 @@ def test_a_broker_that_is_named_twice_is_there_once() -> None:
         topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(
             topic_name="a", topic_id=bytes([1]) * 16, partition_states=[state]
         )
-        ear.hear(LeaderAndIsrRequest(topic_states=[topic]), ear.image)
-        (partition,) = ear.image.topics[bytes([1]) * 16].partitions.values()
+        listener.hear(LeaderAndIsrRequest(topic_states=[topic]), listener.image)
+        (partition,) = listener.image.topics[bytes([1]) * 16].partitions.values()
         assert partition.replicas == (1, 2)
         assert partition.isr == tuple(dict.fromkeys(isr))
 
 
 def test_the_id_of_another_topic_is_refused() -> None:
-    ear = Ear(1)
+    listener = RecordingListener(1)
     state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(leader=1, isr=[1], replicas=[1])
     for name, code in (("a", Code.NONE), ("b", Code.INCONSISTENT_TOPIC_ID)):
         topic = LeaderAndIsrRequest.LeaderAndIsrTopicState(
             topic_name=name, topic_id=bytes([1]) * 16, partition_states=[state]
         )
-        _, codes = ear.hear(LeaderAndIsrRequest(topic_states=[topic]), ear.image)
+        _, codes = listener.hear(LeaderAndIsrRequest(topic_states=[topic]), listener.image)
         assert codes == [(name, bytes([1]) * 16, 0, code)]
-    assert list(ear.image.names) == ["a"]
+    assert list(listener.image.names) == ["a"]
 
 
 @pytest.mark.parametrize("migrating", [False, True])

@@ -39,7 +39,7 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
                 await until(nodes.agree, "both brokers know t")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
-            receiving, image = node.plane.receiving, nodes.controller.metadata.image
+            handler, image = node.plane.controller_requests, nodes.controller.metadata.image
             sender = batch.Sender(
                 controller_id=nodes.controller.config.node_id, controller_epoch=1, listener="PLAINTEXT"
             )
@@ -47,14 +47,14 @@ def test_a_broker_knows_all_when_a_controller_that_says_no_types_has_told_it(tmp
             assert isinstance(metadata, UpdateMetadataRequest)
             assert isinstance(roles, LeaderAndIsrRequest)
             metadata.type = roles.type = batch.UNKNOWN
-            receiving.forget()
-            early = (await receiving.leader_and_isr(roles))[0]
+            handler.forget()
+            early = (await handler.leader_and_isr(roles))[0]
             assert early is Code.NONE
-            assert not receiving.complete, "the cluster has not been told yet"
-            assert await receiving.update_metadata(metadata) is Code.NONE
-            assert receiving.complete is not replicas, "who has no replicas is told no more"
-            assert (await receiving.leader_and_isr(roles))[0] is Code.NONE
-            assert receiving.complete
+            assert not handler.complete, "the cluster has not been told yet"
+            assert await handler.update_metadata(metadata) is Code.NONE
+            assert handler.complete is not replicas, "who has no replicas is told no more"
+            assert (await handler.leader_and_isr(roles))[0] is Code.NONE
+            assert handler.complete
 
     run(scenario)
 
@@ -70,14 +70,14 @@ def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_m
         looks.append(ms)
         await loop.sleep(tasks, ms)
 
-    monkeypatch.setattr("moldau.broker.zookeeper.receiving.sleep", sleep)
+    monkeypatch.setattr("moldau.broker.zookeeper.controller_requests.sleep", sleep)
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
             await until(lambda: settled(nodes), "nobody is told anything any more")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
-            receiving, own, image = node.plane.receiving, node.lifecycle, nodes.controller.metadata.image
+            handler, own, image = node.plane.controller_requests, node.lifecycle, nodes.controller.metadata.image
             sender = batch.Sender(
                 controller_id=nodes.controller.config.node_id,
                 controller_epoch=1,
@@ -87,8 +87,8 @@ def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_m
             metadata, roles = batch.full(image, image.brokers[node.config.node_id], sender)
             epoch = own.epoch
             own.registered, own.epoch = False, epoch - 1
-            told = [asyncio.ensure_future(receiving.update_metadata(metadata))]
-            told.append(asyncio.ensure_future(receiving.leader_and_isr(roles)))
+            told = [asyncio.ensure_future(handler.update_metadata(metadata))]
+            told.append(asyncio.ensure_future(handler.leader_and_isr(roles)))
             await until(lambda: len(looks) > 1 or any(one.done() for one in told), "it waits")
             assert not any(one.done() for one in told)
             own.registered, own.epoch = True, epoch
@@ -108,7 +108,7 @@ def test_topics_without_ids_are_refused_by_name_and_nothing_is_written(
             await until(lambda: settled(nodes), "nobody is told anything any more")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
-            receiving, image = node.plane.receiving, nodes.controller.metadata.image
+            handler, image = node.plane.controller_requests, nodes.controller.metadata.image
             told = {"controller_id": nodes.controller.config.node_id, "controller_epoch": 1}
             live = batch.live_brokers(image)
             partition: dict[str, Any] = {
@@ -120,8 +120,8 @@ def test_topics_without_ids_are_refused_by_name_and_nothing_is_written(
             told["broker_epoch"] = node.lifecycle.epoch  # type: ignore[union-attr]
             metadata = UpdateMetadataRequest(**told, live_brokers=live, ungrouped_partition_states=[shown])
             roles = LeaderAndIsrRequest(**told, ungrouped_partition_states=[role])
-            assert await receiving.update_metadata(metadata) is Code.UNSUPPORTED_VERSION
-            assert await receiving.leader_and_isr(roles) == (Code.UNSUPPORTED_VERSION, [])
+            assert await handler.update_metadata(metadata) is Code.UNSUPPORTED_VERSION
+            assert await handler.leader_and_isr(roles) == (Code.UNSUPPORTED_VERSION, [])
             assert node.metadata.image.topic("old") is None
             assert not node.replicas.logs.logs
         assert "names topic old without a topic id" in caplog.text
@@ -142,9 +142,9 @@ def test_what_no_controller_says_is_not_believed(tmp_path: Path) -> None:
             await until(nodes.agree, "all brokers know t")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
             assert node.plane is not None
-            ears, own, image = node.plane.receiving, node.lifecycle.epoch, node.metadata.image  # type: ignore[union-attr]
+            handler, own, image = node.plane.controller_requests, node.lifecycle.epoch, node.metadata.image  # type: ignore[union-attr]
             known = image_hash(image)
-            epoch = ears.controller_epoch
+            epoch = handler.controller_epoch
             everybody = batch.live_brokers(image)
             others = [shown for shown in everybody if shown.id != node.config.node_id]
             elsewhere = UpdateMetadataRequest.UpdateMetadataBroker(
@@ -173,12 +173,12 @@ def test_what_no_controller_says_is_not_believed(tmp_path: Path) -> None:
                     if newer and named == -1:
                         code = Code.STALE_CONTROLLER_EPOCH  # one who never names it, as Kafka's before 2.2: looked up
                     request = UpdateMetadataRequest(live_brokers=live, **forged)
-                    assert await ears.update_metadata(request) is code
+                    assert await handler.update_metadata(request) is code
                     if code is not Code.INVALID_REQUEST:
-                        assert (await ears.leader_and_isr(LeaderAndIsrRequest(**forged)))[0] is code
+                        assert (await handler.leader_and_isr(LeaderAndIsrRequest(**forged)))[0] is code
                         stop = StopReplicaRequest(**forged, topic_states=[])
-                        assert (await ears.stop_replica(stop))[0] is code
-            assert ears.controller_epoch == epoch
+                        assert (await handler.stop_replica(stop))[0] is code
+            assert handler.controller_epoch == epoch
             assert image_hash(image) == known
             await until(nodes.agree, "both brokers know each other")
 
@@ -196,11 +196,11 @@ def test_a_controller_that_heard_of_a_registration_first_is_believed(tmp_path: P
             node.lifecycle.epoch -= 1  # its answer is on the way
             told = UpdateMetadataRequest(
                 controller_id=nodes.controller.config.node_id,
-                controller_epoch=node.plane.receiving.controller_epoch,
+                controller_epoch=node.plane.controller_requests.controller_epoch,
                 broker_epoch=znode.born,
                 live_brokers=batch.live_brokers(node.metadata.image),
             )
-            assert await node.plane.receiving.update_metadata(told) is Code.NONE
+            assert await node.plane.controller_requests.update_metadata(told) is Code.NONE
             node.lifecycle.epoch += 1
 
     run(scenario)
@@ -249,7 +249,7 @@ def test_a_broker_that_registered_again_is_known_by_its_new_epoch_under_a_contro
             await until(lambda: settled(nodes), "nobody is told anything any more")
             node, other = [n for n in nodes.nodes.values() if n is not nodes.controller]
             assert node.plane is not None
-            receiving, id = node.plane.receiving, other.config.node_id
+            handler, id = node.plane.controller_requests, other.config.node_id
             real, looked_up = node.plane.zk.exists, []
 
             async def exists(path: str, *more: Any) -> Any:
@@ -259,12 +259,12 @@ def test_a_broker_that_registered_again_is_known_by_its_new_epoch_under_a_contro
             async def unheard(request: object, correlation_id: int = 0) -> Code:
                 return Code.NONE
 
-            hear = receiving.update_metadata
-            receiving.update_metadata = unheard  # type: ignore[assignment]  # of the real controller, which says types
+            hear = handler.update_metadata
+            handler.update_metadata = unheard  # type: ignore[assignment]  # of the real controller, which says types
             node.plane.zk.exists = exists  # type: ignore[method-assign]
             told = UpdateMetadataRequest(
                 controller_id=nodes.controller.config.node_id,
-                controller_epoch=receiving.controller_epoch,
+                controller_epoch=handler.controller_epoch,
                 broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
                 live_brokers=batch.live_brokers(node.metadata.image),
             )

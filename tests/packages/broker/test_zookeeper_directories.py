@@ -109,7 +109,7 @@ def test_a_controller_that_loses_a_directory_hears_of_it_too(tmp_path: Path) -> 
     run(scenario)
 
 
-def test_notes_of_others_and_nonsense_are_heeded_and_removed(tmp_path: Path) -> None:
+def test_notes_of_others_and_nonsense_are_handled_and_removed(tmp_path: Path) -> None:
     """A broker of Kafka 3.9 leaves the same note; what nobody understands must not stay for ever."""
 
     async def scenario() -> None:

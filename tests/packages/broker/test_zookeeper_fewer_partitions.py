@@ -1,4 +1,4 @@
-"""LI-2 in ZooKeeper mode: partitions that another hand takes out of a topic's znode, or adds where it may not."""
+"""LI-2 in ZooKeeper mode: partitions that another client takes out of a topic's znode, or adds where it may not."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 
 from moldau.broker.api.forwarding import forward
 from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs, delete_topics
-from moldau.controller.asks import AdoptConfigs
 from moldau.controller.facts import Settings
+from moldau.controller.requests import AdoptConfigs
 from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Image, Partition
 from moldau.model import Code, TopicPartition
@@ -93,7 +93,7 @@ def test_a_partition_that_no_controller_can_read_is_served_on_and_the_others_are
     run(scenario)
 
 
-def test_a_topic_whose_znode_another_hand_removes_keeps_its_logs_aside(
+def test_a_topic_whose_znode_another_client_removes_keeps_its_logs_aside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
@@ -213,11 +213,11 @@ def test_what_a_controller_heard_and_did_not_live_to_decide_is_read_again(tmp_pa
             await topic(nodes, "t", retention_ms="70000")
             old = nodes.controller
             heard: list[object] = []
-            old.controller.tell = heard.append
+            old.controller.submit_nowait = heard.append
             nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
             nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
             await until(lambda: any(isinstance(one, AdoptConfigs) for one in heard), "the controller hears of it")
-            del old.controller.tell
+            del old.controller.submit_nowait
             old.plane._retired = True  # it will not stand again
             depose(nodes)
             await until(
@@ -230,7 +230,7 @@ def test_what_a_controller_heard_and_did_not_live_to_decide_is_read_again(tmp_pa
 
 
 @pytest.mark.parametrize("child", ["foreign", "partitions/5", "partitions/0/kid", "partitions/0/state/kid"])
-def test_a_deleted_topic_goes_with_what_another_hand_put_below_it(tmp_path: Path, child: str) -> None:
+def test_a_deleted_topic_goes_with_what_another_client_put_below_it(tmp_path: Path, child: str) -> None:
     """Every controller gave the controller role up over it, and the next was handed the same request: 25 elections in 5
     s.
     """
@@ -271,7 +271,7 @@ def test_a_request_to_move_nothing_is_taken_away(tmp_path: Path) -> None:
         async with Nodes(tmp_path) as nodes:
             path = "/admin/reassign_partitions"
             nodes.write(path, b'{"version":1,"partitions":[]}')
-            await until(lambda: path not in nodes.server.znodes, "it has been heeded")
+            await until(lambda: path not in nodes.server.znodes, "it has been handled")
 
     run(scenario)
 
@@ -345,29 +345,31 @@ def test_a_controller_epoch_that_is_set_back_is_passed_over(tmp_path: Path, valu
                     lambda epoch=epoch: nodes.controllers == [epoch] and settled(nodes), "somebody is controller"
                 )
             # A broker that has not heard of the last one cannot know that there was one.
-            await until(lambda: {n.plane.receiving.controller_epoch for n in nodes.nodes.values()} == {4}, "all know")
+            await until(
+                lambda: {n.plane.controller_requests.controller_epoch for n in nodes.nodes.values()} == {4}, "all know"
+            )
             if value is None:
                 nodes.server.apply(0, [Delete(path="/controller_epoch")])
             else:
                 nodes.write("/controller_epoch", value)
             depose(nodes)
             await until(
-                lambda: len(nodes.controllers) == 1 and nodes.controllers[0] >= 5 and settled(nodes), "it is heeded"
+                lambda: len(nodes.controllers) == 1 and nodes.controllers[0] >= 5 and settled(nodes), "it is accepted"
             )
             await topic(nodes, "t")
 
     run(scenario)
 
 
-def test_a_controller_whom_a_broker_does_not_heed_stands_under_a_newer_epoch(tmp_path: Path) -> None:
+def test_a_controller_whom_a_broker_does_not_accept_stands_under_a_newer_epoch(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             (stranger, *_) = (n for n in nodes.nodes.values() if n is not nodes.controller)
-            stranger.plane.receiving.controller_epoch = 500
+            stranger.plane.controller_requests.controller_epoch = 500
             stranger.plane._retired = True  # it will not stand itself
             depose(nodes)
             await until(
-                lambda: len(nodes.controllers) == 1 and nodes.controllers[0] > 500 and settled(nodes), "it is heeded"
+                lambda: len(nodes.controllers) == 1 and nodes.controllers[0] > 500 and settled(nodes), "it is accepted"
             )
             stranger.plane._retired = False
             await topic(nodes, "t")
@@ -376,7 +378,7 @@ def test_a_controller_whom_a_broker_does_not_heed_stands_under_a_newer_epoch(tmp
 
 
 @pytest.mark.parametrize("itself", [True, False])
-def test_brokers_whose_registrations_another_hand_removes_register_again(tmp_path: Path, itself: bool) -> None:
+def test_brokers_whose_registrations_another_client_removes_register_again(tmp_path: Path, itself: bool) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             await topic(nodes, "t")

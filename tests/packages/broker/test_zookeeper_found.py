@@ -12,7 +12,7 @@ import pytest
 from moldau.broker.lifecycle import Stage
 from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channels
-from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.image import Delta
@@ -42,8 +42,8 @@ class Lagging:
 def told(zk: Lagging) -> tuple[dict[int, int], bool]:
     """Epochs as broker 1 looks them up, and whether it knows that it has to look again."""
     node: Any = SimpleNamespace(config=SimpleNamespace(node_id=1), lifecycle=SimpleNamespace(epoch=5))
-    receiving = Receiving(node, SimpleNamespace(zk=zk))
-    return asyncio.run(receiving._epochs([1, 2])), receiving._blind
+    handler = ControllerRequestHandler(node, SimpleNamespace(zk=zk))
+    return asyncio.run(handler._epochs([1, 2])), handler._blind
 
 
 @pytest.mark.parametrize(("away", "epoch"), [(False, 20), (True, 10)])
@@ -61,11 +61,13 @@ def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
         stands = (b'{"version":1,"config":{"retention.ms":"7"}}', Stat(20, 20, 0, 0))
         return [stands if zk.czxid == 20 else None]
 
-    async def patiently(call: Any) -> Any:
+    async def retry_until_connected(call: Any) -> Any:
         return await call()
 
     zk.get_many = get_many
-    settings = ZnodeSettings(SimpleNamespace(), SimpleNamespace(zk=zk, patiently=patiently, claimed_epoch=None))
+    settings = ZnodeSettings(
+        SimpleNamespace(), SimpleNamespace(zk=zk, retry_until_connected=retry_until_connected, claimed_epoch=None)
+    )
     (record,) = asyncio.run(settings.of_topics(["t"]))
     assert isinstance(record, ConfigRecord)
     assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
@@ -103,11 +105,11 @@ def test_who_is_controller_no_more_serves_by_nothing_that_it_read_there(tmp_path
             node = nodes.controller
             assert node.lifecycle is not None
             plane: Any = node.plane
-            assert plane.receiving.complete
+            assert plane.controller_requests.complete
             plane.deposed("of a test")
-            assert not plane.receiving.complete
+            assert not plane.controller_requests.complete
             node.lifecycle.stage = Stage.FENCED  # as one is that has just registered
-            node.lifecycle.heard()
+            node.lifecycle.metadata_changed()
             assert node.lifecycle.stage is Stage.FENCED
             await until(lambda: nodes.controllers == [2], "it is elected again")
             await until(lambda: node.lifecycle.stage is Stage.RUNNING, "and serves")  # type: ignore[union-attr]

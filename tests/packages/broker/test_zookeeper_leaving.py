@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.client.admin import NewTopic, create_topics
-from moldau.controller.asks import Heartbeat
+from moldau.controller.requests import Heartbeat
 from moldau.ports.zookeeper import Delete
 from tests.packages.broker import zookeeper_nodes
 from tests.packages.broker.data_cluster import PATIENCE_S, run, until
@@ -39,7 +39,7 @@ def test_the_last_broker_waits_for_nobody_and_what_it_leads_keeps_its_leader(
 ) -> None:
     """It asked for leave as long as the settings say, though nobody lived who could take anything over."""
     monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
-    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "moldau.broker")
 
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
@@ -64,7 +64,7 @@ def test_a_broker_that_is_registered_and_fenced_may_come_back_and_is_waited_for_
 ) -> None:
     """Its address refuses connections: it is being started again, or its process died, and then its session ends."""
     monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
-    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "moldau.broker")
     caplog.set_level("INFO", "state.change.logger")
     active = re.compile(r"Changed broker 2 with epoch \d+ from fenced to active")
 
@@ -85,7 +85,7 @@ def test_a_broker_that_is_registered_and_fenced_may_come_back_and_is_waited_for_
             epoch = metadata.image.brokers[2].epoch
             # As when a connection to it is refused that was there before.
             fence = Heartbeat(broker_id=2, broker_epoch=epoch, metadata_offset=0, want_fence=True)
-            await nodes.nodes[1].controller.ask(fence)
+            await nodes.nodes[1].controller.submit(fence)
             await until(lambda: metadata.image.brokers[2].fenced, "it is fenced")
             going = asyncio.ensure_future(stopped(nodes, 1))
             await until(lambda: going.done() or said("goes on: 1 partition(s)"), "it asks")
@@ -104,7 +104,7 @@ def test_where_another_broker_lives_a_replica_that_may_come_back_is_waited_for(
 ) -> None:
     """As in Apache Kafka: the live broker has no replica, and the one that has is started again in time."""
     monkeypatch.setitem(zookeeper_nodes.SETTINGS, "controlled.shutdown.retry.backoff.ms", FOR_EVER_MS)
-    caplog.set_level("INFO", "moldau.lifecycle")
+    caplog.set_level("INFO", "moldau.broker")
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:

@@ -47,7 +47,7 @@ def settled(nodes: Nodes) -> bool:
 def test_three_brokers_register_elect_one_controller_and_serve_a_topic(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "moldau.zookeeper")
+    caplog.set_level("INFO", "moldau.broker.zookeeper")
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -396,11 +396,11 @@ def test_requests_of_an_old_controller_or_for_an_old_life_are_refused(tmp_path: 
         async with Nodes(tmp_path) as nodes:
             await until(nodes.agree, "everybody has been told all of it")
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
-            ears, epoch = node.plane.receiving, node.lifecycle.epoch  # type: ignore[union-attr]
+            handler, epoch = node.plane.controller_requests, node.lifecycle.epoch  # type: ignore[union-attr]
             old = UpdateMetadataRequest(controller_id=9, controller_epoch=0, broker_epoch=epoch)
-            assert await ears.update_metadata(old) is Code.STALE_CONTROLLER_EPOCH
+            assert await handler.update_metadata(old) is Code.STALE_CONTROLLER_EPOCH
             past = LeaderAndIsrRequest(controller_id=9, controller_epoch=1, broker_epoch=epoch - 1)
-            assert (await ears.leader_and_isr(past))[0] is Code.STALE_BROKER_EPOCH
+            assert (await handler.leader_and_isr(past))[0] is Code.STALE_BROKER_EPOCH
             assert nodes.agree()
 
     run(scenario)
@@ -415,7 +415,7 @@ def test_a_newer_controller_s_request_deposes_a_controller(tmp_path: Path) -> No
                 controller_epoch=5,
                 broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
             )
-            assert (await node.plane.receiving.leader_and_isr(newer))[0] is Code.NONE  # type: ignore[union-attr]
+            assert (await node.plane.controller_requests.leader_and_isr(newer))[0] is Code.NONE  # type: ignore[union-attr]
             assert not node.controller.active  # type: ignore[union-attr]
 
     run(scenario)
@@ -432,10 +432,10 @@ def test_an_epoch_to_which_nobody_was_elected_deposes_no_controller(tmp_path: Pa
             for node in nodes.nodes.values():
                 own = node.lifecycle.epoch  # type: ignore[union-attr]
                 named = {"controller_id": 9, "controller_epoch": epoch, "broker_epoch": own}
-                ears = node.plane.receiving  # type: ignore[union-attr]
-                assert await ears.update_metadata(UpdateMetadataRequest(**named)) is Code.STALE_CONTROLLER_EPOCH
-                assert (await ears.leader_and_isr(LeaderAndIsrRequest(**named)))[0] is Code.STALE_CONTROLLER_EPOCH
-                assert (await ears.stop_replica(StopReplicaRequest(**named)))[0] is Code.STALE_CONTROLLER_EPOCH
+                handler = node.plane.controller_requests  # type: ignore[union-attr]
+                assert await handler.update_metadata(UpdateMetadataRequest(**named)) is Code.STALE_CONTROLLER_EPOCH
+                assert (await handler.leader_and_isr(LeaderAndIsrRequest(**named)))[0] is Code.STALE_CONTROLLER_EPOCH
+                assert (await handler.stop_replica(StopReplicaRequest(**named)))[0] is Code.STALE_CONTROLLER_EPOCH
             assert nodes.controller is active
             assert active.controller.active  # type: ignore[union-attr]
             await topic(nodes, "made-afterwards")
@@ -443,7 +443,7 @@ def test_an_epoch_to_which_nobody_was_elected_deposes_no_controller(tmp_path: Pa
     run(scenario)
 
 
-def test_an_epoch_far_ahead_is_heeded_when_zookeeper_knows_of_the_election(tmp_path: Path) -> None:
+def test_an_epoch_far_ahead_is_accepted_when_zookeeper_knows_of_the_election(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             node = next(n for n in nodes.nodes.values() if n is not nodes.controller)
@@ -454,7 +454,7 @@ def test_an_epoch_far_ahead_is_heeded_when_zookeeper_knows_of_the_election(tmp_p
                 broker_epoch=node.lifecycle.epoch,  # type: ignore[union-attr]
                 live_brokers=batch.live_brokers(node.metadata.image),
             )
-            assert await node.plane.receiving.update_metadata(newer) is Code.NONE  # type: ignore[union-attr]
+            assert await node.plane.controller_requests.update_metadata(newer) is Code.NONE  # type: ignore[union-attr]
 
     run(scenario)
 
@@ -470,7 +470,7 @@ def test_nobody_speaks_to_a_controller_in_its_own_name(tmp_path: Path) -> None:
             forged = UpdateMetadataRequest(
                 controller_id=active.config.node_id, controller_epoch=active.plane.claimed_epoch, broker_epoch=epoch
             )
-            assert await active.plane.receiving.update_metadata(forged) is Code.STALE_CONTROLLER_EPOCH
+            assert await active.plane.controller_requests.update_metadata(forged) is Code.STALE_CONTROLLER_EPOCH
             assert nodes.agree()
             assert active.controller.active  # type: ignore[union-attr]
 

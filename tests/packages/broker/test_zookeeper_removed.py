@@ -1,4 +1,5 @@
-"""What another hand removes from ZooKeeper, and the cluster still knows: it is written again, and no record is lost."""
+"""What another client removes from ZooKeeper, and the cluster still knows: it is written again, and no record is
+lost."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ async def changed_often(nodes: Nodes) -> None:
     assert all(nodes.server.znodes[state].stat.version for state in STATES)
 
 
-def test_brokers_heed_a_state_that_was_written_again_and_elections_after_it(tmp_path: Path) -> None:
+def test_brokers_apply_a_state_that_was_written_again_and_elections_after_it(tmp_path: Path) -> None:
     """A new znode's version was below what brokers knew as the partition epoch: nothing of it had any effect."""
 
     async def scenario() -> None:
@@ -81,17 +82,17 @@ def test_brokers_heed_a_state_that_was_written_again_and_elections_after_it(tmp_
             depose(nodes)
             await until(lambda: nodes.controllers == [2], "somebody is controller")
 
-            def is_heeded() -> bool:
+            def is_applied() -> bool:
                 states = {number: nodes.json(path) for number, path in enumerate(STATES)}
                 replicas = [r for node in nodes.nodes.values() for r in node.replicas.by_key.values()]
                 return all(r.machine.leader_epoch == states[r.partition.partition]["leader_epoch"] for r in replicas)
 
-            await until(is_heeded, "every replica is told")
+            await until(is_applied, "every replica is told")
             gone = next(id for id, node in nodes.nodes.items() if not node.is_active_controller)
             await nodes.nodes.pop(gone).stop()
             nodes.ended.clear()
             await until(lambda: all(nodes.json(path)["leader"] not in (gone, -1) for path in STATES), "others lead")
-            await until(is_heeded, "every replica that is left is told")
+            await until(is_applied, "every replica that is left is told")
             client = nodes.client()
             producer = Producer(client)
             await producer.prepare("mine")
@@ -119,7 +120,7 @@ def test_states_are_written_again_as_the_next_controller_knew_them(
             await every_record_is_there(nodes)
             for was, now in zip(before, map(nodes.json, STATES), strict=True):
                 assert (now["leader"], sorted(now["isr"])) == (was["leader"], [1, 2, 3])
-            assert "removed by another hand" in caplog.text
+            assert "removed by another client" in caplog.text
 
     run(scenario)
 

@@ -30,10 +30,10 @@ def stop(nodes: Nodes, leader_epoch: int, *, delete: bool) -> StopReplicaRequest
 
 
 async def told(node: Node, request: StopReplicaRequest) -> list[tuple[str, int, Code]]:
-    """A code for each partition of a request that is heeded."""
+    """A code for each partition of a request that is carried out."""
     plane: Any = node.plane
     request.broker_epoch = node.lifecycle.epoch  # as a controller names it
-    code, codes = await plane.receiving.stop_replica(request)
+    code, codes = await plane.controller_requests.stop_replica(request)
     assert code is Code.NONE
     return list(codes)
 

@@ -9,16 +9,16 @@ import pytest
 
 from moldau.broker.replicas import folder_work
 from moldau.broker.zookeeper import batch, channels
+from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
 from moldau.broker.zookeeper.directories import Directories
-from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.undeleted import Undeleted
-from moldau.controller.asks import AlterPartitionReassignments, AssignReplicasToDirs, BrokerRefused, Move
 from moldau.controller.replica_states import ReplicaStates
+from moldau.controller.requests import AlterPartitionReassignments, AssignReplicasToDirs, BrokerRefused, Move
 from moldau.controller.states import ReplicaState
 from moldau.image.partition import LOST, UNASSIGNED
 from moldau.model import Code
 from moldau.model.value import replace
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplicaResponse
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.held_disk import HeldDisk
@@ -30,14 +30,14 @@ from tests.packages.broker.zookeeper_nodes import Nodes
 
 def deleted_topic() -> tuple[Sent, Undeleted, StopReplicaRequest]:
     """A topic was deleted, and broker 1 was told so."""
-    from moldau.controller.asks import DeleteTopics
+    from moldau.controller.requests import DeleteTopics
 
-    desk, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
-    desk.create("t", (0, 1), (1, 2))
-    desk.ask(DeleteTopics(topics=("t",)))
-    undeleted.asked(desk.image, desk.delta, SENDER)
+    harness, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
+    harness.create("t", (0, 1), (1, 2))
+    harness.submit(DeleteTopics(topics=("t",)))
+    undeleted.asked(harness.image, harness.delta, SENDER)
     assert len(undeleted) == 4
-    return desk, undeleted, desk.told[1][-1]
+    return harness, undeleted, harness.told[1][-1]
 
 
 def answer(*codes: Code) -> StopReplicaResponse:
@@ -48,9 +48,9 @@ def answer(*codes: Code) -> StopReplicaResponse:
     return StopReplicaResponse(partition_errors=errors)
 
 
-def told_again(desk: Desk, undeleted: Undeleted) -> list[tuple[int, int, bool]]:
+def told_again(harness: ControllerHarness, undeleted: Undeleted) -> list[tuple[int, int, bool]]:
     """(partition, leader epoch, delete) of what broker 1 is told when it registers anew."""
-    messages: list[Any] = undeleted.again(desk.image, desk.broker(1), SENDER)[0]
+    messages: list[Any] = undeleted.again(harness.image, harness.broker(1), SENDER)[0]
     states = [state for m in messages for one in m.topic_states for state in one.partition_states]
     return [(s.partition_index, s.leader_epoch, s.delete_partition) for s in states]
 
@@ -58,37 +58,37 @@ def told_again(desk: Desk, undeleted: Undeleted) -> list[tuple[int, int, bool]]:
 def test_what_a_broker_deleted_is_deleted_and_what_it_could_not_is_named_and_told_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    desk, undeleted, message = deleted_topic()
-    undeleted.heard(desk.image, 1, message, answer(Code.NONE, Code.KAFKA_STORAGE_ERROR))
+    harness, undeleted, message = deleted_topic()
+    undeleted.stop_replica_answered(harness.image, 1, message, answer(Code.NONE, Code.KAFKA_STORAGE_ERROR))
     assert undeleted.refused == {(1, ("t", 1)): Code.KAFKA_STORAGE_ERROR}
     assert "broker 1 cannot delete its replica of t-1" in caplog.text
-    assert told_again(desk, undeleted) == [(1, batch.DURING_DELETE, True)]
-    undeleted.heard(desk.image, 1, message, answer(Code.NONE, Code.NONE))
+    assert told_again(harness, undeleted) == [(1, batch.DURING_DELETE, True)]
+    undeleted.stop_replica_answered(harness.image, 1, message, answer(Code.NONE, Code.NONE))
     assert not undeleted.refused
-    assert told_again(desk, undeleted) == []
+    assert told_again(harness, undeleted) == []
 
 
 def test_who_died_before_it_answered_is_told_again() -> None:
-    desk, undeleted, _ = deleted_topic()
-    assert told_again(desk, undeleted) == [(0, batch.DURING_DELETE, True), (1, batch.DURING_DELETE, True)]
+    harness, undeleted, _ = deleted_topic()
+    assert told_again(harness, undeleted) == [(0, batch.DURING_DELETE, True), (1, batch.DURING_DELETE, True)]
 
 
 def test_who_is_dead_when_its_replica_moves_away_is_told_to_delete_it_when_it_is_back() -> None:
-    desk, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
-    desk.create("t", (0, 1))
-    desk.ask(BrokerRefused(broker_id=1, broker_epoch=desk.broker(1).epoch))
-    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(0, 2)),)))
-    desk.set_isr("t", 0, 0, 2)
-    undeleted.asked(desk.image, desk.delta, SENDER)
-    desk.register(1, 1)
-    desk.beat(1)
-    assert told_again(desk, undeleted) == [(0, desk.partition("t", 0).leader_epoch, True)]
+    harness, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
+    harness.create("t", (0, 1))
+    harness.submit(BrokerRefused(broker_id=1, broker_epoch=harness.broker(1).epoch))
+    harness.submit(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(0, 2)),)))
+    harness.set_isr("t", 0, 0, 2)
+    undeleted.asked(harness.image, harness.delta, SENDER)
+    harness.register(1, 1)
+    harness.heartbeat(1)
+    assert told_again(harness, undeleted) == [(0, harness.partition("t", 0).leader_epoch, True)]
 
 
 def test_a_replica_of_a_topic_that_was_made_again_under_its_name_is_not_deleted() -> None:
-    desk, undeleted, _ = deleted_topic()
-    desk.create("t", (1, 2))
-    assert told_again(desk, undeleted) == []
+    harness, undeleted, _ = deleted_topic()
+    harness.create("t", (1, 2))
+    assert told_again(harness, undeleted) == []
 
 
 def test_a_broker_that_could_not_delete_a_replica_is_told_again_when_it_is_back(
@@ -96,17 +96,17 @@ def test_a_broker_that_could_not_delete_a_replica_is_told_again_when_it_is_back(
 ) -> None:
     heard: list[int] = []
     failing: set[int] = set()
-    real = Receiving.stop_replica
+    real = ControllerRequestHandler.stop_replica
 
-    async def stop_replica(receiving: Receiving, request: StopReplicaRequest, id: int = 0) -> Any:
-        me = receiving._node.config.node_id
+    async def stop_replica(handler: ControllerRequestHandler, request: StopReplicaRequest, id: int = 0) -> Any:
+        me = handler._node.config.node_id
         if any(state.delete_partition for one in request.topic_states for state in one.partition_states):
             heard.append(me)
             if me in failing:
                 return Code.NONE, [("t", 0, Code.KAFKA_STORAGE_ERROR)]
-        return await real(receiving, request, id)
+        return await real(handler, request, id)
 
-    monkeypatch.setattr(Receiving, "stop_replica", stop_replica)
+    monkeypatch.setattr(ControllerRequestHandler, "stop_replica", stop_replica)
 
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
@@ -179,7 +179,9 @@ def test_a_replica_whose_directory_is_back_is_deleted_with_its_topic(
 
             def lies_in(directory: bytes) -> None:
                 lying = {directory: (key,)}
-                active.controller.tell(AssignReplicasToDirs(broker_id=id, broker_epoch=epoch, directories=lying))
+                active.controller.submit_nowait(
+                    AssignReplicasToDirs(broker_id=id, broker_epoch=epoch, directories=lying)
+                )
 
             lies_in(LOST)
             await until(lambda: active.metadata.image.at(key).directory(id) == LOST, "it cannot be had")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.broker.zookeeper import batch
-from moldau.broker.zookeeper.receiving import Receiving
-from moldau.controller.asks import DeleteTopics
+from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
+from moldau.controller.requests import DeleteTopics
 from moldau.image.delta import PartitionDelta
 from moldau.model.value import replace
 from moldau.ports.zookeeper import Delete
@@ -49,13 +49,13 @@ def test_brokers_hear_of_each_partition_which_controller_wrote_its_state(
     for name in ("leader_and_isr", "update_metadata"):
 
         def listen(name: str, real: Any) -> Any:
-            async def hear(receiving: Any, request: Any, *more: Any) -> Any:
-                heard.setdefault((receiving._node.config.node_id, name), {}).update(epochs(request))
-                return await real(receiving, request, *more)
+            async def hear(handler: Any, request: Any, *more: Any) -> Any:
+                heard.setdefault((handler._node.config.node_id, name), {}).update(epochs(request))
+                return await real(handler, request, *more)
 
             return hear
 
-        monkeypatch.setattr(Receiving, name, listen(name, getattr(Receiving, name)))
+        monkeypatch.setattr(ControllerRequestHandler, name, listen(name, getattr(ControllerRequestHandler, name)))
 
     def same(nodes: Nodes) -> bool:
         """Both others have heard, by both requests, what stands there."""
@@ -88,20 +88,20 @@ def test_brokers_hear_of_each_partition_which_controller_wrote_its_state(
 
 
 def test_a_deleted_partition_is_told_of_with_the_epoch_of_whoever_wrote_its_state_last() -> None:
-    desk = Sent(3, elr=False, classic=True)
-    desk.create("t", (0, 1), (1, 2))
-    key = desk.partition("t", 0).key
-    desk.ask(DeleteTopics(topics=("t",)))
-    told = batch.requests(desk.image, desk.delta, replace(SENDER, written_by={key: 1}))
+    harness = Sent(3, elr=False, classic=True)
+    harness.create("t", (0, 1), (1, 2))
+    key = harness.partition("t", 0).key
+    harness.submit(DeleteTopics(topics=("t",)))
+    told = batch.requests(harness.image, harness.delta, replace(SENDER, written_by={key: 1}))
     first = told[1][0]
     assert isinstance(first, UpdateMetadataRequest)
     assert epochs(first) == {("t", 0): 1, ("t", 1): SENDER.controller_epoch}
 
 
 def test_only_what_changes_its_version_has_written_a_state() -> None:
-    desk = Sent(3, elr=False, classic=True)
-    desk.create("t", (0, 1))
-    known = desk.partition("t", 0)
+    harness = Sent(3, elr=False, classic=True)
+    harness.create("t", (0, 1))
+    known = harness.partition("t", 0)
     assert batch.is_written(PartitionDelta("t", known.key, None, known))
     assert batch.is_written(PartitionDelta("t", known.key, known, known._replace(partition_epoch=1)))
     assert not batch.is_written(PartitionDelta("t", known.key, known, known._replace(directories=(bytes(16),) * 2)))

@@ -262,7 +262,7 @@ def test_a_near_replica_is_read_and_left_when_it_goes():
 
 
 class Group:
-    """A coordinator with one member, whose next words a test can put into its mouth."""
+    """A coordinator with one member, whose next words a test can have it say."""
 
     def __init__(self, cluster):
         self.generation = 0

@@ -118,8 +118,8 @@ def pairs(history: History) -> Iterator[tuple[Send, Send]]:
 def leave_one_open(history: History) -> Iterator[History]:
     for at, send in enumerate(history.sends):
         if send.outcome != OPEN:
-            open = send._replace(outcome=OPEN, complete_ns=-1, offset=-1)
-            yield history._replace(sends=[*history.sends[:at], open, *history.sends[at + 1 :]])
+            unfinished = send._replace(outcome=OPEN, complete_ns=-1, offset=-1)
+            yield history._replace(sends=[*history.sends[:at], unfinished, *history.sends[at + 1 :]])
 
 
 def acknowledge_elsewhere(history: History) -> Iterator[History]:

@@ -78,14 +78,14 @@ class Dying:
 
 @pytest.mark.parametrize(("kind", "told"), [(MOLDAU, [("X7", "node 2 ended by itself: FATAL at 2")]), (KAFKA, [])])
 def test_a_node_that_ends_though_nobody_told_it_to_is_told_once(kind: str, told: list[tuple[str, str]]) -> None:
-    context = ScenarioContext(cast(Rig, Dying(kind)), ScenarioOptions(seed=1), lambda text: None)
+    context = ScenarioContext(cast("Rig", Dying(kind)), ScenarioOptions(seed=1), lambda text: None)
     context.note_dead_nodes()
     context.note_dead_nodes()
     assert [(anomaly.law, anomaly.text) for anomaly in context.found] == told
 
 
 def test_a_node_that_was_killed_has_not_ended_by_itself() -> None:
-    context = ScenarioContext(cast(Rig, Dying(MOLDAU)), ScenarioOptions(seed=1), lambda text: None)
+    context = ScenarioContext(cast("Rig", Dying(MOLDAU)), ScenarioOptions(seed=1), lambda text: None)
     context.down.add(2)
     context.note_dead_nodes()
     assert context.found == []

@@ -239,7 +239,7 @@ def _that_says(server: socket.socket, words: bytes) -> socket.socket:
                     there.settimeout(PATIENCE_S)
                     ready.register(probes.enter_context(there), selectors.EVENT_READ)
                     continue
-                line = cast(socket.socket, key.fileobj)
+                line = cast("socket.socket", key.fileobj)
                 ready.unregister(line)
                 with contextlib.suppress(ConnectionResetError):
                     if line.recv(len(words)) == words:
@@ -281,7 +281,7 @@ async def _listening(there: tuple[str, int]) -> AsyncIterator[asyncio.Server]:
     yield server
     server.close()
     for transport in held:
-        cast(asyncio.Transport, transport).abort()
+        cast("asyncio.Transport", transport).abort()
     while held:
         await ended.wait()
         ended.clear()

@@ -11,15 +11,15 @@ from moldau.clusterdata.state_changes.lines import time_of
 from moldau.controller.state_change import Author, state_changes
 from moldau.image import NO_LEADER
 from moldau.model import uuid_text
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 
 Decision = tuple[str, int, int, tuple[int, ...], str]
 """Topic id, leader, leader epoch, ISR, and why."""
 BEGAN_MS = 1_795_780_000_000
 
 
-class LoggedDesk(Desk):
-    """A desk whose controller writes down what it decides. ``classic``: as on the ZooKeeper plane; ``author`` may be
+class LoggedHarness(ControllerHarness):
+    """A harness whose controller writes down what it decides. ``classic``: as on the ZooKeeper plane; ``author`` may be
     changed, as when another node becomes the controller."""
 
     def __init__(self, brokers: int, *, classic: bool = False) -> None:
@@ -32,8 +32,8 @@ class LoggedDesk(Desk):
         self.twins: dict[int, list[str]] = {}
         super().__init__(brokers)
 
-    def commit(self, records: Any, ask: Any = None) -> list[tuple[int, Any]]:
-        ready = super().commit(records, ask)
+    def commit(self, records: Any, request: Any = None) -> list[tuple[int, Any]]:
+        ready = super().commit(records, request)
         self.at_ms += 1_000
         said = list(state_changes(self.delta, self.image, self.author, classic=self.classic))
         self.texts.setdefault(self.author.id, []).extend(change.line(self.now) for change in said)

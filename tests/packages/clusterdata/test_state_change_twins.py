@@ -22,7 +22,7 @@ from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes import twins
 from moldau.clusterdata.state_changes.history import Change
 from moldau.clusterdata.state_changes.twins import DELETED, completed, told
-from moldau.controller.asks import (
+from moldau.controller.requests import (
     AlterPartitionReassignments,
     BrokerRefused,
     DeleteTopics,
@@ -31,18 +31,18 @@ from moldau.controller.asks import (
     UnregisterBroker,
 )
 from moldau.controller.state_change import Author
-from tests.packages.clusterdata.logged import Decision, LoggedDesk
+from tests.packages.clusterdata.logged import Decision, LoggedHarness
 from tests.packages.clusterdata.state_lines import by_follower, events
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
 
-def deletes(desk: LoggedDesk, topic: str) -> None:
-    desk.ask(DeleteTopics(topics=(topic,)))
+def deletes(harness: LoggedHarness, topic: str) -> None:
+    harness.submit(DeleteTopics(topics=(topic,)))
 
 
-def dies(desk: LoggedDesk, broker: int) -> None:
-    desk.ask(BrokerRefused(broker_id=broker, broker_epoch=desk.broker(broker).epoch))
+def dies(harness: LoggedHarness, broker: int) -> None:
+    harness.submit(BrokerRefused(broker_id=broker, broker_epoch=harness.broker(broker).epoch))
 
 
 def shown(*words: str | Path) -> list[dict[str, Any]]:
@@ -69,25 +69,25 @@ def told_by_job(*paths: Path) -> list[Decision]:
 
 
 @pytest.fixture(params=[False, True], ids=["quorum", "zookeeper"])
-def desk(request: pytest.FixtureRequest) -> LoggedDesk:
-    return LoggedDesk(4, classic=request.param)
+def harness(request: pytest.FixtureRequest) -> LoggedHarness:
+    return LoggedHarness(4, classic=request.param)
 
 
 @pytest.fixture
-def elected_uncleanly(desk: LoggedDesk) -> LoggedDesk:
+def elected_uncleanly(harness: LoggedHarness) -> LoggedHarness:
     """Orders-0 whose leader was not in sync when it was elected, and which is then deleted."""
-    desk.create("orders", (1, 2), configs=UNCLEAN)
-    desk.set_isr("orders", 0, 1)
-    desk.ask(UnregisterBroker(broker_id=1))
-    deletes(desk, "orders")
-    return desk
+    harness.create("orders", (1, 2), configs=UNCLEAN)
+    harness.set_isr("orders", 0, 1)
+    harness.submit(UnregisterBroker(broker_id=1))
+    deletes(harness, "orders")
+    return harness
 
 
 # ---- deletions
 
 
 def test_an_unclean_election_is_told_as_one_after_the_topic_was_deleted(
-    elected_uncleanly: LoggedDesk, tmp_path: Path
+    elected_uncleanly: LoggedHarness, tmp_path: Path
 ) -> None:
     """It was renamed "topic deleted", and records that were lost with it had no trace in any output."""
     rows = shown("-l", elected_uncleanly.write(tmp_path))
@@ -102,18 +102,18 @@ def test_an_unclean_election_is_told_as_one_after_the_topic_was_deleted(
     assert rows[3]["isr"] == "··"
 
 
-def test_a_topic_that_was_made_and_deleted_has_two_rows(desk: LoggedDesk, tmp_path: Path) -> None:
-    desk.create("orders", (1, 2))
-    made = desk.now
-    deletes(desk, "orders")
-    rows = shown("-l", desk.write(tmp_path))
+def test_a_topic_that_was_made_and_deleted_has_two_rows(harness: LoggedHarness, tmp_path: Path) -> None:
+    harness.create("orders", (1, 2))
+    made = harness.now
+    deletes(harness, "orders")
+    rows = shown("-l", harness.write(tmp_path))
     assert [(row["time"], row["leader"], row["why"]) for row in rows] == [
         (made, 1, "created"),
-        (desk.now, "none", DELETED),
+        (harness.now, "none", DELETED),
     ]
 
 
-def test_a_deletion_is_told_without_json_lines_as_well(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+def test_a_deletion_is_told_without_json_lines_as_well(elected_uncleanly: LoggedHarness, tmp_path: Path) -> None:
     rows = shown("-l", elected_uncleanly.write(tmp_path, twins=False))
     assert [row["why"] for row in rows[1:]] == [
         "broker 2 fell out of sync",
@@ -124,7 +124,7 @@ def test_a_deletion_is_told_without_json_lines_as_well(elected_uncleanly: Logged
 
 
 def test_why_after_a_deletion_names_no_leader_and_says_when_it_was(
-    elected_uncleanly: LoggedDesk, tmp_path: Path
+    elected_uncleanly: LoggedHarness, tmp_path: Path
 ) -> None:
     folder = elected_uncleanly.write(tmp_path)
     said = CliRunner().invoke(log, ["why", "orders-0", "-l", str(folder)])
@@ -141,71 +141,75 @@ def test_why_after_a_deletion_names_no_leader_and_says_when_it_was(
     assert said.output.endswith(f"  until {elected_uncleanly.now}: topic deleted\n")
 
 
-def test_why_a_partition_was_offline_is_as_sure_after_its_topic_was_deleted(desk: LoggedDesk, tmp_path: Path) -> None:
-    desk.create("orders", (1,))
-    dies(desk, 1)
-    gone = desk.now
+def test_why_a_partition_was_offline_is_as_sure_after_its_topic_was_deleted(
+    harness: LoggedHarness, tmp_path: Path
+) -> None:
+    harness.create("orders", (1,))
+    dies(harness, 1)
+    gone = harness.now
     lines = by_follower(7, (1, 1), 3, -1)
-    deletes(desk, "orders")
-    row = shown("-l", desk.write(tmp_path / "both"))[1]
+    deletes(harness, "orders")
+    row = shown("-l", harness.write(tmp_path / "both"))[1]
     assert (row["time"], row["leader"], row["controller"], row["why"]) == (
         gone,
         "none",
         "1 (epoch 1)",
         "broker 1 was fenced",
     )
-    desk.texts[3] = [f"[{desk.time(desk.at_ms - 500)}{lines[24:]}"]
-    row = shown("-l", desk.write(tmp_path / "text", twins=False))[1]
+    harness.texts[3] = [f"[{harness.time(harness.at_ms - 500)}{lines[24:]}"]
+    row = shown("-l", harness.write(tmp_path / "text", twins=False))[1]
     assert row["why"] == "offline: broker 1 left, and nobody in sync is alive"
 
 
 # ---- topics of one name
 
 
-def test_topics_of_one_name_have_a_head_and_marks_of_their_own(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+def test_topics_of_one_name_have_a_head_and_marks_of_their_own(
+    elected_uncleanly: LoggedHarness, tmp_path: Path
+) -> None:
     """The replicas of both were marked in one bar, and the head named those of the last."""
-    desk = elected_uncleanly
-    desk.create("orders", (3, 2, 0))
-    folder = desk.write(tmp_path)
+    harness = elected_uncleanly
+    harness.create("orders", (3, 2, 0))
+    folder = harness.write(tmp_path)
     rows = shown("-l", folder)
     assert [(row["isr"], row["topic_id"]) for row in rows[-2:]] == [
-        ("··", desk.decisions["orders", 0][0][0]),
-        ("█▒▒", desk.decisions["orders", 0][-1][0]),
+        ("··", harness.decisions["orders", 0][0][0]),
+        ("█▒▒", harness.decisions["orders", 0][-1][0]),
     ]
     first, second = rows[0]["topic_id"], rows[-1]["topic_id"]
     said = CliRunner().invoke(log, ["timeline", "orders-0", "-l", str(folder)])
     assert f"on, topic id {first}: replicas 1,2\n" in said.output
-    assert f"{desk.now} on, topic id {second}: replicas 3,2,0\n" in said.output
+    assert f"{harness.now} on, topic id {second}: replicas 3,2,0\n" in said.output
     assert "TOPIC-ID" in said.output
 
 
-def test_reasons_of_two_topics_of_one_name_are_told_of_each(desk: LoggedDesk, tmp_path: Path) -> None:
+def test_reasons_of_two_topics_of_one_name_are_told_of_each(harness: LoggedHarness, tmp_path: Path) -> None:
     """Two decisions of the same epochs and ISR had no reason of their own."""
-    desk.create("orders", (1, 2))
-    desk.set_isr("orders", 0, 1)
-    deletes(desk, "orders")
-    desk.create("orders", (1, 2))
-    dies(desk, 2)
-    assert whys("-l", desk.write(tmp_path)) == ["created", "isr shrank", DELETED, "created", "broker 2 was fenced"]
+    harness.create("orders", (1, 2))
+    harness.set_isr("orders", 0, 1)
+    deletes(harness, "orders")
+    harness.create("orders", (1, 2))
+    dies(harness, 2)
+    assert whys("-l", harness.write(tmp_path)) == ["created", "isr shrank", DELETED, "created", "broker 2 was fenced"]
 
 
 # ---- who tells
 
 
 def test_who_is_offline_is_told_by_the_controllers_line_where_a_broker_tells_it_too(
-    desk: LoggedDesk, tmp_path: Path
+    harness: LoggedHarness, tmp_path: Path
 ) -> None:
     """The row had the broker's time and no controller."""
-    desk.create("orders", (1,))
-    dies(desk, 1)
+    harness.create("orders", (1,))
+    dies(harness, 1)
     line = by_follower(7, (1, 1), 3, -1)
-    desk.texts[3], desk.twins[3] = [f"[{desk.time(desk.at_ms + 170)}{line[24:]}"], []
-    row = shown("-l", desk.write(tmp_path))[-1]
-    assert (row["time"], row["controller"], row["leader"]) == (desk.now, "1 (epoch 1)", "none")
+    harness.texts[3], harness.twins[3] = [f"[{harness.time(harness.at_ms + 170)}{line[24:]}"], []
+    row = shown("-l", harness.write(tmp_path))[-1]
+    assert (row["time"], row["controller"], row["leader"]) == (harness.now, "1 (epoch 1)", "none")
 
 
 def test_the_json_lines_may_be_named_instead_of_the_log_beside_them(
-    elected_uncleanly: LoggedDesk, tmp_path: Path
+    elected_uncleanly: LoggedHarness, tmp_path: Path
 ) -> None:
     """It was said that no log tells of the partition."""
     logs = elected_uncleanly.write(tmp_path) / "node-1"
@@ -221,7 +225,7 @@ def test_the_json_lines_may_be_named_instead_of_the_log_beside_them(
 
 
 def test_one_part_of_a_log_is_told_of_with_its_reasons_and_nothing_else(
-    elected_uncleanly: LoggedDesk, tmp_path: Path
+    elected_uncleanly: LoggedHarness, tmp_path: Path
 ) -> None:
     logs = elected_uncleanly.write(tmp_path) / "node-1"
     lines = (logs / "state-change.log").read_text().splitlines(keepends=True)
@@ -231,33 +235,35 @@ def test_one_part_of_a_log_is_told_of_with_its_reasons_and_nothing_else(
     assert whys("-l", logs / "state-change.log") == [DELETED]
 
 
-def test_a_twin_that_was_not_written_any_more_is_not_taken_from_another_line(desk: LoggedDesk, tmp_path: Path) -> None:
+def test_a_twin_that_was_not_written_any_more_is_not_taken_from_another_line(
+    harness: LoggedHarness, tmp_path: Path
+) -> None:
     """A process may be killed between a line and its twin."""
     for _ in range(2):
-        desk.create("orders", (1, 2))
-        desk.at_ms += 120_000
-        deletes(desk, "orders")
-    desk.twins[1] = [line for line in desk.twins[1] if f'"time_ms": {desk.at_ms}' not in line]
-    rows = shown("-l", desk.write(tmp_path))
+        harness.create("orders", (1, 2))
+        harness.at_ms += 120_000
+        deletes(harness, "orders")
+    harness.twins[1] = [line for line in harness.twins[1] if f'"time_ms": {harness.at_ms}' not in line]
+    rows = shown("-l", harness.write(tmp_path))
     assert [row["why"] for row in rows] == ["created", DELETED] * 2
-    assert rows[3]["time"] == desk.now
+    assert rows[3]["time"] == harness.now
 
 
-def test_times_are_those_of_the_log_wherever_it_is_read(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+def test_times_are_those_of_the_log_wherever_it_is_read(elected_uncleanly: LoggedHarness, tmp_path: Path) -> None:
     """JSON lines have no time zone: a log that was copied from elsewhere has another one than the reader's place."""
-    desk = elected_uncleanly
-    desk.texts[1] = [line for line in desk.texts[1] if "leaderEpoch=1" not in line]
-    rows = shown("-l", desk.write(tmp_path, ahead=timedelta(hours=5, minutes=45)))
+    harness = elected_uncleanly
+    harness.texts[1] = [line for line in harness.texts[1] if "leaderEpoch=1" not in line]
+    rows = shown("-l", harness.write(tmp_path, ahead=timedelta(hours=5, minutes=45)))
     assert [row["why"] for row in rows][2] == "unclean election: broker 1 was unregistered"
     hours = [row["time"][11:16] for row in rows]
     assert hours == [row["time"][11:16] for row in sorted(rows, key=lambda row: str(row["time"]))]
-    assert rows[2]["time"] == desk.time(desk.at_ms - 1_000 + (5 * 60 + 45) * 60_000)
+    assert rows[2]["time"] == harness.time(harness.at_ms - 1_000 + (5 * 60 + 45) * 60_000)
 
 
-def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
-    desk = elected_uncleanly
-    whole = whys("-l", desk.write(tmp_path))
-    desk.twins[1] += [
+def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: LoggedHarness, tmp_path: Path) -> None:
+    harness = elected_uncleanly
+    whole = whys("-l", harness.write(tmp_path))
+    harness.twins[1] += [
         "[]",
         "{}",
         '{"topic": "orders"}',
@@ -265,19 +271,19 @@ def test_lines_that_are_cut_off_or_strange_cost_no_other(elected_uncleanly: Logg
         '{"topic": "orders", "partition": 0, "isr": [Infinity]}',
         '{"topic"',
     ]
-    assert whys("-l", desk.write(tmp_path)) == whole
-    desk.texts.clear()
-    desk.texts[1] = []
-    assert whys("-l", desk.write(tmp_path, texts=False)) == whole
+    assert whys("-l", harness.write(tmp_path)) == whole
+    harness.texts.clear()
+    harness.texts[1] = []
+    assert whys("-l", harness.write(tmp_path, texts=False)) == whole
 
 
 @pytest.mark.parametrize("strange", ["no controller", "no time", "a time of no year", "a time of five digits a year"])
 @pytest.mark.parametrize("texts", [True, False])
 def test_facts_that_json_lines_do_not_tell_cost_no_other(
-    elected_uncleanly: LoggedDesk, tmp_path: Path, strange: str, texts: bool
+    elected_uncleanly: LoggedHarness, tmp_path: Path, strange: str, texts: bool
 ) -> None:
     """A deletion by nobody, and a decision at no time, ended ``moldau log`` with a traceback."""
-    desk = elected_uncleanly
+    harness = elected_uncleanly
 
     def made_strange(line: str) -> str:
         fact = json.loads(line)
@@ -289,17 +295,17 @@ def test_facts_that_json_lines_do_not_tell_cost_no_other(
             fact["time_ms"] = -50_000_000_000_000 if strange == "a time of no year" else 300_000_000_000_000
         return json.dumps(fact)
 
-    whole = whys("-l", desk.write(tmp_path, texts=texts))
-    kept = list(desk.twins[1])
+    whole = whys("-l", harness.write(tmp_path, texts=texts))
+    kept = list(harness.twins[1])
     last = next(at for at in reversed(range(len(kept))) if '"to": "NonExistentPartition"' in kept[at])
     first = next(at for at in range(len(kept)) if '"to": "OnlinePartition"' in kept[at])
     for at in {first, last} if strange == "no controller" else {first}:
         kept.insert(at + 1, made_strange(kept[at]))
         if strange == "no controller":
-            desk.twins[1] = [*kept[:at], *kept[at + 1 :]]
-            assert whys("-l", desk.write(tmp_path, texts=texts)) == whole
-    desk.twins[1] = kept
-    folder = desk.write(tmp_path, texts=texts)
+            harness.twins[1] = [*kept[:at], *kept[at + 1 :]]
+            assert whys("-l", harness.write(tmp_path, texts=texts)) == whole
+    harness.twins[1] = kept
+    folder = harness.write(tmp_path, texts=texts)
     assert whys("-l", folder) == whole
     for command in (["skew"], ["why", "orders-0"]):
         said = CliRunner().invoke(log, [*command, "-l", str(folder)])
@@ -345,14 +351,14 @@ def test_json_lines_are_read_as_they_are_asked_for(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("texts", [True, False])
 def test_a_timeline_holds_no_json_lines_of_other_partitions(tmp_path: Path, texts: bool) -> None:
     """About a kilobyte was held for each line of the topic."""
-    desk = LoggedDesk(4)
-    desk.create("orders", (1, 2))
-    folder = desk.write(tmp_path, texts=texts)
+    harness = LoggedHarness(4)
+    harness.create("orders", (1, 2))
+    folder = harness.write(tmp_path, texts=texts)
     shown("-l", folder)  # modules are loaded, and held
 
     def held(lines: int) -> int:
-        other = "".join(f"{twin(desk.at_ms, 1, number=1)}\n" for _ in range(lines))
-        own = "".join(f"{line}\n" for line in desk.twins[1])
+        other = "".join(f"{twin(harness.at_ms, 1, number=1)}\n" for _ in range(lines))
+        own = "".join(f"{line}\n" for line in harness.twins[1])
         (folder / "node-1" / "state-change.jsonl").write_text(own + other)
         tracemalloc.start()
         try:
@@ -398,9 +404,9 @@ def test_a_timeline_looks_at_each_change_some_times_only(
         for at in range(200)
     )
     monkeypatch.setattr(log_commands, "changes", lambda *_: found)
-    desk = LoggedDesk(4)
-    desk.create("orders", (1, 2))
-    folder = desk.write(tmp_path)
+    harness = LoggedHarness(4)
+    harness.create("orders", (1, 2))
+    folder = harness.write(tmp_path)
     for output in ("json", "text"):
         found.times = 0
         said = CliRunner().invoke(log, ["timeline", "orders-0", "-l", str(folder), "-o", output])
@@ -444,7 +450,7 @@ def test_the_zone_of_a_node_is_found_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert found == [2]
 
 
-def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: LoggedDesk, tmp_path: Path) -> None:
+def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: LoggedHarness, tmp_path: Path) -> None:
     """An empty table was printed and nothing else."""
     said = CliRunner().invoke(log, ["skew", "-l", str(elected_uncleanly.write(tmp_path))])
     assert said.exit_code == 0
@@ -453,7 +459,9 @@ def test_no_skew_is_no_answer_without_the_lines_it_takes(elected_uncleanly: Logg
 
 # ---- any history
 
-ACTS = st.sampled_from(["die", "beat", "isr", "elect", "unclean", "move", "call off", "delete", "create", "succeed"])
+ACTS = st.sampled_from(
+    ["die", "heartbeat", "isr", "elect", "unclean", "move", "call off", "delete", "create", "succeed"]
+)
 
 
 @settings(max_examples=60)
@@ -466,12 +474,12 @@ def test_a_timeline_has_each_decision_once_with_its_own_reason(
     tmp_path_factory: pytest.TempPathFactory, classic: bool, acts: list[tuple[str, int, int]], texts: bool
 ) -> None:
     """Deletions and topics of the same name among them, by several controllers, with the text or the JSON alone."""
-    desk = LoggedDesk(4, classic=classic)
-    desk.create("orders", (0, 1, 2), configs=UNCLEAN)
+    harness = LoggedHarness(4, classic=classic)
+    harness.create("orders", (0, 1, 2), configs=UNCLEAN)
     for act, one, other in acts:
-        happens(desk, act, one, other)
-    expected = desk.decisions["orders", 0]
-    folder = desk.write(tmp_path_factory.mktemp("logs"), texts=texts)
+        happens(harness, act, one, other)
+    expected = harness.decisions["orders", 0]
+    folder = harness.write(tmp_path_factory.mktemp("logs"), texts=texts)
     rows = shown("-l", folder)
     several = len({one[0] for one in expected}) > 1
     found = [
@@ -483,33 +491,33 @@ def test_a_timeline_has_each_decision_once_with_its_own_reason(
     assert told_by_job(folder) == [("", *one[1:]) for one in expected]
 
 
-def happens(desk: LoggedDesk, act: str, one: int, other: int) -> None:
+def happens(harness: LoggedHarness, act: str, one: int, other: int) -> None:
     """Something, if it can."""
-    topic = desk.image.topic("orders")
+    topic = harness.image.topic("orders")
     if act == "die":
-        dies(desk, one)
-    elif act == "beat":
-        if desk.broker(one).fenced:
-            desk.register(one, other + 1)
-        desk.beat(one)
+        dies(harness, one)
+    elif act == "heartbeat":
+        if harness.broker(one).fenced:
+            harness.register(one, other + 1)
+        harness.heartbeat(one)
     elif act == "succeed":
-        desk.author = Author(one, desk.author.epoch + 1)
+        harness.author = Author(one, harness.author.epoch + 1)
     elif act == "create" and topic is None:
-        if not all(desk.broker(id).fenced for id in {one, (one + 1) % 4}):
-            desk.create("orders", (one, (one + 1) % 4), configs=UNCLEAN)
+        if not all(harness.broker(id).fenced for id in {one, (one + 1) % 4}):
+            harness.create("orders", (one, (one + 1) % 4), configs=UNCLEAN)
     elif topic is not None:
-        acts_on(desk, act, one, other)
+        acts_on(harness, act, one, other)
 
 
-def acts_on(desk: LoggedDesk, act: str, one: int, other: int) -> None:
-    partition = desk.partition("orders")
+def acts_on(harness: LoggedHarness, act: str, one: int, other: int) -> None:
+    partition = harness.partition("orders")
     if act == "isr" and partition.leader >= 0:
-        alive = [id for id in partition.replicas if not desk.broker(id).fenced and id != partition.leader]
-        desk.set_isr("orders", 0, partition.leader, *alive[: other % (len(alive) + 1)])
+        alive = [id for id in partition.replicas if not harness.broker(id).fenced and id != partition.leader]
+        harness.set_isr("orders", 0, partition.leader, *alive[: other % (len(alive) + 1)])
     elif act in ("elect", "unclean"):
-        desk.ask(ElectLeaders(election_type=int(act == "unclean")))
+        harness.submit(ElectLeaders(election_type=int(act == "unclean")))
     elif act in ("move", "call off"):
         replicas = None if act == "call off" else tuple(dict.fromkeys((one, other)))
-        desk.ask(AlterPartitionReassignments(moves=(Move(topic="orders", partition=0, replicas=replicas),)))
+        harness.submit(AlterPartitionReassignments(moves=(Move(topic="orders", partition=0, replicas=replicas),)))
     elif act == "delete":
-        deletes(desk, "orders")
+        deletes(harness, "orders")

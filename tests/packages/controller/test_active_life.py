@@ -9,7 +9,9 @@ import pytest
 
 from moldau.controller import bounds
 from moldau.controller.active import ActiveController
-from moldau.controller.asks import (
+from moldau.controller.bounds import too_large
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.requests import (
     AlterConfigs,
     ConfigChange,
     CreatePartitions,
@@ -24,8 +26,6 @@ from moldau.controller.asks import (
     RegisterBroker,
     Tick,
 )
-from moldau.controller.bounds import too_large
-from moldau.controller.facts import Facts, Settings
 from moldau.image import Image, image_hash
 from moldau.image.configs import topic_setting
 from moldau.model import Code
@@ -50,8 +50,8 @@ class Log:
         self.log += answer.records
         return answer
 
-    def ask(self, ask: Any, now_ms: int = 0) -> Any:
-        answer = self.controller.ask(ask, facts(len(self.log), now_ms))
+    def request(self, request: Any, now_ms: int = 0) -> Any:
+        answer = self.controller.decide(request, facts(len(self.log), now_ms))
         self.log += answer.records
         return answer
 
@@ -69,9 +69,9 @@ def register(id: int) -> RegisterBroker:
 def started() -> Log:
     log = Log()
     log.take(1)
-    log.ask(register(0))
+    log.request(register(0))
     log.commit()
-    log.ask(Heartbeat(broker_id=0, broker_epoch=log.image.brokers[0].epoch, metadata_offset=len(log.log)))
+    log.request(Heartbeat(broker_id=0, broker_epoch=log.image.brokers[0].epoch, metadata_offset=len(log.log)))
     log.commit()
     return log
 
@@ -90,8 +90,8 @@ def test_an_empty_log_gets_its_first_records_and_a_later_controller_writes_none(
 
 def test_an_ask_sees_what_was_proposed_before_it_and_is_told_when_that_is_committed() -> None:
     log = started()
-    first = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
-    again = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    first = log.request(CreateTopics(topics=(NewTopic(name="a"),)))
+    again = log.request(CreateTopics(topics=(NewTopic(name="a"),)))
     assert again.records == []
     assert again.reply is None, "the refusal rests on a topic that may yet vanish: it waits too"
     end = len(log.log)
@@ -100,19 +100,19 @@ def test_an_ask_sees_what_was_proposed_before_it_and_is_told_when_that_is_commit
     assert [token for token, _ in ready] == [first.token, again.token]
     assert ready[0][1].topics[0].problem.code == Code.NONE
     assert ready[1][1].topics[0].problem.code == Code.TOPIC_ALREADY_EXISTS
-    assert log.ask(ListPartitionReassignments()).token is None, "nothing is pending: a read is true at once"
+    assert log.request(ListPartitionReassignments()).token is None, "nothing is pending: a read is true at once"
     assert image_hash(log.image) == image_hash(log.controller.working)  # type: ignore[arg-type]
 
 
 def test_whoever_waits_when_the_controller_is_deposed_is_told_and_nothing_proposed_survives_in_it() -> None:
     log = started()
     before = image_hash(log.image)
-    waiting = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    waiting = log.request(CreateTopics(topics=(NewTopic(name="a"),)))
     del log.log[log.hw :]  # another controller truncated them
     lost = log.controller.renounce()
     assert [(token, reply.code) for token, reply in lost] == [(waiting.token, Code.NOT_CONTROLLER)]
     assert log.controller.renounce() == []
-    refused = log.ask(Idle())
+    refused = log.request(Idle())
     assert (refused.records, refused.reply.code) == ([], Code.NOT_CONTROLLER)
     assert image_hash(log.image) == before
     log.take(3)
@@ -124,12 +124,12 @@ def test_whoever_waits_when_the_controller_is_deposed_is_told_and_nothing_propos
 def test_becoming_active_again_forgets_the_first_time() -> None:
     """KAFKA-5310: a re-elected controller must not go on with what it had in mind before."""
     log = started()
-    log.ask(CreateTopics(topics=(NewTopic(name="a"),)), now_ms=5)
+    log.request(CreateTopics(topics=(NewTopic(name="a"),)), now_ms=5)
     del log.log[log.hw :]
     log.controller.soft.sessions[0] = log.controller.soft.sessions[0]._replace(contact_ms=-(10**9))
     log.take(2)
     assert log.controller.soft.sessions[0].contact_ms == 0, "every unfenced broker gets a fresh session"
-    answer = log.ask(CreateTopics(topics=(NewTopic(name="a"),)))
+    answer = log.request(CreateTopics(topics=(NewTopic(name="a"),)))
     assert answer.records
 
 
@@ -139,8 +139,8 @@ def test_a_new_controller_gives_brokers_a_whole_session_before_it_fences_them() 
     log.controller.claim(2, log.image, facts(len(log.log), now_ms=1_000_000))
     assert log.controller.next_deadline_ms() == 1_000_000 + 9001
     for now in range(1_000_000, 1_009_001, 1000):
-        assert log.ask(Tick(), now).records == []
-    assert log.ask(Tick(), 1_009_001).records != []
+        assert log.request(Tick(), now).records == []
+    assert log.request(Tick(), 1_009_001).records != []
     assert log.controller.next_deadline_ms() is None
 
 
@@ -148,16 +148,16 @@ def test_controller_epochs_grow_and_offsets_are_not_given_twice() -> None:
     log = started()
     with pytest.raises(AssertionError, match="epoch 1 after 1"):
         log.take(1)
-    log.ask(Idle())
+    log.request(Idle())
     with pytest.raises(AssertionError, match="is taken"):
-        log.controller.ask(Idle(), facts(len(log.log) - 1))
+        log.controller.decide(Idle(), facts(len(log.log) - 1))
 
 
 def test_two_controllers_fed_the_same_decide_the_same() -> None:
     logs = [started(), started()]
     for log in logs:
-        log.ask(CreateTopics(topics=(NewTopic(name="a", partitions=20), NewTopic(name="b"))))
-        log.ask(DeleteTopics(topics=("b",)))
+        log.request(CreateTopics(topics=(NewTopic(name="a", partitions=20), NewTopic(name="b"))))
+        log.request(DeleteTopics(topics=("b",)))
         log.commit()
     assert logs[0].log == logs[1].log
     assert image_hash(logs[0].image) == image_hash(logs[1].image)
@@ -169,11 +169,11 @@ def test_what_is_too_large_for_the_log_is_refused_and_leaves_no_trace(monkeypatc
     end = len(log.log)
     monkeypatch.setattr(bounds, "BATCH_BYTES_MAX", 1_000)
     large = tuple(NewTopic(name=f"t-{number}") for number in range(100))
-    answer = log.ask(CreateTopics(topics=large))
+    answer = log.request(CreateTopics(topics=large))
     assert (answer.records, answer.token, answer.reply.code) == ([], None, Code.RECORD_LIST_TOO_LARGE)
     assert len(log.log) == end
     assert image_hash(log.controller.working) == before  # type: ignore[arg-type]
-    assert log.ask(CreateTopics(topics=large[:5])).records, "and others go on"
+    assert log.request(CreateTopics(topics=large[:5])).records, "and others go on"
 
 
 def test_who_names_too_much_is_refused_before_any_of_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,15 +192,15 @@ def test_who_names_too_much_is_refused_before_any_of_it_is_looked_at(monkeypatch
         AlterConfigs(resources=changes),
     ]
 
-    def looked(*asked: object) -> NoReturn:
+    def looked(*requested: object) -> NoReturn:
         raise AssertionError("it was looked at")
 
     with monkeypatch.context() as patched:
         patched.setattr("moldau.controller.active.decide", looked)
-        for ask in many:
-            answer = log.ask(ask)
+        for request in many:
+            answer = log.request(request)
             assert (answer.records, answer.token, answer.reply.code) == ([], None, Code.POLICY_VIOLATION)
-    assert log.ask(CreateTopics(topics=(NewTopic(name="t"),))).records
+    assert log.request(CreateTopics(topics=(NewTopic(name="t"),))).records
 
 
 def test_settings_that_all_new_topics_share_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_settings_that_all_new_topics_share_are_looked_up_once(monkeypatch: pyte
 
     monkeypatch.setattr("moldau.controller.topics.topic_setting", counted)
     own = NewTopic(name="own", configs=(("retention.ms", "5"),))
-    log.ask(CreateTopics(topics=(own, *(NewTopic(name=f"t-{number}") for number in range(50)))))
+    log.request(CreateTopics(topics=(own, *(NewTopic(name=f"t-{number}") for number in range(50)))))
     assert set(looked.values()) == {1}
 
 

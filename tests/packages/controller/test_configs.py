@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from moldau.controller.asks import (
+from moldau.controller.facts import ELR_FEATURE
+from moldau.controller.requests import (
     AllocateProducerIds,
     AlterConfigs,
     BrokerRefused,
@@ -17,7 +18,6 @@ from moldau.controller.asks import (
     RegisterController,
     UpdateFeatures,
 )
-from moldau.controller.facts import ELR_FEATURE
 from moldau.image import FeatureRange
 from moldau.image.configs import (
     Setting,
@@ -31,27 +31,29 @@ from moldau.image.configs import (
     topic_values,
 )
 from moldau.model import Code
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.wire.records import metadata as records
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 
 
-def alter(desk: Desk, kind: int, name: str, *changes: tuple[str, int, str | None], **fields: Any) -> Code:
+def alter(
+    harness: ControllerHarness, kind: int, name: str, *changes: tuple[str, int, str | None], **fields: Any
+) -> Code:
     resource = ConfigChange(resource_type=kind, resource_name=name, changes=changes)
-    ((_, _, problem),) = desk.ask(IncrementalAlterConfigs(resources=(resource,), **fields)).resources
+    ((_, _, problem),) = harness.submit(IncrementalAlterConfigs(resources=(resource,), **fields)).resources
     return Code(problem.code)
 
 
-def desk() -> Desk:
-    desk = Desk(2)
-    desk.create("t", (0, 1))
-    return desk
+def harness() -> ControllerHarness:
+    harness = ControllerHarness(2)
+    harness.create("t", (0, 1))
+    return harness
 
 
 def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
-    d = desk()
+    d = harness()
     assert alter(d, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6")) == Code.NONE
     assert alter(d, TOPIC, "t", ("retention.ms", DELETE, None)) == Code.NONE
     assert d.image.config(TOPIC, "t") == {"segment.ms": "6"}
@@ -109,14 +111,14 @@ def test_keys_are_set_deleted_appended_to_and_subtracted_from() -> None:
     ],
 )
 def test_a_change_that_cannot_be_is_refused(kind: int, name: str, change: Any, code: Code) -> None:
-    d = desk()
+    d = harness()
     assert alter(d, kind, name, change) == code
     assert d.records == []
 
 
 def test_limits_that_cross_each_other_are_refused_wherever_the_other_one_was_set() -> None:
     """No broker must be given a topic whose log it cannot configure."""
-    d, least, most = desk(), "min.compaction.lag.ms", "max.compaction.lag.ms"
+    d, least, most = harness(), "min.compaction.lag.ms", "max.compaction.lag.ms"
     assert alter(d, TOPIC, "t", (least, SET, "10"), (most, SET, "5")) == Code.INVALID_CONFIG
     assert alter(d, BROKER, "", (f"log.cleaner.{least}", SET, "10"), (f"log.cleaner.{most}", SET, "5")) == (
         Code.INVALID_REQUEST
@@ -138,11 +140,11 @@ def test_limits_that_cross_each_other_are_refused_wherever_the_other_one_was_set
     ],
 )
 def test_what_needs_a_restart_is_refused_in_kafkas_words(name: str, keys: tuple[str, ...], words: str) -> None:
-    d = desk()
+    d = harness()
     changes = tuple((key, SET, "1048577") for key in keys)
     resource = ConfigChange(resource_type=BROKER, resource_name=name, changes=changes)
     for validate_only in (True, False):
-        reply = d.ask(IncrementalAlterConfigs(resources=(resource,), validate_only=validate_only))
+        reply = d.submit(IncrementalAlterConfigs(resources=(resource,), validate_only=validate_only))
         ((_, _, problem),) = reply.resources
         assert problem.code == Code.INVALID_REQUEST
         assert problem.message.endswith(words)
@@ -159,7 +161,7 @@ def test_what_needs_a_restart_is_refused_in_kafkas_words(name: str, keys: tuple[
     ],
 )
 def test_groups_and_metrics_subscriptions_have_settings(kind: int, name: str, value: str, source: Source) -> None:
-    d = desk()
+    d = harness()
     static = {"group.consumer.session.timeout.ms": "46000"}
 
     def now() -> Setting:
@@ -178,7 +180,7 @@ def test_groups_and_metrics_subscriptions_have_settings(kind: int, name: str, va
 
 
 def test_a_groups_heartbeats_are_more_frequent_than_its_patience() -> None:
-    d = Desk(2, static={"group.share.min.session.timeout.ms": "1000"})
+    d = ControllerHarness(2, static={"group.share.min.session.timeout.ms": "1000"})
     both = (("share.session.timeout.ms", SET, "6000"), ("share.heartbeat.interval.ms", SET, "6000"))
     assert alter(d, GROUP, "g", *both) == Code.INVALID_CONFIG
     assert alter(d, GROUP, "g", both[0]) == Code.NONE
@@ -186,16 +188,16 @@ def test_a_groups_heartbeats_are_more_frequent_than_its_patience() -> None:
 
 
 def test_a_resource_changes_as_a_whole_or_not_at_all_and_others_are_unharmed() -> None:
-    d = desk()
+    d = harness()
     d.create("u", (0, 1))
     bad = ConfigChange(
         resource_type=TOPIC, resource_name="t", changes=(("segment.ms", SET, "5"), ("retention.ms", SET, "?"))
     )
     good = ConfigChange(resource_type=TOPIC, resource_name="u", changes=(("segment.ms", SET, "5"),))
-    reply = d.ask(IncrementalAlterConfigs(resources=(bad, good)))
+    reply = d.submit(IncrementalAlterConfigs(resources=(bad, good)))
     assert [p.code for _, _, p in reply.resources] == [Code.INVALID_CONFIG, Code.NONE]
     assert (d.image.config(TOPIC, "t"), d.image.config(TOPIC, "u")) == ({}, {"segment.ms": "5"})
-    reply = d.ask(IncrementalAlterConfigs(resources=(good, good)))
+    reply = d.submit(IncrementalAlterConfigs(resources=(good, good)))
     assert [p.code for _, _, p in reply.resources] == [Code.INVALID_REQUEST] * 2
     assert d.records == [], "which of the two was meant?"
     assert alter(d, TOPIC, "u", ("segment.ms", SET, "6"), ("segment.ms", SET, "7")) == Code.INVALID_REQUEST
@@ -204,7 +206,7 @@ def test_a_resource_changes_as_a_whole_or_not_at_all_and_others_are_unharmed() -
 
 
 def test_a_setting_that_nobody_knows_any_more_can_be_taken_away() -> None:
-    d = desk()
+    d = harness()
     d.controller.working.apply(records.ConfigRecord(resource_type=TOPIC, resource_name="t", name="old.key", value="1"))  # type: ignore[union-attr]
     d.image.apply(records.ConfigRecord(resource_type=TOPIC, resource_name="t", name="old.key", value="1"))
     assert alter(d, TOPIC, "t", ("old.key", SET, "2")) == Code.INVALID_CONFIG
@@ -213,23 +215,23 @@ def test_a_setting_that_nobody_knows_any_more_can_be_taken_away() -> None:
 
 
 def test_the_old_request_replaces_everything() -> None:
-    d = desk()
+    d = harness()
     alter(d, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6"))
     resource = ConfigChange(resource_type=TOPIC, resource_name="t", changes=(("segment.ms", SET, "7"),))
-    d.ask(AlterConfigs(resources=(resource,)))
+    d.submit(AlterConfigs(resources=(resource,)))
     assert d.image.config(TOPIC, "t") == {"segment.ms": "7"}
 
 
 def test_an_unchanged_broker_setting_is_written_again_so_that_stores_are_reloaded() -> None:
     """KAFKA-14136."""
-    d = desk()
+    d = harness()
     alter(d, BROKER, "0", ("sasl.jaas.config", SET, "x"))
     assert alter(d, BROKER, "0", ("sasl.jaas.config", SET, "x")) == Code.NONE
     assert len(d.records) == 1
 
 
 def test_topic_wins_over_cluster_over_file_over_default() -> None:
-    d = desk()
+    d = harness()
     static = {"log.retention.hours": "1", "log.retention.minutes": "2"}
 
     def now() -> tuple[str | None, Source]:
@@ -258,7 +260,7 @@ def test_topic_wins_over_cluster_over_file_over_default() -> None:
 
 
 def test_a_brokers_synonyms_stand_in_kafkas_order_by_place_first_and_then_by_name() -> None:
-    d, static = desk(), {"log.retention.hours": "1", "log.retention.minutes": "2"}
+    d, static = harness(), {"log.retention.hours": "1", "log.retention.minutes": "2"}
     alter(d, BROKER, "", ("log.retention.ms", SET, "9"))
     alter(d, BROKER, "1", ("log.retention.ms", SET, "8"))
     assert broker_synonyms(d.image, 1, "log.retention.ms", static) == [
@@ -279,7 +281,7 @@ def test_a_brokers_synonyms_stand_in_kafkas_order_by_place_first_and_then_by_nam
 
 
 def test_one_broker_s_own_setting_wins_over_the_cluster_s() -> None:
-    d = desk()
+    d = harness()
     alter(d, BROKER, "", ("num.io.threads", SET, "9"))
     alter(d, BROKER, "1", ("num.io.threads", SET, "5"))
     assert broker_setting(d.image, 1, "num.io.threads", {}).value == "5"
@@ -288,9 +290,9 @@ def test_one_broker_s_own_setting_wins_over_the_cluster_s() -> None:
 
 
 def test_a_lower_min_isr_clears_the_eligible_replicas_that_it_no_longer_protects() -> None:
-    d = desk()
+    d = harness()
     alter(d, TOPIC, "t", ("min.insync.replicas", SET, "2"))
-    d.ask(BrokerRefused(broker_id=1, broker_epoch=d.broker(1).epoch))
+    d.submit(BrokerRefused(broker_id=1, broker_epoch=d.broker(1).epoch))
     assert d.partition("t").elr == (1,)
     alter(d, TOPIC, "t", ("min.insync.replicas", SET, "1"))
     assert d.partition("t").elr == (), "from now on 0 commits alone: 1 must not lead any more"
@@ -299,13 +301,13 @@ def test_a_lower_min_isr_clears_the_eligible_replicas_that_it_no_longer_protects
 # ---- features and producer ids
 
 
-def update(desk: Desk, feature: str, level: int, kind: int = 1, **fields: Any) -> Code:
-    ask = UpdateFeatures(updates=(FeatureUpdate(feature=feature, level=level, upgrade_type=kind),), **fields)
-    return Code(desk.ask(ask).code)
+def update(harness: ControllerHarness, feature: str, level: int, kind: int = 1, **fields: Any) -> Code:
+    request = UpdateFeatures(updates=(FeatureUpdate(feature=feature, level=level, upgrade_type=kind),), **fields)
+    return Code(harness.submit(request).code)
 
 
 def test_levels_go_up_and_down_when_asked_the_right_way() -> None:
-    d = desk()
+    d = harness()
     assert d.image.features == {"metadata.version": 25, ELR_FEATURE: 1}
     assert update(d, ELR_FEATURE, 0) == Code.INVALID_UPDATE_VERSION, "down must be asked for"
     assert update(d, ELR_FEATURE, 0, 2, validate_only=True) == Code.NONE
@@ -319,10 +321,10 @@ def test_levels_go_up_and_down_when_asked_the_right_way() -> None:
 
 
 def test_turning_the_elr_on_makes_all_agree_on_min_isr_and_names_who_is_eligible() -> None:
-    d = Desk(2, elr=False, static={"min.insync.replicas": "2"})
+    d = ControllerHarness(2, elr=False, static={"min.insync.replicas": "2"})
     d.create("t", (0,))
     alter(d, BROKER, "1", ("min.insync.replicas", SET, "1"))
-    d.ask(BrokerRefused(broker_id=0, broker_epoch=d.broker(0).epoch))
+    d.submit(BrokerRefused(broker_id=0, broker_epoch=d.broker(0).epoch))
     assert (d.partition("t").isr, d.partition("t").elr) == ((0,), ())
     assert update(d, ELR_FEATURE, 1) == Code.NONE
     assert d.image.config(BROKER, "") == {"min.insync.replicas": "2"}
@@ -330,7 +332,7 @@ def test_turning_the_elr_on_makes_all_agree_on_min_isr_and_names_who_is_eligible
     assert (d.partition("t").isr, d.partition("t").elr) == ((), (0,))
     assert update(d, ELR_FEATURE, 0, 2) == Code.INVALID_UPDATE_VERSION, "nobody would know who may lead"
     assert update(d, ELR_FEATURE, 2, 2) == Code.INVALID_UPDATE_VERSION, "up is not down"
-    d.beat(0)
+    d.heartbeat(0)
     assert d.partition("t").leader == 0
     assert update(d, ELR_FEATURE, 1) == Code.NONE
     assert d.records == [], "as it is"
@@ -338,7 +340,7 @@ def test_turning_the_elr_on_makes_all_agree_on_min_isr_and_names_who_is_eligible
 
 
 def test_no_broker_is_left_behind_and_one_bad_update_refuses_all() -> None:
-    d = desk()
+    d = harness()
     d.register(
         5, features=(FeatureRange("metadata.version", 25, 25), FeatureRange(ELR_FEATURE, 1, 1)), log_dirs=(b"x" * 16,)
     )
@@ -347,22 +349,22 @@ def test_no_broker_is_left_behind_and_one_bad_update_refuses_all() -> None:
 
 
 def test_no_controller_is_left_behind() -> None:
-    d = desk()
+    d = harness()
     old = (FeatureRange("metadata.version", 25, 25), FeatureRange(ELR_FEATURE, 1, 1))
-    d.ask(RegisterController(controller_id=100, incarnation_id=b"c" * 16, features=old))
+    d.submit(RegisterController(controller_id=100, incarnation_id=b"c" * 16, features=old))
     assert update(d, ELR_FEATURE, 0, 2) == Code.INVALID_UPDATE_VERSION
     new = (FeatureRange("metadata.version", 25, 25), FeatureRange(ELR_FEATURE, 0, 1))
-    d.ask(RegisterController(controller_id=100, incarnation_id=b"d" * 16, features=new))
+    d.submit(RegisterController(controller_id=100, incarnation_id=b"d" * 16, features=new))
     assert update(d, ELR_FEATURE, 0, 2) == Code.NONE
 
 
 def test_producer_ids_are_handed_out_in_blocks_and_once() -> None:
-    d = desk()
-    first = d.ask(AllocateProducerIds(broker_id=0, broker_epoch=d.broker(0).epoch))
-    second = d.ask(AllocateProducerIds(broker_id=1, broker_epoch=d.broker(1).epoch))
+    d = harness()
+    first = d.submit(AllocateProducerIds(broker_id=0, broker_epoch=d.broker(0).epoch))
+    second = d.submit(AllocateProducerIds(broker_id=1, broker_epoch=d.broker(1).epoch))
     assert (first.start, first.length, second.start) == (0, 1000, 1000)
     assert d.image.next_producer_id == 2000
     d.controller.working.next_producer_id = 2**63 - 500  # type: ignore[union-attr]
-    last = d.ask(AllocateProducerIds(broker_id=0, broker_epoch=d.broker(0).epoch))
+    last = d.submit(AllocateProducerIds(broker_id=0, broker_epoch=d.broker(0).epoch))
     assert last.code == Code.UNKNOWN_SERVER_ERROR, "after the last there is none"
-    assert d.ask(AllocateProducerIds(broker_id=0, broker_epoch=0)).code == Code.STALE_BROKER_EPOCH
+    assert d.submit(AllocateProducerIds(broker_id=0, broker_epoch=0)).code == Code.STALE_BROKER_EPOCH

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from moldau.controller.asks import AlterPartition, AssignReplicasToDirs, BrokerRefused, IsrChange
+from moldau.controller.requests import AlterPartition, AssignReplicasToDirs, BrokerRefused, IsrChange
 from moldau.image.partition import LOST, UNASSIGNED
 from moldau.model import Code
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 
 
-def ask(desk: Desk, *changes: IsrChange, broker_id: int = 0, version: int = 3) -> Any:
-    epoch = desk.broker(broker_id).epoch
-    return desk.ask(AlterPartition(broker_id=broker_id, broker_epoch=epoch, changes=changes, version=version))
+def submit(harness: ControllerHarness, *changes: IsrChange, broker_id: int = 0, version: int = 3) -> Any:
+    epoch = harness.broker(broker_id).epoch
+    return harness.submit(AlterPartition(broker_id=broker_id, broker_epoch=epoch, changes=changes, version=version))
 
 
-def change(desk: Desk, **fields: Any) -> IsrChange:
-    partition = desk.partition("t")
+def change(harness: ControllerHarness, **fields: Any) -> IsrChange:
+    partition = harness.partition("t")
     wish = {
         "key": partition.key,
         "leader_epoch": partition.leader_epoch,
@@ -29,14 +29,14 @@ def change(desk: Desk, **fields: Any) -> IsrChange:
     return IsrChange(**wish)
 
 
-def desk() -> Desk:
-    desk = Desk(4)
-    desk.create("t", (0, 1, 2))
-    return desk
+def harness() -> ControllerHarness:
+    harness = ControllerHarness(4)
+    harness.create("t", (0, 1, 2))
+    return harness
 
 
 def test_a_leader_shrinks_and_grows_its_isr() -> None:
-    d = desk()
+    d = harness()
     assert d.set_isr("t", 0, 0, 1) == Code.NONE
     after = d.partition("t")
     assert (after.isr, after.leader_epoch, after.partition_epoch) == ((0, 1), 0, 1), "a shrink starts no epoch"
@@ -45,10 +45,10 @@ def test_a_leader_shrinks_and_grows_its_isr() -> None:
 
 
 def test_the_answer_tells_the_state_that_now_holds_also_when_nothing_changed() -> None:
-    d = desk()
-    (result,) = ask(d, change(d, isr=((0, -1), (1, -1)))).partitions
+    d = harness()
+    (result,) = submit(d, change(d, isr=((0, -1), (1, -1)))).partitions
     assert result.partition == d.partition("t")
-    (result,) = ask(d, change(d, isr=((0, -1), (1, -1)))).partitions
+    (result,) = submit(d, change(d, isr=((0, -1), (1, -1)))).partitions
     assert result.partition == d.partition("t")
     assert d.records == []
 
@@ -72,68 +72,68 @@ def test_the_answer_tells_the_state_that_now_holds_also_when_nothing_changed() -
     ],
 )
 def test_a_change_that_cannot_be_is_refused_and_leaves_the_partition_alone(fields: dict[str, Any], code: Code) -> None:
-    d = desk()
+    d = harness()
     d.set_isr("t", 0, 0, 1)
     before = d.partition("t")
-    (result,) = ask(d, change(d, **fields)).partitions
+    (result,) = submit(d, change(d, **fields)).partitions
     assert result.code == code
     assert d.records == []
     assert d.partition("t") == before
 
 
 def test_codes_of_old_versions_differ() -> None:
-    d = desk()
-    (result,) = ask(d, change(d, isr=((0, -1), (1, 12345))), version=1).partitions
+    d = harness()
+    (result,) = submit(d, change(d, isr=((0, -1), (1, 12345))), version=1).partitions
     assert result.code == Code.OPERATION_NOT_ATTEMPTED
-    (result,) = ask(d, change(d, key=(b"?" * 16, 0)), version=1).partitions
+    (result,) = submit(d, change(d, key=(b"?" * 16, 0)), version=1).partitions
     assert result.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_only_the_leader_may_ask_and_only_once_for_each_partition() -> None:
-    d = desk()
-    (result,) = ask(d, change(d), broker_id=1).partitions
+    d = harness()
+    (result,) = submit(d, change(d), broker_id=1).partitions
     assert result.code == Code.INVALID_REQUEST
-    results = ask(d, change(d), change(d, isr=((0, -1), (1, -1)))).partitions
+    results = submit(d, change(d), change(d, isr=((0, -1), (1, -1)))).partitions
     assert [r.code for r in results] == [Code.NONE, Code.INVALID_REQUEST]
-    (result,) = ask(d, change(d, key=(d.partition("t").topic_id, 9))).partitions
+    (result,) = submit(d, change(d, key=(d.partition("t").topic_id, 9))).partitions
     assert result.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_leader_under_an_old_broker_epoch_is_refused_as_a_whole() -> None:
-    d = desk()
-    reply = d.ask(AlterPartition(broker_id=0, broker_epoch=0, changes=(change(d),)))
+    d = harness()
+    reply = d.submit(AlterPartition(broker_id=0, broker_epoch=0, changes=(change(d),)))
     assert reply.code == Code.STALE_BROKER_EPOCH
 
 
 def test_fenced_leaving_and_earlier_incarnations_cannot_be_brought_back_in() -> None:
     """KIP-841, KIP-903: the leader may not know yet that the follower it saw is gone or has another disk."""
-    d = desk()
+    d = harness()
     old = d.broker(1).epoch
-    d.ask(BrokerRefused(broker_id=1, broker_epoch=old))
+    d.submit(BrokerRefused(broker_id=1, broker_epoch=old))
     assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
     d.register(1, 1)
     assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
-    d.beat(1)
+    d.heartbeat(1)
     assert d.set_isr("t", 0, 0, 1, isr=((0, -1), (2, -1), (1, old))) == Code.INELIGIBLE_REPLICA
     assert d.set_isr("t", 0, 0, 2, 1) == Code.NONE
     d.create("led", (2, 0))
-    d.beat(2, want_shut_down=True)
+    d.heartbeat(2, want_shut_down=True)
     assert d.broker(2).in_controlled_shutdown
     assert d.set_isr("t", 0, 0, 1, 2) == Code.INELIGIBLE_REPLICA
 
 
 def test_a_replica_whose_directory_failed_cannot_be_brought_back_in() -> None:
     """KIP-858: its leader may still remember a fetch of before the failure."""
-    d = Desk(1)
+    d = ControllerHarness(1)
     a, b = b"a" * 16, b"b" * 16
     d.add_broker(1, log_dirs=(a, b))
     d.create("t", (0, 1))
     key = d.partition("t").key
-    d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={a: (key,)}))
-    d.beat(1, offline_log_dirs=(a,))
+    d.submit(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={a: (key,)}))
+    d.heartbeat(1, offline_log_dirs=(a,))
     assert d.partition("t").isr == (0,)
     assert d.set_isr("t", 0, 0, 1) == Code.INELIGIBLE_REPLICA
-    d.ask(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={b: (key,)}))
+    d.submit(AssignReplicasToDirs(broker_id=1, broker_epoch=d.broker(1).epoch, directories={b: (key,)}))
     assert d.set_isr("t", 0, 0, 1) == Code.NONE
 
 
@@ -142,36 +142,39 @@ def test_a_replica_that_the_controller_takes_out_of_the_isr_makes_a_new_leader_e
     told: bool, bump: int
 ) -> None:
     """A Kafka 3.9 leader ignored LeaderAndIsr of the epoch that it had; acks=all waited for the dead for ever."""
-    desk = Desk(3, epoch_for_each_change=told)
-    desk.create("t", (0, 1, 2))
-    before = desk.partition("t")
-    desk.ask(BrokerRefused(broker_id=2, broker_epoch=desk.broker(2).epoch))
-    after = desk.partition("t")
+    harness = ControllerHarness(3, epoch_for_each_change=told)
+    harness.create("t", (0, 1, 2))
+    before = harness.partition("t")
+    harness.submit(BrokerRefused(broker_id=2, broker_epoch=harness.broker(2).epoch))
+    after = harness.partition("t")
     assert (after.leader, after.isr) == (0, (0, 1))
     assert after.leader_epoch == before.leader_epoch + bump
-    assert desk.set_isr("t", 0, 0) is Code.NONE
-    assert desk.partition("t").isr == (0,)
-    assert desk.partition("t").leader_epoch == after.leader_epoch, "a leader that asked for its ISR knows it"
+    assert harness.set_isr("t", 0, 0) is Code.NONE
+    assert harness.partition("t").isr == (0,)
+    assert harness.partition("t").leader_epoch == after.leader_epoch, "a leader that asked for its ISR knows it"
 
 
 @pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
 def test_a_leader_that_did_not_hear_that_its_wish_was_granted_is_told_in_zookeeper_mode(classic: bool) -> None:
     """As by Kafka 3.9's controller. A leader of Kafka's that is told INVALID_UPDATE_VERSION waits for a new leader
     epoch, which nobody makes for a change that it asked for itself: its ISR never changed. KRaft's log tells it."""
-    desk = Desk(4, classic=classic)
-    desk.create("t", (0, 1, 2))
-    first = change(desk, isr=((0, -1), (1, -1)))
-    assert [one.code for one in ask(desk, first).partitions] == [Code.NONE]
-    (again,) = ask(desk, first).partitions
+    harness = ControllerHarness(4, classic=classic)
+    harness.create("t", (0, 1, 2))
+    first = change(harness, isr=((0, -1), (1, -1)))
+    assert [one.code for one in submit(harness, first).partitions] == [Code.NONE]
+    (again,) = submit(harness, first).partitions
     assert again.code is (Code.NONE if classic else Code.INVALID_UPDATE_VERSION)
     if classic:
-        assert again.partition == desk.partition("t")
-        assert desk.records == []
-        assert desk.set_isr("t", 0, 0) is Code.NONE
-        (other,) = ask(desk, first).partitions
+        assert again.partition == harness.partition("t")
+        assert harness.records == []
+        assert harness.set_isr("t", 0, 0) is Code.NONE
+        (other,) = submit(harness, first).partitions
         assert other.code is Code.INVALID_UPDATE_VERSION, "that was before"
-        assert ask(desk, change(desk, leader_epoch=-1), broker_id=0).partitions[0].code is Code.FENCED_LEADER_EPOCH
-        (strange,) = ask(desk, change(desk, partition_epoch=0), broker_id=1).partitions
+        assert (
+            submit(harness, change(harness, leader_epoch=-1), broker_id=0).partitions[0].code
+            is Code.FENCED_LEADER_EPOCH
+        )
+        (strange,) = submit(harness, change(harness, partition_epoch=0), broker_id=1).partitions
         assert strange.code is Code.INVALID_REQUEST, "it does not lead"
 
 
@@ -179,16 +182,16 @@ def test_a_leader_that_did_not_hear_that_its_wish_was_granted_is_told_in_zookeep
 def test_where_a_replica_lies_makes_a_new_leader_epoch_in_zookeeper_mode(classic: bool, bump: int) -> None:
     """Mixed seed 51: the state is written, and a Kafka leader passed over it. Its partition epoch was outdated from
     then on, and its ISR could not change. In a migration Kafka's brokers believe the KRaft controller without."""
-    desk = Desk(3, classic=classic, epoch_for_each_change=True)
-    desk.create("t", (0, 1, 2))
-    key, epoch = desk.partition("t").key, desk.broker(2).epoch
-    assert desk.set_isr("t", 0, 0, 1) is Code.NONE
+    harness = ControllerHarness(3, classic=classic, epoch_for_each_change=True)
+    harness.create("t", (0, 1, 2))
+    key, epoch = harness.partition("t").key, harness.broker(2).epoch
+    assert harness.set_isr("t", 0, 0, 1) is Code.NONE
     for directory in (LOST, UNASSIGNED):
-        before = desk.partition("t")
-        desk.ask(AssignReplicasToDirs(broker_id=2, broker_epoch=epoch, directories={directory: (key,)}))
-        after = desk.partition("t")
+        before = harness.partition("t")
+        harness.submit(AssignReplicasToDirs(broker_id=2, broker_epoch=epoch, directories={directory: (key,)}))
+        after = harness.partition("t")
         assert (after.directory(2), after.isr, after.leader) == (directory, (0, 1), 0)
         assert after.partition_epoch == before.partition_epoch + 1
         assert after.leader_epoch == before.leader_epoch + bump
-        desk.ask(AssignReplicasToDirs(broker_id=2, broker_epoch=epoch, directories={directory: (key,)}))
-        assert desk.partition("t") == after, "said twice it changes nothing"
+        harness.submit(AssignReplicasToDirs(broker_id=2, broker_epoch=epoch, directories={directory: (key,)}))
+        assert harness.partition("t") == after, "said twice it changes nothing"

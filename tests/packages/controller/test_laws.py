@@ -1,4 +1,4 @@
-"""Any run of asks keeps the laws. That each law can fail is shown by mutants (tests/packages/simulator)."""
+"""Any run of requests keeps the laws. That each law can fail is shown by mutants (tests/packages/simulator)."""
 
 from __future__ import annotations
 

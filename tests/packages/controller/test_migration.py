@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import Facts, Settings, SoftState
 from moldau.controller.features import bootstrap_records
 from moldau.controller.ledger import decide
@@ -20,7 +20,7 @@ TOPIC = bytes([7] * 16)
 AT_ONCE = 20
 
 
-class Desk:
+class ControllerHarness:
     """A ledger and its image, from the first records of a cluster that comes from ZooKeeper."""
 
     def __init__(self) -> None:
@@ -29,23 +29,23 @@ class Desk:
         self.image = Image()
         self.image.apply_all(bootstrap_records(self.settings))
 
-    def ask(self, ask: Any) -> Any:
+    def submit(self, request: Any) -> Any:
         """The reply, after all parts of the decision."""
-        while (decision := self.part(ask)).reply is None:
-            ask = decision.then
+        while (decision := self.part(request)).reply is None:
+            request = decision.then
         return decision.reply
 
-    def part(self, ask: Any) -> Any:
+    def part(self, request: Any) -> Any:
         """One decision, and what is left of it."""
-        decision = decide(self.image, self.soft, ask, Facts(now_ms=0, next_offset=100))
+        decision = decide(self.image, self.soft, request, Facts(now_ms=0, next_offset=100))
         assert len(decision.records) <= self.settings.partitions_at_once + 1
         self.image.apply_all(decision.records)
         self.soft.sessions.update({id: each for id, each in decision.sessions.items() if each is not None})
         return decision
 
     def register(self, id: int, *, migrating: bool, epoch: int | None = None) -> Any:
-        return self.ask(
-            asks.RegisterBroker(
+        return self.submit(
+            requests.RegisterBroker(
                 broker_id=id,
                 cluster_id="c",
                 incarnation_id=bytes([id, migrating] * 8),
@@ -58,14 +58,14 @@ class Desk:
 
     def serve(self, id: int) -> None:
         self.register(id, migrating=True, epoch=10 + id)
-        self.ask(asks.Heartbeat(broker_id=id, broker_epoch=10 + id, metadata_offset=1000))
+        self.submit(requests.Heartbeat(broker_id=id, broker_epoch=10 + id, metadata_offset=1000))
         assert not self.image.brokers[id].fenced
 
     def adopt(self) -> Any:
         partition = records.PartitionRecord(
             topic_id=TOPIC, partition_id=0, replicas=[1, 2], isr=[1, 2], leader=1, leader_epoch=4, partition_epoch=9
         )
-        return self.ask(asks.AdoptCluster(records=(records.TopicRecord(name="t", topic_id=TOPIC), partition)))
+        return self.submit(requests.AdoptCluster(records=(records.TopicRecord(name="t", topic_id=TOPIC), partition)))
 
     @property
     def state(self) -> MigrationState:
@@ -78,39 +78,39 @@ def code(reply: Any) -> Code:
 
 
 def test_nothing_is_decided_and_nobody_of_the_quorums_plane_let_in_before_the_copy() -> None:
-    desk = Desk()
-    assert desk.state is MigrationState.PRE_MIGRATION
-    assert code(desk.ask(asks.DeleteTopics(topics=("t",)))) is Code.NOT_CONTROLLER
-    assert code(desk.register(1, migrating=False)) is Code.BROKER_ID_NOT_REGISTERED
-    assert code(desk.ask(asks.FinishMigration())) is Code.INVALID_REQUEST
+    harness = ControllerHarness()
+    assert harness.state is MigrationState.PRE_MIGRATION
+    assert code(harness.submit(requests.DeleteTopics(topics=("t",)))) is Code.NOT_CONTROLLER
+    assert code(harness.register(1, migrating=False)) is Code.BROKER_ID_NOT_REGISTERED
+    assert code(harness.submit(requests.FinishMigration())) is Code.INVALID_REQUEST
 
 
 def test_everything_is_adopted_and_only_once() -> None:
-    desk = Desk()
-    desk.serve(1)
-    assert code(desk.adopt()) is Code.BROKER_ID_NOT_REGISTERED, "broker 2 is not known"
-    assert not desk.image.topics
-    desk.serve(2)
-    assert isinstance(desk.adopt(), Done)
-    assert desk.state is MigrationState.MIGRATION
-    found = desk.image.at((TOPIC, 0))
+    harness = ControllerHarness()
+    harness.serve(1)
+    assert code(harness.adopt()) is Code.BROKER_ID_NOT_REGISTERED, "broker 2 is not known"
+    assert not harness.image.topics
+    harness.serve(2)
+    assert isinstance(harness.adopt(), Done)
+    assert harness.state is MigrationState.MIGRATION
+    found = harness.image.at((TOPIC, 0))
     assert (found.leader, found.leader_epoch, found.partition_epoch) == (1, 4, 9)
-    assert code(desk.adopt()) is Code.INVALID_REQUEST
+    assert code(harness.adopt()) is Code.INVALID_REQUEST
 
 
 def test_who_is_dead_when_all_is_adopted_leads_nothing() -> None:
-    desk = Desk()
-    desk.serve(1)
-    desk.serve(2)
-    desk.ask(asks.BrokersGone(brokers=((1, 11),)))
-    assert isinstance(desk.adopt(), Done)
-    found = desk.image.at((TOPIC, 0))
+    harness = ControllerHarness()
+    harness.serve(1)
+    harness.serve(2)
+    harness.submit(requests.BrokersGone(brokers=((1, 11),)))
+    assert isinstance(harness.adopt(), Done)
+    found = harness.image.at((TOPIC, 0))
     assert (found.leader, found.isr, found.leader_epoch) == (2, (2,), 5)
 
 
-def many(partitions: int, *, id: bytes = TOPIC) -> asks.AdoptCluster:
+def many(partitions: int, *, id: bytes = TOPIC) -> requests.AdoptCluster:
     """A topic of so many partitions on brokers 1 and 2, led by 1, and settings of its and of the cluster's."""
-    return asks.AdoptCluster(
+    return requests.AdoptCluster(
         records=(
             records.TopicRecord(name="t", topic_id=id),
             *(
@@ -133,58 +133,58 @@ def many(partitions: int, *, id: bytes = TOPIC) -> asks.AdoptCluster:
 
 @pytest.mark.parametrize("dead", [False, True])
 def test_a_large_cluster_is_adopted_in_parts_and_led_at_the_end(dead: bool) -> None:
-    desk = Desk()
-    desk.serve(1)
-    desk.serve(2)
+    harness = ControllerHarness()
+    harness.serve(1)
+    harness.serve(2)
     if dead:
-        desk.ask(asks.BrokersGone(brokers=((1, 11),)))
-    ask, parts = many(10 * AT_ONCE), 0
-    while (decision := desk.part(ask)).reply is None:
-        assert desk.state is MigrationState.PRE_MIGRATION, "it counts for nothing before its end"
-        assert code(desk.ask(asks.DeleteTopics(topics=("t",)))) is Code.NOT_CONTROLLER
-        ask, parts = decision.then, parts + 1
+        harness.submit(requests.BrokersGone(brokers=((1, 11),)))
+    request, parts = many(10 * AT_ONCE), 0
+    while (decision := harness.part(request)).reply is None:
+        assert harness.state is MigrationState.PRE_MIGRATION, "it counts for nothing before its end"
+        assert code(harness.submit(requests.DeleteTopics(topics=("t",)))) is Code.NOT_CONTROLLER
+        request, parts = decision.then, parts + 1
     assert parts > 10
-    assert desk.state is MigrationState.MIGRATION
-    partitions = desk.image.topics[TOPIC].partitions
+    assert harness.state is MigrationState.MIGRATION
+    partitions = harness.image.topics[TOPIC].partitions
     assert len(partitions) == 10 * AT_ONCE
     assert {(p.leader, p.isr) for p in partitions.values()} == {(2, (2,)) if dead else (1, (1, 2))}
 
 
 def test_nothing_is_left_of_a_copy_that_did_not_come_to_its_end() -> None:
     """Its controller died; meanwhile ZooKeeper's may have ruled again, and deleted and made what it liked."""
-    desk = Desk()
-    desk.serve(1)
-    desk.serve(2)
-    ask: Any = many(3 * AT_ONCE)
-    while ask.at < len(ask.records):
-        ask = desk.part(ask).then
-    assert len(desk.image.topics[TOPIC].partitions) == 3 * AT_ONCE
+    harness = ControllerHarness()
+    harness.serve(1)
+    harness.serve(2)
+    request: Any = many(3 * AT_ONCE)
+    while request.at < len(request.records):
+        request = harness.part(request).then
+    assert len(harness.image.topics[TOPIC].partitions) == 3 * AT_ONCE
     other = bytes([8] * 16)
-    assert isinstance(desk.ask(many(AT_ONCE, id=other)), Done)
-    assert set(desk.image.topics) == {other}
-    assert len(desk.image.topics[other].partitions) == AT_ONCE
-    assert desk.image.config(2, "t") == {"retention.ms": "7"}
-    assert desk.image.config(4, "") == {f"of-{AT_ONCE}": "7"}
+    assert isinstance(harness.submit(many(AT_ONCE, id=other)), Done)
+    assert set(harness.image.topics) == {other}
+    assert len(harness.image.topics[other].partitions) == AT_ONCE
+    assert harness.image.config(2, "t") == {"retention.ms": "7"}
+    assert harness.image.config(4, "") == {f"of-{AT_ONCE}": "7"}
 
 
 def test_it_ends_when_nobody_is_on_zookeeper_any_more_and_then_for_good() -> None:
-    desk = Desk()
-    desk.serve(1)
-    desk.serve(2)
-    desk.adopt()
-    desk.register(1, migrating=False)
-    assert code(desk.ask(asks.FinishMigration())) is Code.INVALID_REQUEST
-    desk.register(2, migrating=False)
-    assert isinstance(desk.ask(asks.FinishMigration()), Done)
-    assert desk.state is MigrationState.POST_MIGRATION
-    assert code(desk.register(3, migrating=True, epoch=13)) is Code.BROKER_ID_NOT_REGISTERED
+    harness = ControllerHarness()
+    harness.serve(1)
+    harness.serve(2)
+    harness.adopt()
+    harness.register(1, migrating=False)
+    assert code(harness.submit(requests.FinishMigration())) is Code.INVALID_REQUEST
+    harness.register(2, migrating=False)
+    assert isinstance(harness.submit(requests.FinishMigration()), Done)
+    assert harness.state is MigrationState.POST_MIGRATION
+    assert code(harness.register(3, migrating=True, epoch=13)) is Code.BROKER_ID_NOT_REGISTERED
 
 
 def test_no_elr_is_kept_until_the_end() -> None:
-    desk = Desk()
-    assert "eligible.leader.replicas.version" not in desk.image.features
-    desk.serve(1)
-    desk.serve(2)
-    desk.adopt()
-    update = asks.FeatureUpdate(feature="eligible.leader.replicas.version", level=1, upgrade_type=1)
-    assert desk.ask(asks.UpdateFeatures(updates=(update,))).code is Code.INVALID_UPDATE_VERSION
+    harness = ControllerHarness()
+    assert "eligible.leader.replicas.version" not in harness.image.features
+    harness.serve(1)
+    harness.serve(2)
+    harness.adopt()
+    update = requests.FeatureUpdate(feature="eligible.leader.replicas.version", level=1, upgrade_type=1)
+    assert harness.submit(requests.UpdateFeatures(updates=(update,))).code is Code.INVALID_UPDATE_VERSION

@@ -1,7 +1,8 @@
 """A controller that dies at any boundary of a move's phases: the next one ends the move the same.
 
-A move is a list of asks, each answered by a decision that is committed. The controller dies before an ask, after its
-proposal (which is lost), or after its commit (so that only the answer is lost); whoever asked asks the next one again.
+A move is a list of requests, each answered by a decision that is committed. The controller dies before a request, after
+its proposal (which is lost), or after its commit (so that only the answer is lost); whoever asked asks the next one
+again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from moldau.controller.active import ActiveController
-from moldau.controller.asks import (
+from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionReassignments,
     BrokerRefused,
@@ -22,40 +23,40 @@ from moldau.controller.asks import (
 )
 from moldau.image.partition import Partition
 from moldau.model import Code
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 
-Step = Callable[[Desk], Any]
+Step = Callable[[ControllerHarness], Any]
 """From how things are now, what is asked next; None: nothing."""
 
 
 def move(*replicas: int | None) -> Step:
     target = None if None in replicas else replicas
     wish = Move(topic="t", partition=0, replicas=target)  # type: ignore[arg-type]
-    return lambda desk: AlterPartitionReassignments(moves=(wish,))
+    return lambda harness: AlterPartitionReassignments(moves=(wish,))
 
 
 def joins(broker: int) -> Step:
     """The leader, whoever it is, has seen a replica catch up."""
 
-    def ask(desk: Desk) -> Any:
-        now = desk.partition("t")
+    def submit(harness: ControllerHarness) -> Any:
+        now = harness.partition("t")
         if broker not in now.replicas or broker in now.isr:
             return None
         members = (*now.isr, broker)
         change = IsrChange(
             key=now.key, leader_epoch=now.leader_epoch, partition_epoch=now.partition_epoch,
-            isr=tuple((id, desk.broker(id).epoch) for id in members),
+            isr=tuple((id, harness.broker(id).epoch) for id in members),
         )  # fmt: skip
-        return AlterPartition(broker_id=now.leader, broker_epoch=desk.broker(now.leader).epoch, changes=(change,))
+        return AlterPartition(broker_id=now.leader, broker_epoch=harness.broker(now.leader).epoch, changes=(change,))
 
-    return ask
+    return submit
 
 
 def dies(broker: int) -> Step:
-    return lambda desk: BrokerRefused(broker_id=broker, broker_epoch=desk.broker(broker).epoch)
+    return lambda harness: BrokerRefused(broker_id=broker, broker_epoch=harness.broker(broker).epoch)
 
 
-def elect(desk: Desk) -> Any:
+def elect(harness: ControllerHarness) -> Any:
     return ElectLeaders(election_type=0, partitions=(("t", 0),))
 
 
@@ -80,19 +81,19 @@ MOVES: dict[str, list[Step]] = {
 }
 
 
-def desk() -> Desk:
-    desk = Desk(8)
-    desk.create("t", (1, 2, 3))
-    return desk
+def harness() -> ControllerHarness:
+    harness = ControllerHarness(8)
+    harness.create("t", (1, 2, 3))
+    return harness
 
 
-def next_controller(desk: Desk) -> None:
+def next_controller(harness: ControllerHarness) -> None:
     """Another node becomes active on what is committed."""
-    epoch = desk.controller.epoch
+    epoch = harness.controller.epoch
     assert epoch is not None
-    desk.controller.renounce()
-    desk.controller = ActiveController(desk.controller.settings)
-    answer = desk.controller.claim(epoch + 1, desk.image, desk.facts())
+    harness.controller.renounce()
+    harness.controller = ActiveController(harness.controller.settings)
+    answer = harness.controller.claim(epoch + 1, harness.image, harness.facts())
     assert answer.records == []
 
 
@@ -106,11 +107,11 @@ def ends(partition: Partition) -> dict[str, Any]:
 
 
 def undisturbed(steps: list[Step]) -> Partition:
-    d = desk()
+    d = harness()
     for step in steps:
-        ask = step(d)
-        if ask is not None:
-            d.ask(ask)
+        request = step(d)
+        if request is not None:
+            d.submit(request)
     return d.partition("t")
 
 
@@ -122,39 +123,39 @@ def test_an_undisturbed_move_ends(name: str) -> None:
     assert set(partition.isr) | set(partition.elr) <= set(partition.replicas)
 
 
-@pytest.mark.parametrize("death", ["before the ask", "before the commit", "before the answer"])
+@pytest.mark.parametrize("death", ["before the request", "before the commit", "before the answer"])
 @pytest.mark.parametrize("name", MOVES)
 def test_a_controller_dies_at_any_boundary_and_the_move_ends_the_same(name: str, death: str) -> None:
     wanted = ends(undisturbed(MOVES[name]))
     for boundary in range(len(MOVES[name])):
-        d = desk()
+        d = harness()
         for number, step in enumerate(MOVES[name]):
-            ask = step(d)
-            if ask is None:
+            request = step(d)
+            if request is None:
                 continue
             if number == boundary:
                 if death == "before the commit":
-                    d.controller.ask(ask, d.facts())
+                    d.controller.decide(request, d.facts())
                 elif death == "before the answer":
-                    d.ask(ask)
+                    d.submit(request)
                 next_controller(d)
-                ask = step(d)  # who asked finds out how things are now, and asks again
-                if ask is None:
+                request = step(d)  # who asked finds out how things are now, and asks again
+                if request is None:
                     continue
-            reply = d.ask(ask)
-            if isinstance(ask, AlterPartitionReassignments):
+            reply = d.submit(request)
+            if isinstance(request, AlterPartitionReassignments):
                 assert reply.partitions[0][2].code in (Code.NONE, Code.NO_REASSIGNMENT_IN_PROGRESS)
         assert ends(d.partition("t")) == wanted, f"the controller died {death} of step {boundary}"
 
 
 @pytest.mark.parametrize("name", MOVES)
 def test_a_controller_dies_at_every_boundary_and_the_move_ends_the_same(name: str) -> None:
-    d = desk()
+    d = harness()
     for step in MOVES[name]:
-        ask = step(d)
-        if ask is not None:
-            d.controller.ask(ask, d.facts())
+        request = step(d)
+        if request is not None:
+            d.controller.decide(request, d.facts())
             next_controller(d)
-            d.ask(ask)
+            d.submit(request)
             next_controller(d)
     assert ends(d.partition("t")) == ends(undisturbed(MOVES[name]))

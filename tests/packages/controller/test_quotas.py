@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.controller.asks import AdoptConfigs, AlterClientQuotas, QuotaChange
 from moldau.controller.replies import QuotasAltered
+from moldau.controller.requests import AdoptConfigs, AlterClientQuotas, QuotaChange
 from moldau.image.quotas import Entity, entity, quota, quota_record, quotas
 from moldau.model import Code
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.wire.records.metadata import ClientQuotaRecord
 
 RATE = "producer_byte_rate"
 JOE: Entity = (("client-id", "joe"),)
 
 
-def alter(desk: Desk, of: Entity, *changes: tuple[str, float | None], validate_only: bool = False) -> str:
+def alter(
+    harness: ControllerHarness, of: Entity, *changes: tuple[str, float | None], validate_only: bool = False
+) -> str:
     """The words of a refusal, or nothing."""
     change = QuotaChange(entity=of, quotas=changes)
-    reply = desk.ask(AlterClientQuotas(changes=(change,), validate_only=validate_only))
+    reply = harness.submit(AlterClientQuotas(changes=(change,), validate_only=validate_only))
     assert isinstance(reply, QuotasAltered)
     ((code, message),) = reply.results
     assert code == (Code.NONE if message is None else Code.INVALID_REQUEST)
@@ -26,29 +28,29 @@ def alter(desk: Desk, of: Entity, *changes: tuple[str, float | None], validate_o
 
 
 def test_quotas_are_set_changed_and_taken_away() -> None:
-    desk = Desk(1)
-    assert alter(desk, JOE, (RATE, 1000), ("request_percentage", 12.5)) == ""
-    assert quota(desk.image, JOE, RATE) == 1000
-    assert alter(desk, JOE, (RATE, 1000)) == ""
-    assert desk.records == [], "nothing changed, nothing written"
-    assert alter(desk, JOE, (RATE, 2000), ("request_percentage", None), ("consumer_byte_rate", None)) == ""
-    assert len(desk.records) == 2, "what was not there is not taken away"
-    assert list(quotas(desk.image)) == [(JOE, RATE, 2000)]
+    harness = ControllerHarness(1)
+    assert alter(harness, JOE, (RATE, 1000), ("request_percentage", 12.5)) == ""
+    assert quota(harness.image, JOE, RATE) == 1000
+    assert alter(harness, JOE, (RATE, 1000)) == ""
+    assert harness.records == [], "nothing changed, nothing written"
+    assert alter(harness, JOE, (RATE, 2000), ("request_percentage", None), ("consumer_byte_rate", None)) == ""
+    assert len(harness.records) == 2, "what was not there is not taken away"
+    assert list(quotas(harness.image)) == [(JOE, RATE, 2000)]
 
 
 def test_validating_changes_nothing() -> None:
-    desk = Desk(1)
-    assert alter(desk, JOE, (RATE, 1000), validate_only=True) == ""
-    assert list(quotas(desk.image)) == []
+    harness = ControllerHarness(1)
+    assert alter(harness, JOE, (RATE, 1000), validate_only=True) == ""
+    assert list(quotas(harness.image)) == []
 
 
 def test_defaults_and_names_are_entities_of_their_own_in_whatever_order_they_are_named() -> None:
-    desk = Desk(1)
+    harness = ControllerHarness(1)
     both: Entity = (("user", "u"), ("client-id", None))
-    assert alter(desk, both, (RATE, 1)) == ""
-    assert alter(desk, both[::-1], (RATE, 2)) == ""
-    assert alter(desk, (("user", None),), (RATE, 3)) == ""
-    assert {of: value for of, _, value in quotas(desk.image)} == {
+    assert alter(harness, both, (RATE, 1)) == ""
+    assert alter(harness, both[::-1], (RATE, 2)) == ""
+    assert alter(harness, (("user", None),), (RATE, 3)) == ""
+    assert {of: value for of, _, value in quotas(harness.image)} == {
         (("client-id", None), ("user", "u")): 2,
         (("user", None),): 3,
     }
@@ -77,21 +79,21 @@ def test_defaults_and_names_are_entities_of_their_own_in_whatever_order_they_are
     ],
 )
 def test_what_cannot_be_is_refused_as_a_whole(of: Entity, changes: list[tuple[str, float]], why: str) -> None:
-    desk = Desk(1)
-    assert alter(desk, of, *changes).startswith(why)
-    assert list(quotas(desk.image)) == []
+    harness = ControllerHarness(1)
+    assert alter(harness, of, *changes).startswith(why)
+    assert list(quotas(harness.image)) == []
 
 
 def test_an_entity_that_is_named_twice_is_refused_twice_and_others_are_not() -> None:
-    desk = Desk(1)
+    harness = ControllerHarness(1)
     changes = [QuotaChange(entity=of, quotas=((RATE, 1),)) for of in (JOE, (("user", "u"),), JOE)]
-    reply = desk.ask(AlterClientQuotas(changes=tuple(changes)))
+    reply = harness.submit(AlterClientQuotas(changes=tuple(changes)))
     assert [code for code, _ in reply.results] == [Code.INVALID_REQUEST, Code.NONE, Code.INVALID_REQUEST]
 
 
 def test_quotas_that_stand_in_znodes_already_are_adopted() -> None:
-    desk = Desk(1)
+    harness = ControllerHarness(1)
     record = quota_record(entity(JOE), RATE, 5.0)
-    desk.ask(AdoptConfigs(records=(record,)))
-    assert [one for one in desk.records if isinstance(one, ClientQuotaRecord)] == [record]
-    assert quota(desk.image, JOE, RATE) == 5
+    harness.submit(AdoptConfigs(records=(record,)))
+    assert [one for one in harness.records if isinstance(one, ClientQuotaRecord)] == [record]
+    assert quota(harness.image, JOE, RATE) == 5

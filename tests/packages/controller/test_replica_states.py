@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from moldau.controller.asks import (
+from moldau.controller.replica_states import ReplicaStates, replica_changes
+from moldau.controller.requests import (
     AlterPartitionReassignments,
     BrokerRefused,
     DeleteTopics,
     ElectLeaders,
     Move,
 )
-from moldau.controller.replica_states import ReplicaStates, replica_changes
 from moldau.controller.state_change import Author, state_changes
 from moldau.controller.states import REPLICA_MOVES, ReplicaState
 from moldau.image import Partition
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 
 RECORDED = Path(__file__).resolve().parents[2] / "golden" / "state_changes" / "kafka-3.9.1-zookeeper"
 AUTHOR = Author(1, 1)
@@ -35,8 +35,8 @@ MOVED = f"{AUTHOR} Changed state of replica 2 for partition two.words-2-0 "
 _S = ReplicaState
 
 
-class Followed(Desk):
-    """A desk of ZooKeeper mode that keeps the lines of all its decisions."""
+class Followed(ControllerHarness):
+    """A harness of ZooKeeper mode that keeps the lines of all its decisions."""
 
     def __init__(self, *brokers: int) -> None:
         self.states = ReplicaStates(ME)
@@ -45,20 +45,22 @@ class Followed(Desk):
         for id in brokers:
             self.add_broker(id)
 
-    def commit(self, records: Any, ask: Any = None) -> Any:
-        ready = super().commit(records, ask)
+    def commit(self, records: Any, request: Any = None) -> Any:
+        ready = super().commit(records, request)
         self.lines += [change.text for change in state_changes(self.delta, self.image, AUTHOR, classic=True)]
-        self.say(self.states.follow(self.image, self.delta, all=True))
+        self.say(self.states.follow(self.image, self.delta, also_healthy=True))
         return ready
 
     def say(self, steps: Iterable[Any]) -> None:
         self.lines += [change.text for change in replica_changes(steps, AUTHOR)]
 
     def dies(self, id: int) -> None:
-        self.ask(BrokerRefused(broker_id=id, broker_epoch=self.broker(id).epoch))
+        self.submit(BrokerRefused(broker_id=id, broker_epoch=self.broker(id).epoch))
 
     def move(self, topic: str, number: int, *replicas: int) -> None:
-        self.ask(AlterPartitionReassignments(moves=(Move(topic=topic, partition=number, replicas=replicas or None),)))
+        self.submit(
+            AlterPartitionReassignments(moves=(Move(topic=topic, partition=number, replicas=replicas or None),))
+        )
 
     def partitions(self, *topics: str) -> list[tuple[str, Partition]]:
         return [(name, p) for name in topics for p in self.image.topic(name).partitions.values()]
@@ -80,7 +82,7 @@ class Followed(Desk):
             for key in self.states.on_broker(id, _S.DELETION_STARTED):
                 self.say(self.states.answered(self.image, id, key, deleted=deleted))
         for id_ in [id for id in self.states.deleting if id in self.image.topics and self.states.are_deleted(id)]:
-            self.ask(DeleteTopics(topics=(id_,), deleted=frozenset({id_})))
+            self.submit(DeleteTopics(topics=(id_,), deleted=frozenset({id_})))
 
 
 def steps(lines: Iterable[str], what: re.Pattern[str]) -> dict[str, list[str]]:
@@ -104,20 +106,20 @@ def recorded(node: int) -> list[str]:
 
 def what_the_recorded_cluster_lived_through() -> Followed:
     """The events of tests/golden/record_state_changes.py, as the log says that they came."""
-    desk = Followed(1, 2, 3)
-    desk.create("orders", (2, 1, 3), (3, 2, 1), (1, 3, 2), (2, 3, 1))
-    desk.create("two.words-2", (3, 1), (1, 2))
-    desk.dies(2)
-    desk.register(2, 1)
-    desk.beat(2)
-    desk.in_sync("orders", "two.words-2")
-    desk.ask(ElectLeaders(election_type=0))
-    desk.move("two.words-2", 0, 3, 2)
-    desk.move("two.words-2", 1, 1, 3)
-    desk.in_sync("two.words-2")
-    desk.delete("two.words-2")
-    desk.answer(2, 3)
-    return desk
+    harness = Followed(1, 2, 3)
+    harness.create("orders", (2, 1, 3), (3, 2, 1), (1, 3, 2), (2, 3, 1))
+    harness.create("two.words-2", (3, 1), (1, 2))
+    harness.dies(2)
+    harness.register(2, 1)
+    harness.heartbeat(2)
+    harness.in_sync("orders", "two.words-2")
+    harness.submit(ElectLeaders(election_type=0))
+    harness.move("two.words-2", 0, 3, 2)
+    harness.move("two.words-2", 1, 1, 3)
+    harness.in_sync("two.words-2")
+    harness.delete("two.words-2")
+    harness.answer(2, 3)
+    return harness
 
 
 def test_replicas_take_the_steps_that_apache_kafka_s_controller_logged() -> None:
@@ -145,18 +147,20 @@ def test_a_step_s_words_are_apache_kafka_s() -> None:
     assert set(told) <= kafkas
 
 
-def states(desk: Followed, topic: str = "t") -> dict[tuple[int, int], ReplicaState]:
-    return {(p.id, r): desk.states.of(desk.image, p.key, r) for _, p in desk.partitions(topic) for r in p.replicas}
+def states(harness: Followed, topic: str = "t") -> dict[tuple[int, int], ReplicaState]:
+    return {
+        (p.id, r): harness.states.of(harness.image, p.key, r) for _, p in harness.partitions(topic) for r in p.replicas
+    }
 
 
 def test_a_new_controller_takes_replicas_for_online_or_ineligible_and_drives_them_on() -> None:
-    desk = Followed(1, 2, 3)
-    desk.create("t", (1, 2, 3))
-    desk.dies(2)
-    desk.lines.clear()
-    desk.say(ReplicaStates(ME).start(desk.image))
+    harness = Followed(1, 2, 3)
+    harness.create("t", (1, 2, 3))
+    harness.dies(2)
+    harness.lines.clear()
+    harness.say(ReplicaStates(ME).start(harness.image))
     named = f"{AUTHOR} Changed state of replica"
-    assert sorted(desk.lines) == [
+    assert sorted(harness.lines) == [
         f"{named} 1 for partition t-0 from OnlineReplica to OnlineReplica",
         f"{named} 2 for partition t-0 from ReplicaDeletionIneligible to OfflineReplica",
         f"{named} 3 for partition t-0 from OnlineReplica to OnlineReplica",
@@ -167,110 +171,110 @@ def test_a_new_controller_takes_replicas_for_online_or_ineligible_and_drives_the
 
 
 def test_a_replica_on_the_way_is_new_until_its_move_ends_or_its_broker_goes() -> None:
-    desk = Followed(1, 2, 3, 4)
-    desk.create("t", (1, 2))
-    desk.move("t", 0, 3, 4)
-    assert states(desk)[0, 3] is states(desk)[0, 4] is _S.NEW
-    desk.dies(4)
-    assert states(desk)[0, 4] is _S.OFFLINE
-    desk.register(4, 1)
-    desk.beat(4)
-    assert states(desk)[0, 4] is _S.ONLINE
-    desk.beat(3, want_shut_down=True)
-    assert states(desk)[0, 3] is _S.OFFLINE, "StopReplica has stopped it"
-    desk.move("t", 0)
-    assert steps(desk.lines, REPLICA)["Changed state of replica 4 for partition t-0"][-4:] == [
+    harness = Followed(1, 2, 3, 4)
+    harness.create("t", (1, 2))
+    harness.move("t", 0, 3, 4)
+    assert states(harness)[0, 3] is states(harness)[0, 4] is _S.NEW
+    harness.dies(4)
+    assert states(harness)[0, 4] is _S.OFFLINE
+    harness.register(4, 1)
+    harness.heartbeat(4)
+    assert states(harness)[0, 4] is _S.ONLINE
+    harness.heartbeat(3, want_shut_down=True)
+    assert states(harness)[0, 3] is _S.OFFLINE, "StopReplica has stopped it"
+    harness.move("t", 0)
+    assert steps(harness.lines, REPLICA)["Changed state of replica 4 for partition t-0"][-4:] == [
         "OfflineReplica", "ReplicaDeletionStarted", "ReplicaDeletionSuccessful", "NonExistentReplica",
     ]  # fmt: skip
 
 
 def test_who_is_back_before_it_was_missed_was_offline() -> None:
-    desk = Followed(1, 2)
-    desk.create("t", (1, 2))
-    desk.ask(BrokerRefused(broker_id=2, broker_epoch=desk.broker(2).epoch))
-    desk.lines.clear()
-    desk.register(2, 1)
-    desk.beat(2)
-    assert steps(desk.lines, REPLICA) == {
+    harness = Followed(1, 2)
+    harness.create("t", (1, 2))
+    harness.submit(BrokerRefused(broker_id=2, broker_epoch=harness.broker(2).epoch))
+    harness.lines.clear()
+    harness.register(2, 1)
+    harness.heartbeat(2)
+    assert steps(harness.lines, REPLICA) == {
         "Changed state of replica 2 for partition t-0": ["OfflineReplica", "OnlineReplica"]
     }
 
 
 def test_a_deletion_that_fails_is_ineligible_until_its_broker_is_told_again() -> None:
-    desk = Followed(1, 2, 3)
-    desk.create("t", (1, 2), (2, 3))
-    key = desk.partition("t", 0).key
-    desk.delete("t")
-    desk.answer(3, deleted=False)
-    desk.dies(2)
-    assert desk.states.of(desk.image, key, 1) is _S.DELETION_STARTED, "its own go with the topic"
-    assert desk.states.of(desk.image, key, 2) is _S.DELETION_INELIGIBLE
+    harness = Followed(1, 2, 3)
+    harness.create("t", (1, 2), (2, 3))
+    key = harness.partition("t", 0).key
+    harness.delete("t")
+    harness.answer(3, deleted=False)
+    harness.dies(2)
+    assert harness.states.of(harness.image, key, 1) is _S.DELETION_STARTED, "its own go with the topic"
+    assert harness.states.of(harness.image, key, 2) is _S.DELETION_INELIGIBLE
     for id, number in ((2, 0), (2, 1), (3, 1)):
-        desk.say(desk.states.again(id, (key[0], number)))
-        assert desk.states.of(desk.image, (key[0], number), id) is _S.DELETION_STARTED
-    desk.answer(2)
-    assert "t" in desk.image.names
-    desk.answer(3)
-    assert "t" not in desk.image.names
-    assert {of[-1] for of in steps(desk.lines, REPLICA).values()} == {"NonExistentReplica"}
-    assert desk.states.of(desk.image, key, 1) is _S.NON_EXISTENT
+        harness.say(harness.states.again(id, (key[0], number)))
+        assert harness.states.of(harness.image, (key[0], number), id) is _S.DELETION_STARTED
+    harness.answer(2)
+    assert "t" in harness.image.names
+    harness.answer(3)
+    assert "t" not in harness.image.names
+    assert {of[-1] for of in steps(harness.lines, REPLICA).values()} == {"NonExistentReplica"}
+    assert harness.states.of(harness.image, key, 1) is _S.NON_EXISTENT
 
 
 def test_the_replicas_that_are_online_go_while_a_broker_is_down() -> None:
     """TD-1, as a controller of Kafka 3.9.2 does it: the other is ineligible, and deleted when its broker is back."""
-    desk = Followed(1, 2, 3)
-    desk.create("t", (1, 2, 3))
-    desk.dies(3)
-    desk.delete("t")
-    desk.answer(2, 3)
-    assert states(desk) == {
+    harness = Followed(1, 2, 3)
+    harness.create("t", (1, 2, 3))
+    harness.dies(3)
+    harness.delete("t")
+    harness.answer(2, 3)
+    assert states(harness) == {
         (0, 1): _S.DELETION_STARTED, (0, 2): _S.DELETION_SUCCESSFUL, (0, 3): _S.DELETION_INELIGIBLE
     }  # fmt: skip
-    desk.register(3, 1)
-    desk.beat(3)
-    assert states(desk)[0, 3] is _S.DELETION_INELIGIBLE, "it is not told yet"
-    desk.say(desk.states.again(3, desk.partition("t", 0).key))
-    desk.answer(3)
-    assert "t" not in desk.image.names
+    harness.register(3, 1)
+    harness.heartbeat(3)
+    assert states(harness)[0, 3] is _S.DELETION_INELIGIBLE, "it is not told yet"
+    harness.say(harness.states.again(3, harness.partition("t", 0).key))
+    harness.answer(3)
+    assert "t" not in harness.image.names
 
 
 def test_what_a_broker_deleted_it_has_deleted_when_it_comes_back() -> None:
-    desk = Followed(1, 2, 3)
-    desk.create("t", (1, 2, 3))
-    desk.delete("t")
-    desk.answer(2)
-    desk.dies(2)
-    desk.register(2, 1)
-    desk.beat(2)
-    assert states(desk)[0, 2] is _S.DELETION_SUCCESSFUL
+    harness = Followed(1, 2, 3)
+    harness.create("t", (1, 2, 3))
+    harness.delete("t")
+    harness.answer(2)
+    harness.dies(2)
+    harness.register(2, 1)
+    harness.heartbeat(2)
+    assert states(harness)[0, 2] is _S.DELETION_SUCCESSFUL
 
 
 def test_a_replica_that_is_left_to_an_operator_keeps_the_others_from_nothing() -> None:
     """Where a topic goes first, as while brokers migrate."""
-    desk = Followed(1, 2, 3)
-    key = desk.create("t", (1, 2, 3)), 0
-    desk.ask(DeleteTopics(topics=("t",), deleted=frozenset({key[0]})))
-    desk.answer(3)
-    assert desk.states.of(desk.image, key, 3) is _S.DELETION_SUCCESSFUL
-    desk.say(desk.states.forget(2, key))
-    assert desk.states.of(desk.image, key, 3) is _S.NON_EXISTENT
+    harness = Followed(1, 2, 3)
+    key = harness.create("t", (1, 2, 3)), 0
+    harness.submit(DeleteTopics(topics=("t",), deleted=frozenset({key[0]})))
+    harness.answer(3)
+    assert harness.states.of(harness.image, key, 3) is _S.DELETION_SUCCESSFUL
+    harness.say(harness.states.forget(2, key))
+    assert harness.states.of(harness.image, key, 3) is _S.NON_EXISTENT
 
 
 def test_a_step_that_the_table_does_not_have_is_refused_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Followed(1, 2)
-    desk.create("t", (1, 2))
+    harness = Followed(1, 2)
+    harness.create("t", (1, 2))
     monkeypatch.setitem(REPLICA_MOVES, _S.OFFLINE, frozenset({_S.ONLINE, _S.OFFLINE, _S.DELETION_INELIGIBLE}))
-    desk.lines.clear()
-    desk.delete("t")
-    assert states(desk) == {(0, 1): _S.OFFLINE, (0, 2): _S.OFFLINE}, "as far as the table goes"
+    harness.lines.clear()
+    harness.delete("t")
+    assert states(harness) == {(0, 1): _S.OFFLINE, (0, 2): _S.OFFLINE}, "as far as the table goes"
     what = "from OfflineReplica to ReplicaDeletionStarted failed"
     why = (
         "should be in the  states before moving to ReplicaDeletionStarted state. Instead it is in OfflineReplica state"
     )
     replicas = [f"eplica {id} for partition t-0" for id in (1, 2)]
-    assert [line for line in desk.lines if "failed" in line] == [
+    assert [line for line in harness.lines if "failed" in line] == [
         f"{AUTHOR} Controller {ME} epoch 1 initiated state change of r{replica} {what}: R{replica} {why}"
         for replica in replicas
     ]
-    desk.answer(2)
-    assert states(desk)[0, 2] is _S.OFFLINE, "who was not told has nothing to answer"
+    harness.answer(2)
+    assert states(harness)[0, 2] is _S.OFFLINE, "who was not told has nothing to answer"

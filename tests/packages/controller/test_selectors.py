@@ -8,7 +8,7 @@ from itertools import permutations, product
 import pytest
 
 from moldau.controller import change
-from moldau.controller.asks import (
+from moldau.controller.requests import (
     AlterPartitionReassignments,
     BrokerRefused,
     ElectionType,
@@ -27,7 +27,7 @@ from moldau.controller.selectors import (
     no_op,
 )
 from moldau.image import NO_LEADER
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 
 
 def live(*ids: int):  # type: ignore[no-untyped-def]
@@ -115,31 +115,31 @@ def test_the_last_known_leader_is_taken_only_when_nobody_else_is_eligible() -> N
 
 
 def test_in_zookeeper_mode_what_happened_chooses_the_selector(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    asked: list[str] = []
+    requested: list[str] = []
     for selector in (no_op, elect_offline, elect_reassigned, elect_preferred, elect_for_shutdown):
 
         def heard(*args, _real=selector, **more):  # type: ignore[no-untyped-def]
-            asked.append(_real.__name__)
+            requested.append(_real.__name__)
             return _real(*args, **more)
 
         monkeypatch.setattr(change, selector.__name__, heard)
 
     def told(what: Callable[[], object]) -> tuple[list[str], int]:
-        asked.clear()
+        requested.clear()
         what()
-        return list(dict.fromkeys(asked)), desk.partition("t").leader
+        return list(dict.fromkeys(requested)), harness.partition("t").leader
 
-    desk = Desk(4, elr=False, classic=True)
-    desk.create("t", (0, 1, 2))
-    assert told(lambda: desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))) == (
+    harness = ControllerHarness(4, elr=False, classic=True)
+    harness.create("t", (0, 1, 2))
+    assert told(lambda: harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))) == (
         ["elect_offline"], 1,
     )  # fmt: skip
-    desk.beat(0)
-    assert told(lambda: desk.set_isr("t", 0, 0, 1, 2)) == (["no_op"], 1)
+    harness.heartbeat(0)
+    assert told(lambda: harness.set_isr("t", 0, 0, 1, 2)) == (["no_op"], 1)
     elect_first = ElectLeaders(election_type=ElectionType.PREFERRED, partitions=(("t", 0),))
-    assert told(lambda: desk.ask(elect_first)) == (["elect_preferred"], 0)
+    assert told(lambda: harness.submit(elect_first)) == (["elect_preferred"], 0)
     move = AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),))
-    assert told(lambda: desk.ask(move)) == (["no_op"], 0)
-    assert told(lambda: desk.set_isr("t", 0, 0, 1, 2, 3)) == (["elect_reassigned"], 2)
-    assert told(lambda: desk.beat(2, want_shut_down=True)) == (["elect_for_shutdown"], 3)
-    assert told(lambda: desk.beat(3, want_shut_down=True)) == (["elect_for_shutdown"], 3), "nobody else can"
+    assert told(lambda: harness.submit(move)) == (["no_op"], 0)
+    assert told(lambda: harness.set_isr("t", 0, 0, 1, 2, 3)) == (["elect_reassigned"], 2)
+    assert told(lambda: harness.heartbeat(2, want_shut_down=True)) == (["elect_for_shutdown"], 3)
+    assert told(lambda: harness.heartbeat(3, want_shut_down=True)) == (["elect_for_shutdown"], 3), "nobody else can"

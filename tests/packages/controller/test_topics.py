@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.controller.asks import (
+from moldau.controller.requests import (
     AlterPartitionReassignments,
     BrokerRefused,
     CreatePartitions,
@@ -22,21 +22,21 @@ from moldau.controller.asks import (
 from moldau.image import image_hash
 from moldau.image.configs import Source
 from moldau.model import NO_UUID, Code
-from moldau.simulator.machines.controller_desk import Desk
+from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.wire.records import metadata as records
 
 
-def codes(desk: Desk, *topics: NewTopic, **fields: Any) -> list[Code]:
-    return [result.problem.code for result in desk.ask(CreateTopics(topics=topics, **fields)).topics]
+def codes(harness: ControllerHarness, *topics: NewTopic, **fields: Any) -> list[Code]:
+    return [result.problem.code for result in harness.submit(CreateTopics(topics=topics, **fields)).topics]
 
 
 def test_three_partitions_on_three_brokers_get_three_leaders_and_full_isrs() -> None:
     """Topic test on brokers 0, 1, 2."""
-    desk = Desk(3)
-    id = desk.create("test", (0, 1, 2), (1, 2, 0), (2, 0, 1))
-    assert [type(record) for record in desk.records] == [records.TopicRecord] + [records.PartitionRecord] * 3
+    harness = ControllerHarness(3)
+    id = harness.create("test", (0, 1, 2), (1, 2, 0), (2, 0, 1))
+    assert [type(record) for record in harness.records] == [records.TopicRecord] + [records.PartitionRecord] * 3
     for number, leader in enumerate((0, 1, 2)):
-        partition = desk.partition("test", number)
+        partition = harness.partition("test", number)
         assert partition.leader == leader
         assert partition.isr == partition.replicas
         assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
@@ -45,25 +45,25 @@ def test_three_partitions_on_three_brokers_get_three_leaders_and_full_isrs() -> 
 
 
 def test_defaults_come_from_the_settings() -> None:
-    desk = Desk(3, static={"num.partitions": "4", "default.replication.factor": "2"})
-    (result,) = desk.ask(CreateTopics(topics=(NewTopic(name="t"),))).topics
+    harness = ControllerHarness(3, static={"num.partitions": "4", "default.replication.factor": "2"})
+    (result,) = harness.submit(CreateTopics(topics=(NewTopic(name="t"),))).topics
     assert (result.partitions, result.replication_factor) == (4, 2)
-    assert [len(p.replicas) for p in desk.image.topics[result.topic_id].partitions.values()] == [2] * 4
+    assert [len(p.replicas) for p in harness.image.topics[result.topic_id].partitions.values()] == [2] * 4
 
 
 def test_nobody_creates_a_topic_over_the_metadata_log() -> None:
-    desk = Desk(1)
-    assert codes(desk, NewTopic(name="__cluster_metadata", partitions=1, replication_factor=1)) == [
+    harness = ControllerHarness(1)
+    assert codes(harness, NewTopic(name="__cluster_metadata", partitions=1, replication_factor=1)) == [
         Code.INVALID_REQUEST
     ]
-    assert desk.records == []
+    assert harness.records == []
 
 
 def test_a_bad_item_harms_no_other() -> None:
-    desk = Desk(1)
-    desk.create("there", (0,))
+    harness = ControllerHarness(1)
+    harness.create("there", (0,))
     result = codes(
-        desk,
+        harness,
         NewTopic(name="good"),
         NewTopic(name="there"),
         NewTopic(name="bad/name"),
@@ -81,7 +81,7 @@ def test_a_bad_item_harms_no_other() -> None:
         Code.INVALID_REPLICATION_FACTOR,
         Code.NONE,
     ]
-    assert sorted(desk.image.names) == ["fine", "good", "there"]
+    assert sorted(harness.image.names) == ["fine", "good", "there"]
 
 
 @pytest.mark.parametrize(
@@ -109,55 +109,55 @@ def test_a_bad_item_harms_no_other() -> None:
     ],
 )
 def test_a_topic_that_cannot_be_is_refused(topic: dict[str, Any], code: Code) -> None:
-    desk = Desk(3)
-    assert codes(desk, NewTopic(name="t", **topic)) == [code]
-    assert desk.records == []
+    harness = ControllerHarness(3)
+    assert codes(harness, NewTopic(name="t", **topic)) == [code]
+    assert harness.records == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 250, "a b", "ä", "a\n", "a:b"])
 def test_a_name_that_cannot_be_is_refused(name: str) -> None:
-    assert codes(Desk(1), NewTopic(name=name)) == [Code.INVALID_TOPIC_EXCEPTION]
+    assert codes(ControllerHarness(1), NewTopic(name=name)) == [Code.INVALID_TOPIC_EXCEPTION]
 
 
 def test_names_that_metrics_could_not_tell_apart_are_refused() -> None:
-    desk = Desk(1)
-    assert codes(desk, NewTopic(name="a.b"), NewTopic(name="a_b")) == [Code.NONE, Code.INVALID_TOPIC_EXCEPTION]
-    assert codes(desk, NewTopic(name="a_b")) == [Code.INVALID_TOPIC_EXCEPTION]
-    assert codes(desk, NewTopic(name="a-b"), NewTopic(name="a.c")) == [Code.NONE, Code.NONE]
+    harness = ControllerHarness(1)
+    assert codes(harness, NewTopic(name="a.b"), NewTopic(name="a_b")) == [Code.NONE, Code.INVALID_TOPIC_EXCEPTION]
+    assert codes(harness, NewTopic(name="a_b")) == [Code.INVALID_TOPIC_EXCEPTION]
+    assert codes(harness, NewTopic(name="a-b"), NewTopic(name="a.c")) == [Code.NONE, Code.NONE]
 
 
 def test_a_topic_needs_brokers_that_are_not_fenced() -> None:
-    desk = Desk()
-    assert codes(desk, NewTopic(name="t")) == [Code.INVALID_REPLICATION_FACTOR]
-    desk.register(0)
-    assert codes(desk, NewTopic(name="t")) == [Code.INVALID_REPLICATION_FACTOR]
-    assert codes(desk, NewTopic(name="t", assignments=((0, (0,)),))) == [Code.INVALID_REPLICA_ASSIGNMENT]
-    desk.beat(0)
-    assert codes(desk, NewTopic(name="t")) == [Code.NONE]
+    harness = ControllerHarness()
+    assert codes(harness, NewTopic(name="t")) == [Code.INVALID_REPLICATION_FACTOR]
+    harness.register(0)
+    assert codes(harness, NewTopic(name="t")) == [Code.INVALID_REPLICATION_FACTOR]
+    assert codes(harness, NewTopic(name="t", assignments=((0, (0,)),))) == [Code.INVALID_REPLICA_ASSIGNMENT]
+    harness.heartbeat(0)
+    assert codes(harness, NewTopic(name="t")) == [Code.NONE]
 
 
 def test_a_replica_on_a_fenced_broker_is_assigned_but_not_in_sync() -> None:
-    desk = Desk(2)
-    desk.ask(BrokerRefused(broker_id=0, broker_epoch=desk.broker(0).epoch))
-    desk.create("t", (0, 1))
-    assert (desk.partition("t").leader, desk.partition("t").isr) == (1, (1,))
+    harness = ControllerHarness(2)
+    harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))
+    harness.create("t", (0, 1))
+    assert (harness.partition("t").leader, harness.partition("t").isr) == (1, (1,))
 
 
 def test_validate_only_says_what_would_be_and_does_nothing() -> None:
-    desk = Desk(1)
-    before = image_hash(desk.image)
-    assert codes(desk, NewTopic(name="t"), NewTopic(name="?"), validate_only=True) == [
+    harness = ControllerHarness(1)
+    before = image_hash(harness.image)
+    assert codes(harness, NewTopic(name="t"), NewTopic(name="?"), validate_only=True) == [
         Code.NONE,
         Code.INVALID_TOPIC_EXCEPTION,
     ]
-    assert image_hash(desk.image) == before
+    assert image_hash(harness.image) == before
 
 
 def test_settings_are_kept_with_the_topic_and_told_with_their_sources() -> None:
-    desk = Desk(1, static={"log.retention.hours": "2"})
+    harness = ControllerHarness(1, static={"log.retention.hours": "2"})
     topic = NewTopic(name="t", configs=(("cleanup.policy", "compact"),))
-    (result,) = desk.ask(CreateTopics(topics=(topic,))).topics
-    assert desk.image.config(2, "t") == {"cleanup.policy": "compact"}
+    (result,) = harness.submit(CreateTopics(topics=(topic,))).topics
+    assert harness.image.config(2, "t") == {"cleanup.policy": "compact"}
     told = dict(result.configs)
     assert (told["cleanup.policy"].value, told["cleanup.policy"].source) == ("compact", Source.DYNAMIC_TOPIC)
     assert (told["retention.ms"].value, told["retention.ms"].source) == ("7200000", Source.STATIC_BROKER)
@@ -166,10 +166,10 @@ def test_settings_are_kept_with_the_topic_and_told_with_their_sources() -> None:
 
 
 def test_topics_go_by_name_and_by_id_and_their_ids_never_come_back() -> None:
-    desk = Desk(1)
-    first = desk.create("a", (0,))
-    desk.create("b", (0,))
-    results = desk.ask(DeleteTopics(topics=("a", desk.image.names["b"], "c", b"?" * 16))).topics
+    harness = ControllerHarness(1)
+    first = harness.create("a", (0,))
+    harness.create("b", (0,))
+    results = harness.submit(DeleteTopics(topics=("a", harness.image.names["b"], "c", b"?" * 16))).topics
     assert [(r.name, r.problem.code) for r in results] == [
         ("a", Code.NONE),
         ("b", Code.NONE),
@@ -177,36 +177,36 @@ def test_topics_go_by_name_and_by_id_and_their_ids_never_come_back() -> None:
         (None, Code.UNKNOWN_TOPIC_ID),
     ]
     assert results[2].topic_id == NO_UUID
-    assert desk.image.topics == {}
-    assert desk.create("a", (0,)) != first
+    assert harness.image.topics == {}
+    assert harness.create("a", (0,)) != first
 
 
 def test_deleting_the_same_topic_twice_in_one_ask_is_refused_twice() -> None:
-    desk = Desk(1)
-    id = desk.create("a", (0,))
-    results = desk.ask(DeleteTopics(topics=("a", id))).topics
+    harness = ControllerHarness(1)
+    id = harness.create("a", (0,))
+    results = harness.submit(DeleteTopics(topics=("a", id))).topics
     assert [r.problem.code for r in results] == [Code.INVALID_REQUEST] * 2
-    assert "a" in desk.image.names
+    assert "a" in harness.image.names
 
 
 def test_deletion_can_be_turned_off() -> None:
-    desk = Desk(1, delete_topic_enable=False)
-    desk.create("a", (0,))
-    assert desk.ask(DeleteTopics(topics=("a",))).topics[0].problem.code == Code.TOPIC_DELETION_DISABLED
+    harness = ControllerHarness(1, delete_topic_enable=False)
+    harness.create("a", (0,))
+    assert harness.submit(DeleteTopics(topics=("a",))).topics[0].problem.code == Code.TOPIC_DELETION_DISABLED
 
 
-def grow(desk: Desk, *topics: MorePartitions, **fields: Any) -> list[Code]:
-    return [problem.code for _, problem in desk.ask(CreatePartitions(topics=topics, **fields)).topics]
+def grow(harness: ControllerHarness, *topics: MorePartitions, **fields: Any) -> list[Code]:
+    return [problem.code for _, problem in harness.submit(CreatePartitions(topics=topics, **fields)).topics]
 
 
 def test_partitions_are_added_behind_those_there_are() -> None:
-    desk = Desk(3)
-    desk.create("t", (0, 1))
-    assert grow(desk, MorePartitions(name="t", count=3)) == [Code.NONE]
-    assert sorted(desk.image.topics[desk.image.names["t"]].partitions) == [0, 1, 2]
-    assert all(len(desk.partition("t", n).replicas) == 2 for n in (1, 2))
-    assert grow(desk, MorePartitions(name="t", count=5, assignments=((2, 1), (1, 0)))) == [Code.NONE]
-    assert [desk.partition("t", n).replicas for n in (3, 4)] == [(2, 1), (1, 0)]
+    harness = ControllerHarness(3)
+    harness.create("t", (0, 1))
+    assert grow(harness, MorePartitions(name="t", count=3)) == [Code.NONE]
+    assert sorted(harness.image.topics[harness.image.names["t"]].partitions) == [0, 1, 2]
+    assert all(len(harness.partition("t", n).replicas) == 2 for n in (1, 2))
+    assert grow(harness, MorePartitions(name="t", count=5, assignments=((2, 1), (1, 0)))) == [Code.NONE]
+    assert [harness.partition("t", n).replicas for n in (3, 4)] == [(2, 1), (1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -222,35 +222,35 @@ def test_partitions_are_added_behind_those_there_are() -> None:
     ],
 )
 def test_partitions_that_cannot_be_are_refused(item: dict[str, Any], code: Code) -> None:
-    desk = Desk(2)
-    desk.create("t", (0, 1), (1, 0))
-    assert grow(desk, MorePartitions(**{"name": "t", **item})) == [code]
-    assert desk.records == []
+    harness = ControllerHarness(2)
+    harness.create("t", (0, 1), (1, 0))
+    assert grow(harness, MorePartitions(**{"name": "t", **item})) == [code]
+    assert harness.records == []
 
 
 def test_growing_one_topic_twice_in_one_ask_is_refused_and_validation_does_nothing() -> None:
-    desk = Desk(1)
-    desk.create("t", (0,))
-    desk.create("u", (0,))
+    harness = ControllerHarness(1)
+    harness.create("t", (0,))
+    harness.create("u", (0,))
     result = grow(
-        desk,
+        harness,
         MorePartitions(name="t", count=2),
         MorePartitions(name="t", count=3),
         MorePartitions(name="u", count=2),
     )
     assert result == [Code.INVALID_REQUEST, Code.INVALID_REQUEST, Code.NONE]
-    assert grow(desk, MorePartitions(name="t", count=2), validate_only=True) == [Code.NONE]
-    assert desk.records == []
+    assert grow(harness, MorePartitions(name="t", count=2), validate_only=True) == [Code.NONE]
+    assert harness.records == []
 
 
-def dead(desk: Desk) -> None:
+def dead(harness: ControllerHarness) -> None:
     """Broker 2 leaves."""
-    desk.beat(2, want_shut_down=True)
+    harness.heartbeat(2, want_shut_down=True)
 
 
-def moving(desk: Desk) -> None:
+def moving(harness: ControllerHarness) -> None:
     """The topic's partition gets a replica on broker 2."""
-    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),)))
+    harness.submit(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),)))
 
 
 @pytest.mark.parametrize(
@@ -262,54 +262,54 @@ def moving(desk: Desk) -> None:
 )
 @pytest.mark.parametrize("waits", [True, False], ids=["zookeeper", "kraft"])
 def test_a_topic_is_not_deleted_while_a_replica_is_dead_or_a_partition_moves_in_zookeeper_mode(
-    replicas: tuple[int, ...], cause: Callable[[Desk], None], why: str, waits: bool
+    replicas: tuple[int, ...], cause: Callable[[ControllerHarness], None], why: str, waits: bool
 ) -> None:
     """TD-1: Kafka's ZooKeeper controller waits, KRaft's deletes at once."""
-    desk = Desk(4, deletions_wait=waits)
-    desk.create("t", replicas)
-    cause(desk)
-    (result,) = desk.ask(DeleteTopics(topics=("t",))).topics
+    harness = ControllerHarness(4, deletions_wait=waits)
+    harness.create("t", replicas)
+    cause(harness)
+    (result,) = harness.submit(DeleteTopics(topics=("t",))).topics
     if waits:
         marked = f"Topic t is marked for deletion, which waits: {why}."
         assert result.problem == (Code.REQUEST_TIMED_OUT, marked)
-        assert desk.records == []
+        assert harness.records == []
     else:
         assert result.problem.code is Code.NONE
-    assert ("t" in desk.image.names) is waits
+    assert ("t" in harness.image.names) is waits
 
 
 def test_in_zookeeper_mode_replicas_go_first_once_the_topic_is_marked_and_nothing_of_it_moves() -> None:
     """TD-2: and the topic with its znodes last, when all of them are deleted."""
-    desk = Desk(4, deletions_wait=True)
-    id = desk.create("t", (1, 2))
+    harness = ControllerHarness(4, deletions_wait=True)
+    id = harness.create("t", (1, 2))
 
-    def asked(*deleted: bytes) -> tuple[Code, bool]:
-        (result,) = desk.ask(DeleteTopics(topics=("t",), deleted=frozenset(deleted))).topics
+    def requested(*deleted: bytes) -> tuple[Code, bool]:
+        (result,) = harness.submit(DeleteTopics(topics=("t",), deleted=frozenset(deleted))).topics
         return result.problem.code, result.may_begin
 
-    assert asked() == (Code.REQUEST_TIMED_OUT, False), "a move could begin yet"
-    moving(desk)
-    desk.controller.mark_for_deletion(frozenset({id}))
-    assert asked() == asked(id) == (Code.REQUEST_TIMED_OUT, False), "one has begun"
-    desk.ask(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=None),)))
-    dead(desk)
-    assert asked() == (Code.REQUEST_TIMED_OUT, True), "who is dead keeps only its own replica"
-    assert "t" in desk.image.names
-    assert asked(id) == (Code.NONE, False)
-    assert "t" not in desk.image.names
+    assert requested() == (Code.REQUEST_TIMED_OUT, False), "a move could begin yet"
+    moving(harness)
+    harness.controller.mark_for_deletion(frozenset({id}))
+    assert requested() == requested(id) == (Code.REQUEST_TIMED_OUT, False), "one has begun"
+    harness.submit(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=None),)))
+    dead(harness)
+    assert requested() == (Code.REQUEST_TIMED_OUT, True), "who is dead keeps only its own replica"
+    assert "t" in harness.image.names
+    assert requested(id) == (Code.NONE, False)
+    assert "t" not in harness.image.names
 
 
 def test_a_topic_that_is_marked_for_deletion_is_not_grown_moved_elected_for_or_made_again() -> None:
     """As in Kafka's ZooKeeper mode: it goes as soon as it may, and nothing is begun with it before."""
-    desk = Desk(4, deletions_wait=True)
-    id = desk.create("t", (1, 2))
-    desk.controller.mark_for_deletion(frozenset({id}))
-    assert grow(desk, MorePartitions(name="t", count=2)) == [Code.INVALID_TOPIC_EXCEPTION]
+    harness = ControllerHarness(4, deletions_wait=True)
+    id = harness.create("t", (1, 2))
+    harness.controller.mark_for_deletion(frozenset({id}))
+    assert grow(harness, MorePartitions(name="t", count=2)) == [Code.INVALID_TOPIC_EXCEPTION]
     move = AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(2, 3)),))
-    assert [problem.code for *_, problem in desk.ask(move).partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [problem.code for *_, problem in harness.submit(move).partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
     elect = ElectLeaders(election_type=ElectionType.PREFERRED, partitions=(("t", 0),))
-    assert [problem.code for *_, problem in desk.ask(elect).partitions] == [Code.INVALID_TOPIC_EXCEPTION]
-    (made,) = desk.ask(CreateTopics(topics=(NewTopic(name="t", partitions=1, replication_factor=1),))).topics
+    assert [problem.code for *_, problem in harness.submit(elect).partitions] == [Code.INVALID_TOPIC_EXCEPTION]
+    (made,) = harness.submit(CreateTopics(topics=(NewTopic(name="t", partitions=1, replication_factor=1),))).topics
     assert made.problem == (Code.TOPIC_ALREADY_EXISTS, "Topic 't' is marked for deletion.")
-    desk.controller.mark_for_deletion(frozenset())
-    assert grow(desk, MorePartitions(name="t", count=2)) == [Code.NONE]
+    harness.controller.mark_for_deletion(frozenset())
+    assert grow(harness, MorePartitions(name="t", count=2)) == [Code.NONE]

@@ -55,7 +55,7 @@ def many_offsets(group_id: str) -> GroupSimulation:
     world = GroupSimulation()
     for begin in range(0, MANY, 500):
         items = tuple(CommitItem("t", partition, 5, -1, "") for partition in range(begin, begin + 500))
-        assert set(world.ask(Commit(group_id, "", None, -1, items)).codes) == {Code.NONE}
+        assert set(world.submit(Commit(group_id, "", None, -1, items)).codes) == {Code.NONE}
     world.auto_commit = False
     return world
 
@@ -138,7 +138,7 @@ def test_a_generation_of_an_unknown_group_hears_what_its_version_understands() -
 def test_metadata_that_is_too_long_is_refused_item_by_item() -> None:
     world = GroupSimulation()
     items = (CommitItem("t", 0, 1, -1, "x" * 4_097), CommitItem("t", 1, 2, 7, "x" * 4_096))
-    codes = world.ask(Commit("g", "", None, -1, items)).codes
+    codes = world.submit(Commit("g", "", None, -1, items)).codes
     assert codes == (Code.OFFSET_METADATA_TOO_LARGE, Code.NONE)
     assert (world.offset(partition=0), world.offset(partition=1)) == (None, 2)
 
@@ -147,10 +147,10 @@ def test_a_fetch_that_wants_stability_is_sent_back_while_a_commit_is_under_way()
     world = GroupSimulation(auto_commit=False)
     world.commit_offset(1)
     for where in ((T0,), None):
-        items = world.ask(FetchOffsets("g", where, require_stable=True)).items
+        items = world.submit(FetchOffsets("g", where, require_stable=True)).items
         assert all(item.code == Code.UNSTABLE_OFFSET_COMMIT for item in items)
     world.commit()
-    item = world.ask(FetchOffsets("g", None, require_stable=True)).items[0]
+    item = world.submit(FetchOffsets("g", None, require_stable=True)).items[0]
     assert (item.topic, item.partition, item.code) == ("t", 0, Code.NONE)
     assert item.stored is not None
     assert item.stored.offset == 1
@@ -158,8 +158,8 @@ def test_a_fetch_that_wants_stability_is_sent_back_while_a_commit_is_under_way()
 
 def test_an_unknown_group_has_no_offsets_and_that_is_no_error() -> None:
     world = GroupSimulation()
-    assert world.ask(FetchOffsets("nobody", None)) == (Code.NONE, (), ())
-    assert world.ask(FetchOffsets("nobody", (T0,))).items[0].stored is None
+    assert world.submit(FetchOffsets("nobody", None)) == (Code.NONE, (), ())
+    assert world.submit(FetchOffsets("nobody", (T0,))).items[0].stored is None
 
 
 def test_offsets_of_a_topic_that_members_read_cannot_be_deleted() -> None:
@@ -167,7 +167,7 @@ def test_offsets_of_a_topic_that_members_read_cannot_be_deleted() -> None:
     a = world.stable_group("a")["a"].member_id
     world.commit_offset(1, a, 1)
     world.commit_offset(2, a, 1, topic="other")
-    reply = world.ask(DeleteOffsets("g", (T0, TopicPartition("other", 0), TopicPartition("other", 9))))
+    reply = world.submit(DeleteOffsets("g", (T0, TopicPartition("other", 0), TopicPartition("other", 9))))
     assert reply == (Code.NONE, (Code.GROUP_SUBSCRIBED_TO_TOPIC, Code.NONE, Code.NONE))
     assert (world.offset(), world.offset("other")) == (1, None)
 
@@ -175,8 +175,8 @@ def test_offsets_of_a_topic_that_members_read_cannot_be_deleted() -> None:
 def test_offsets_of_members_that_are_not_consumers_cannot_be_deleted() -> None:
     world = GroupSimulation()
     world.join("a", known_member_id_required=False, protocol_type="connect", protocols=(Protocol("p", b""),))
-    assert world.ask(DeleteOffsets("g", (T0,))).code == Code.NON_EMPTY_GROUP
-    assert world.ask(DeleteOffsets("nobody", (T0,))).code == Code.GROUP_ID_NOT_FOUND
+    assert world.submit(DeleteOffsets("g", (T0,))).code == Code.NON_EMPTY_GROUP
+    assert world.submit(DeleteOffsets("nobody", (T0,))).code == Code.GROUP_ID_NOT_FOUND
 
 
 def test_a_deleted_topic_takes_its_offsets_along_also_those_under_way() -> None:
@@ -277,7 +277,7 @@ def test_the_sweep_takes_many_groups_in_small_steps() -> None:
     for number in range(250):
         world.commit_offset(1, group_id=f"g{number}")
     world.wait(2 * WEEK_MS)
-    assert world.ask(ListGroups()).groups == ()
+    assert world.submit(ListGroups()).groups == ()
 
 
 @pytest.mark.parametrize(("states", "types", "names"), [
@@ -288,7 +288,7 @@ def test_groups_are_listed_by_state_and_type(states: tuple[str], types: tuple[st
     world = GroupSimulation()
     world.stable_group("a")
     world.commit_offset(1, group_id="simple")
-    listed = world.ask(ListGroups(frozenset(states), frozenset(types))).groups
+    listed = world.submit(ListGroups(frozenset(states), frozenset(types))).groups
     assert sorted(group.group_id for group in listed) == names
 
 
@@ -330,7 +330,7 @@ def test_a_group_with_members_of_another_protocol_is_not_empty() -> None:
     world = of_another_protocol("a")
     assert world.delete() == Code.NON_EMPTY_GROUP
     assert world.commit_offset(9) == Code.UNKNOWN_MEMBER_ID
-    assert world.ask(DeleteOffsets("g", (T0,))).codes == (Code.GROUP_SUBSCRIBED_TO_TOPIC,)
+    assert world.submit(DeleteOffsets("g", (T0,))).codes == (Code.GROUP_SUBSCRIBED_TO_TOPIC,)
     assert world.offset() == 5
     world.shard.phase = Phase.LOADING
     world.shard.apply(OtherGroupRecord("g", b"a", True, None))

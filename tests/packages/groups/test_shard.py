@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from moldau.groups import GroupsConfig, Phase, Shard, java_hash, partition, partition_for
+from moldau.groups import GroupsConfig, Phase, Shard, java_hash, partition_for
 from moldau.groups.facts import Heartbeat, Join, ListGroups, Now, Reply, refuse
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
 from moldau.model import Code
@@ -20,8 +18,8 @@ def test_while_loading_asks_are_sent_back_and_heartbeats_are_soothed() -> None:
     shard = Shard(GroupsConfig())
     assert shard.step(JOIN, NOW, "t") == [Reply("t", refuse(JOIN, Code.COORDINATOR_LOAD_IN_PROGRESS))]
     assert shard.step(ListGroups(), NOW, "t") == [Reply("t", refuse(ListGroups(), Code.COORDINATOR_LOAD_IN_PROGRESS))]
-    beat = Heartbeat("g", "m", None, 1)
-    assert shard.step(beat, NOW, "t") == [Reply("t", refuse(beat, Code.NONE))]
+    heartbeat = Heartbeat("g", "m", None, 1)
+    assert shard.step(heartbeat, NOW, "t") == [Reply("t", refuse(heartbeat, Code.NONE))]
 
 
 def test_unloading_answers_everybody_who_waits_and_forgets_everything() -> None:
@@ -77,7 +75,6 @@ def test_the_hash_is_javas() -> None:
     assert java_hash("ab") == 97 * 31 + 98
     assert java_hash("polygenelubricants") == -(2**31)
     assert java_hash("\U0001f600") == 0xD83D * 31 + 0xDE00, "a surrogate pair counts as two"
-    assert doctest.testmod(partition).failed == 0
 
 
 def test_a_group_has_no_partition_while_its_topic_has_none() -> None:

@@ -28,7 +28,7 @@ T0 = TopicPartition("t", 0)
 WRITER = Producer(7, 3)
 
 
-def ask(offset: int, member_id: str = "", generation: int = -1, producer: Producer = WRITER) -> TxnCommit:
+def txn_commit(offset: int, member_id: str = "", generation: int = -1, producer: Producer = WRITER) -> TxnCommit:
     return TxnCommit("g", member_id, None, generation, (CommitItem("t", 0, offset, -1, ""),), producer)
 
 
@@ -51,7 +51,7 @@ class Life:
 
     def commit(self, offset: int, **fields: object) -> list[Code]:
         """The codes of a transactional commit whose records are on all in-sync replicas."""
-        self.step(ask(offset, **fields), "asker")  # type: ignore[arg-type]
+        self.step(txn_commit(offset, **fields), "asker")  # type: ignore[arg-type]
         while self.appends:
             self.step(Committed((self.appends.pop(0).seq,)))
         return list(self.heard.pop().codes)  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ def test_an_offset_is_the_group_s_when_its_transaction_is_committed(commits: boo
 
 def test_the_records_are_written_under_the_producer_s_transaction() -> None:
     life = Life()
-    life.step(ask(5), "asker")
+    life.step(txn_commit(5), "asker")
     (append,) = life.appends
     assert isinstance(append, AppendInTransaction)
     assert append.producer == WRITER
@@ -120,7 +120,7 @@ def test_of_two_transactions_the_offset_that_was_written_later_counts() -> None:
 
 def test_a_refused_write_holds_nothing() -> None:
     life = Life()
-    life.step(ask(5), "asker")
+    life.step(txn_commit(5), "asker")
     life.step(Refused(life.appends.pop().seq, Code.NOT_LEADER_OR_FOLLOWER))
     assert life.heard.pop().codes == (Code.NOT_COORDINATOR,)  # type: ignore[attr-defined]
     life.step(TransactionEnded(7, True))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from moldau.model.config_key import ConfigError
 from moldau.model.properties import decode_properties, read_properties
 
-ALPHABET = st.sampled_from(list("ab=: \t\\#!\n\r.é") + ["\\n", "\\u0041", "\\\n  ", "key", "value"])
+ALPHABET = st.sampled_from([*list("ab=: \t\\#!\n\r.é"), "\\n", "\\u0041", "\\\n  ", "key", "value"])
 
 
 @given(st.lists(ALPHABET, max_size=30).map("".join))

@@ -26,17 +26,17 @@ class Leaving(Batches):
 def test_what_would_end_the_thread_of_a_batch_unheard_is_told_as_an_error(error: BaseException) -> None:
     batches = Leaving(error)
     with pytest.raises(BatchEnded, match=f"batch 7 was ended by {type(error).__name__}: no") as found:
-        batches(cast(DataFrame, None), 7)
+        batches(cast("DataFrame", None), 7)
     assert batches.failed is found.value
 
 
 def test_what_fails_in_a_batch_and_has_no_part_of_its_own_is_told_with_the_batch() -> None:
     batches = Leaving(OSError(28, "No space left on device", "/f/begun"))
     with pytest.raises(PartFailed, match="^batch 7: /f/begun: No space left on device$"):
-        batches(cast(DataFrame, None), 7)
+        batches(cast("DataFrame", None), 7)
     fault = KeyError("no")
     with pytest.raises(KeyError):
-        Leaving(fault)(cast(DataFrame, None), 7)
+        Leaving(fault)(cast("DataFrame", None), 7)
 
 
 def test_a_record_that_is_refused_is_told_in_one_line_whatever_its_producer_wrote() -> None:

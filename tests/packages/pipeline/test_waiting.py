@@ -115,7 +115,7 @@ class Refusing(Runner):
 
     def _batches(self) -> Batches:
         refused = Refused(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
-        return cast(Batches, SimpleNamespace(refused=refused))
+        return cast("Batches", SimpleNamespace(refused=refused))
 
     def _round(self, spark: object, batches: Batches) -> Ended | None:
         return Ended.DONE if self._pipeline.decode.on_error is OnError.SKIP else None
@@ -202,7 +202,7 @@ class Full(Refusing):
         raise OSError("java.io.IOException: No space left on device")
 
     def _batches(self) -> Batches:
-        return cast(Batches, SimpleNamespace(refused=None, failed=None))
+        return cast("Batches", SimpleNamespace(refused=None, failed=None))
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ class Carried(Full):
         raise RuntimeError(f"An exception was raised by the Python Proxy. Return Message: {traceback}")
 
     def _batches(self) -> Batches:
-        return cast(Batches, SimpleNamespace(refused=None, failed=self.failing))
+        return cast("Batches", SimpleNamespace(refused=None, failed=self.failing))
 
 
 def test_a_batch_that_fails_is_told_by_what_it_raised_and_not_by_what_carried_it(tmp_path: Path) -> None:

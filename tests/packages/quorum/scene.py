@@ -3,8 +3,8 @@
 Commands:
   node 1 of 1,2,3 [observer] [log=1:4,2:5] [epoch=2] [leader=2] [voted=1] [snapshot=4@1]   start; log is epoch:end,...
   at 1500                                        time passes to 1500 ms (a Tick)
-  asked 2 vote|prevote 3 log=5@2                 node 2 stands in epoch 3, its log ends at 5 in epoch 2
-  asked 2 fetch 3 at=5@2 | begin 3 | end 3 successors=1,3 | snapshot 3 4@1 position=0
+  request 2 vote|prevote 3 log=5@2               node 2 stands in epoch 3, its log ends at 5 in epoch 2
+  request 2 fetch 3 at=5@2 | begin 3 | end 3 successors=1,3 | snapshot 3 4@1 position=0
   answer 2 granted|refused|begun 3 [leader=2] [code=NAME]
   answer 2 records 3 hw=5 4-5@3 ... | diverging 3 4@2 | snapshot 3 4@1 | piece 3 4@1 size=10 length=10
   refused 2 | lost 2 | flushed 5 | propose 2 | snapshot 4@1 | shutdown
@@ -39,7 +39,7 @@ class Scene:
     def __init__(self) -> None:
         self.now = 0
         self.quorum: Quorum
-        self.asked: dict[int, Any] = {}
+        self.sent: dict[int, Any] = {}
 
     def run(self, line: str) -> str:
         """What a command leads to, one thing a line."""
@@ -80,52 +80,54 @@ class Scene:
         self.now = int(words[0])
         return on.Tick()
 
-    def _asked(self, words: list[str], options: dict[str, str]) -> on.Event:
+    def _request(self, words: list[str], options: dict[str, str]) -> on.Event:
         peer, kind, epoch = ReplicaKey(int(words[0])), words[1], int(words[2])
-        ask: say.Ask
+        request: say.RaftRequest
         if kind in ("vote", "prevote"):
-            ask = say.VoteAsk(epoch, peer, self.quorum.me, _point(options["log"]), kind == "prevote")
+            request = say.RaftVoteRequest(epoch, peer, self.quorum.me, _point(options["log"]), kind == "prevote")
         elif kind == "fetch":
-            ask = say.FetchAsk(0, peer, epoch, _point(options["at"]), 500)
+            request = say.RaftFetchRequest(0, peer, epoch, _point(options["at"]), 500)
         elif kind == "begin":
-            ask = say.BeginAsk(epoch, peer.id, self.quorum.me)
+            request = say.BeginEpochRequest(epoch, peer.id, self.quorum.me)
         elif kind == "end":
             successors = tuple(ReplicaKey(int(id)) for id in options["successors"].split(","))
-            ask = say.EndAsk(epoch, peer.id, successors)
+            request = say.EndEpochRequest(epoch, peer.id, successors)
         else:
-            ask = say.SnapshotAsk(0, peer, epoch, _point(words[3]), int(options["position"]))
-        return on.Asked(f"{peer.id} {kind}", ask)
+            request = say.RaftSnapshotRequest(0, peer, epoch, _point(words[3]), int(options["position"]))
+        return on.RequestReceived(f"{peer.id} {kind}", request)
 
     def _answer(self, words: list[str], options: dict[str, str]) -> on.Event:
         peer, kind, epoch = int(words[0]), words[1], int(words[2])
         code = Code[options.get("code", "NONE")]
         leader = int(options["leader"]) if "leader" in options else None
-        ask = self.asked[peer]
-        answer: say.Answer
+        request = self.sent[peer]
+        answer: say.RaftResponse
         if kind in ("granted", "refused"):
-            answer = say.VoteAnswer(code, epoch, leader, kind == "granted")
+            answer = say.RaftVoteResponse(code, epoch, leader, kind == "granted")
         elif kind == "begun":
-            answer = say.BeginAnswer(code, epoch, leader)
+            answer = say.BeginEpochResponse(code, epoch, leader)
         elif kind == "ended":
-            answer = say.EndAnswer(code, epoch, leader)
+            answer = say.EndEpochResponse(code, epoch, leader)
         elif kind == "piece":
             size, length = int(options["size"]), int(options["length"])
-            answer = say.SnapshotAnswer(code, epoch, leader, _point(words[3]), size, ask.position, length, "bytes")
+            answer = say.RaftSnapshotResponse(
+                code, epoch, leader, _point(words[3]), size, request.position, length, "bytes"
+            )
         else:
-            answer = say.FetchAnswer(code, epoch, leader, int(options.get("hw", "-1")))
+            answer = say.RaftFetchResponse(code, epoch, leader, int(options.get("hw", "-1")))
             if kind == "diverging":
                 answer = answer._replace(diverging=_point(words[3]))
             elif kind == "snapshot":
                 answer = answer._replace(snapshot=_point(words[3]))
             else:
                 answer = answer._replace(spans=tuple(_span(one) for one in words[3:]), data="bytes")
-        return on.Answered(peer, ask, answer)
+        return on.ResponseReceived(peer, request, answer)
 
     def _refused(self, words: list[str], options: dict[str, str]) -> on.Event:
-        return on.Refused(int(words[0]), self.asked[int(words[0])])
+        return on.Refused(int(words[0]), self.sent[int(words[0])])
 
     def _lost(self, words: list[str], options: dict[str, str]) -> on.Event:
-        return on.Unreachable(int(words[0]), self.asked[int(words[0])])
+        return on.Unreachable(int(words[0]), self.sent[int(words[0])])
 
     def _flushed(self, words: list[str], options: dict[str, str]) -> on.Event:
         return on.Flushed(int(words[0]))
@@ -155,10 +157,10 @@ class Scene:
     def _shown(self, effect: do.Effect) -> str:
         name = type(effect).__name__
         match effect:
-            case do.SendAsk(peer, ask):
-                self.asked[peer] = ask
-                return f"  ask {peer}: {_fields(ask)}"
-            case do.SendAnswer(token, answer):
+            case do.SendRequest(peer, request):
+                self.sent[peer] = request
+                return f"  send {peer}: {_fields(request)}"
+            case do.SendResponse(token, answer):
                 return f"  answer {token}: {_fields(answer)}"
             case do.ServeRecords(token, answer, begin, end):
                 return f"  answer {token}: {_fields(answer)} with records {begin}..{end}"

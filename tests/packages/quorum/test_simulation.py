@@ -24,7 +24,7 @@ from moldau.quorum import (
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.follower import CommittedMetadataLost
-from moldau.quorum.messages import FetchAnswer
+from moldau.quorum.messages import RaftFetchResponse
 from moldau.simulator.machines.quorum_world import QuorumSimulation
 
 SEEDS = int(os.environ.get("MOLDAU_SEEDS", "6"))
@@ -161,13 +161,13 @@ def test_what_is_on_record_as_committed_is_not_cut_after_a_start() -> None:
     blank = Quorum(me=ReplicaKey(1), voters=voters, role=Unattached(0), log=log, committed_before=4)
     for end, lost in ((4, False), (2, True)):
         quorum, effects = start(blank, ElectionState(3, 2), At(0, 0))
-        (ask,) = [effect.ask for effect in effects if isinstance(effect, do.SendAsk)]
-        answer = FetchAnswer(Code.NONE, 3, 2, diverging=OffsetAndEpoch(end, 1))
+        (request,) = [effect.request for effect in effects if isinstance(effect, do.SendRequest)]
+        answer = RaftFetchResponse(Code.NONE, 3, 2, diverging=OffsetAndEpoch(end, 1))
         if lost:
             with pytest.raises(CommittedMetadataLost, match="up to 4 it was committed"):
-                step(quorum, on.Answered(2, ask, answer), At(1, 0))
+                step(quorum, on.ResponseReceived(2, request, answer), At(1, 0))
             continue
-        _, effects = step(quorum, on.Answered(2, ask, answer), At(1, 0))
+        _, effects = step(quorum, on.ResponseReceived(2, request, answer), At(1, 0))
         assert do.Truncate(end) in effects
 
 

@@ -24,8 +24,8 @@ from moldau.quorum import (
     step,
 )
 from moldau.quorum import effects as do
-from moldau.quorum.events import Asked
-from moldau.quorum.messages import BeginAsk, VoteAnswer, VoteAsk
+from moldau.quorum.events import RequestReceived
+from moldau.quorum.messages import BeginEpochRequest, RaftVoteRequest, RaftVoteResponse
 
 ME, OTHER, STRANGER = 1, 2, 9
 EPOCH = 3
@@ -77,8 +77,8 @@ def test_the_state_at_start_follows_from_record_and_log(
 
 def test_a_candidate_at_start_asks_again_in_the_epoch_it_had_voted_in() -> None:
     quorum, effects = started(ME, ElectionState(EPOCH, None, ReplicaKey(ME)), 2, VoterSet.of(1, 2, 3))
-    asks = [effect.ask for effect in effects if isinstance(effect, do.SendAsk)]
-    assert [getattr(ask, "epoch", None) for ask in asks] == [EPOCH, EPOCH]
+    requests = [effect.request for effect in effects if isinstance(effect, do.SendRequest)]
+    assert [getattr(request, "epoch", None) for request in requests] == [EPOCH, EPOCH]
     assert not any(isinstance(effect, do.Persist) for effect in effects), "it is on record already"
     assert isinstance(quorum.role, Candidate)
 
@@ -96,10 +96,10 @@ def on_disk(id: int, disk: int = 1) -> ReplicaKey:
 
 def asked(quorum: Quorum, candidate: ReplicaKey, end: int) -> tuple[bool, list[do.Effect]]:
     """Whether a candidate whose log ends there gets a vote, and all effects."""
-    ask = VoteAsk(EPOCH, candidate, quorum.me, OffsetAndEpoch(end, 2 if end else 0), pre_vote=False)
-    _, effects = step(quorum, Asked(None, ask), At(1000, 7))
-    (answer,) = [effect.answer for effect in effects if isinstance(effect, do.SendAnswer)]
-    assert isinstance(answer, VoteAnswer)
+    request = RaftVoteRequest(EPOCH, candidate, quorum.me, OffsetAndEpoch(end, 2 if end else 0), pre_vote=False)
+    _, effects = step(quorum, RequestReceived(None, request), At(1000, 7))
+    (answer,) = [effect.answer for effect in effects if isinstance(effect, do.SendResponse)]
+    assert isinstance(answer, RaftVoteResponse)
     return answer.granted, effects
 
 
@@ -128,9 +128,9 @@ def test_a_leader_on_record_gives_no_vote_in_its_epoch_after_a_restart(voted: Re
 def test_a_follower_keeps_its_vote_with_the_leader_it_has_found() -> None:
     """As Kafka 4's: its vote for one that lost is still the only one of the epoch when the leader is forgotten."""
     quorum, _ = started(ME, ElectionState(EPOCH - 1), 2, VoterSet.of(ME, OTHER, 3))
-    ask = VoteAsk(EPOCH, ReplicaKey(3), quorum.me, OffsetAndEpoch(5, 2), pre_vote=False)
-    quorum, _ = step(quorum, Asked(None, ask), At(1000, 7))
-    quorum, effects = step(quorum, Asked(None, BeginAsk(EPOCH, OTHER, quorum.me)), At(1000, 7))
+    request = RaftVoteRequest(EPOCH, ReplicaKey(3), quorum.me, OffsetAndEpoch(5, 2), pre_vote=False)
+    quorum, _ = step(quorum, RequestReceived(None, request), At(1000, 7))
+    quorum, effects = step(quorum, RequestReceived(None, BeginEpochRequest(EPOCH, OTHER, quorum.me)), At(1000, 7))
     assert effects[0] == do.Persist(ElectionState(EPOCH, OTHER, ReplicaKey(3)))
 
 

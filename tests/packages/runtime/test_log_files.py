@@ -29,7 +29,14 @@ FATAL = "FATAL the disk is gone"
 
 @pytest.fixture(autouse=True)
 def loggers_as_before() -> Iterator[None]:
-    names = ["", "moldau", "moldau.quorum", "moldau.controller", logs.STATE_CHANGE, logs.STATE_CHANGE_JSON]
+    names = [
+        "",
+        "moldau",
+        "moldau.broker.kraft",
+        "moldau.broker.controller.service",
+        logs.STATE_CHANGE,
+        logs.STATE_CHANGE_JSON,
+    ]
     before = [(name, logging.getLogger(name).level, [*logging.getLogger(name).handlers]) for name in names]
     raise_exceptions = logging.raiseExceptions
     yield
@@ -183,13 +190,13 @@ def test_the_last_words_of_a_node_that_ends_at_once_are_there(tmp_path: Path) ->
 
 
 def test_levels_are_those_that_were_asked_for(tmp_path: Path) -> None:
-    logs.start_logs(str(tmp_path), {"root": "WARN", "moldau.quorum": "DEBUG"})
+    logs.start_logs(str(tmp_path), {"root": "WARN", "moldau.broker.kraft": "DEBUG"})
     logging.getLogger("moldau.node").info("not this")
-    logging.getLogger("moldau.quorum").debug("this")
+    logging.getLogger("moldau.broker.kraft").debug("this")
     logging.getLogger("moldau.node").warning("and this")
     said = text(tmp_path)
     assert "not this" not in said
-    assert "DEBUG this (moldau.quorum)" in said
+    assert "DEBUG this (moldau.broker.kraft)" in said
     assert "WARN and this" in said
     assert "DEBUG this" in text(tmp_path, "controller.log")
 

@@ -12,7 +12,7 @@ from moldau.runtime.slow_steps import SlowSteps
 
 
 def test_a_step_that_holds_the_loop_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "moldau.slow_steps")
+    caplog.set_level(logging.WARNING, "moldau.runtime.slow_steps")
 
     def hold_the_loop() -> None:
         while "more than" not in caplog.text:  # the watcher says so while the step goes on

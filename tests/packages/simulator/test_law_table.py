@@ -1,4 +1,4 @@
-"""Laws and mistakes fit together: each law is judged somewhere, and there is a known mistake that is named for it."""
+"""Laws and mistakes fit together: each law is checked somewhere, and there is a known mistake that is named for it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FOUND = laws(MUTANTS)
 
 
 @pytest.mark.parametrize("law", FOUND, ids=lambda law: law.id)
-def test_a_law_is_judged_and_has_a_mutant(law: Law) -> None:
-    assert law.checked, f"no function says that it judges {law.id}"
+def test_a_law_is_checked_and_has_a_mutant(law: Law) -> None:
+    assert law.checked, f"no function says that it checks {law.id}"
     assert law.mutants, f"no mutant is named for {law.id}: nothing shows that it can be broken"
 
 

@@ -81,7 +81,7 @@ def test_a_kill_keeps_the_page_cache_and_a_power_cut_keeps_only_what_was_synced_
     assert len(outcomes) > 4
 
 
-class Ear(asyncio.BufferedProtocol):
+class RecordingListener(asyncio.BufferedProtocol):
     def __init__(self) -> None:
         self.heard = bytearray()
         self.lost = asyncio.Event()
@@ -103,13 +103,13 @@ def test_bytes_arrive_whole_and_in_order_and_a_death_resets(seed: int) -> None:
     rng = random.Random(seed)
     loop = SimLoop(rng)
     wires = Wires(loop, rng, lambda text: None)
-    a, b, server = Owner("a"), Owner("b"), Ear()
+    a, b, server = Owner("a"), Owner("b"), RecordingListener()
 
     async def play() -> None:
         with pytest.raises(ConnectionRefusedError):
-            await SimNet(wires, "a", a).connect("b", 1, Ear())
+            await SimNet(wires, "a", a).connect("b", 1, RecordingListener())
         await SimNet(wires, "b", b).listen("", 1, lambda: server)
-        client = Ear()
+        client = RecordingListener()
         line = await SimNet(wires, "a", a).connect("b", 1, client)
         wires.cut.add(("a", "b"))
         for number in range(100):

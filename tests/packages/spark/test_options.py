@@ -199,7 +199,7 @@ def test_limits_and_columns_are_read():
     ("name", "why"),
     [
         ("fetch.min.byte", "no such option; did you mean kafka.fetch.min.bytes?"),
-        ("frobnicate", "no such option; heeded are kafka.bootstrap.servers"),
+        ("frobnicate", "no such option; supported are kafka.bootstrap.servers"),
         ("sasl.mechanism", "not supported: SASL"),
         ("ssl.truststore.location", "not supported: TLS"),
         ("config.providers", "not supported"),

@@ -115,7 +115,7 @@ def test_each_job_is_a_table(job: str, tmp_path: Path) -> None:
         ("metadata", {"table": "topics", "asOfOffset": "3", "asOfTime": "4"}, "not together"),
         ("metadata", {"table": "topics", "asOfTime": "noon"}, "a time is"),
         ("job", {}, "allowed are timeline"),
-        ("job", {"job": "verify", "every": "1h"}, "does not heed it"),
+        ("job", {"job": "verify", "every": "1h"}, "does not take it"),
         ("job", {"job": "load", "every": "0s"}, "at least 1ms"),
     ],
 )

@@ -258,7 +258,7 @@ def test_columns_that_are_not_written_are_not_looked_at():
     assert next(iter(out.seen().values()))[0].key == b"k"
 
 
-def test_every_setting_of_the_java_producer_is_heeded_refused_or_named_as_without_effect():
+def test_every_setting_of_the_java_producer_is_applied_refused_or_named_as_without_effect():
     assert write(Out(), {"value": ["x"]}, **{"kafka.acks": "0"}) == 1
     out = Out()
     write(out, {"value": ["x"], "partition": pa.array([0], pa.int32())}, **{"kafka.enable.idempotence": "false"})

@@ -292,14 +292,14 @@ def test_a_batch_is_looked_at_where_it_lies_in_the_bytes_of_its_request() -> Non
     header = read_header(sent)
     request = bytearray(b"before" + sent + b"behind")
     view = memoryview(request)[6 : 6 + len(sent)]
-    admitted = admission.at_a_glance(view, header, NOW, at=6)
+    admitted = admission.admit_quickly(view, header, NOW, at=6)
     assert admitted is not None
     assert admitted.data is view
-    assert admission.at_a_glance(view, header, NOW) is not None
-    assert admission.at_a_glance(view, header, NOW, at=5) is None, "another place has another checksum"
-    assert admission.at_a_glance(view.toreadonly(), header, NOW, at=6) is None, "offsets could not be written"
+    assert admission.admit_quickly(view, header, NOW) is not None
+    assert admission.admit_quickly(view, header, NOW, at=5) is None, "another place has another checksum"
+    assert admission.admit_quickly(view.toreadonly(), header, NOW, at=6) is None, "offsets could not be written"
     request[-9] ^= 1  # the last record's value
-    assert admission.at_a_glance(view, header, NOW, at=6) is None
+    assert admission.admit_quickly(view, header, NOW, at=6) is None
 
 
 def test_the_append_time_that_is_told_is_the_one_that_was_stamped() -> None:

@@ -78,11 +78,11 @@ def test_a_topic_that_comes_again_takes_the_name_after_the_old_one_has_given_it_
     dirs = LogDirs(disk, ["/one", "/two"])
     dirs.load(lambda _: CONFIG)
     worker = Worker(dirs)
-    for round in range(3):
-        log = dirs.create(P, bytes([round + 1]) * 16, CONFIG)
+    for turn in range(3):
+        log = dirs.create(P, bytes([turn + 1]) * 16, CONFIG)
         assert log.dir.path == "/one", "where its name is still to be given up, though the other holds fewer"
-        dirs.create(P._replace(partition=round + 1), TOPIC_ID, CONFIG)
-        if round < 2:
+        dirs.create(P._replace(partition=turn + 1), TOPIC_ID, CONFIG)
+        if turn < 2:
             dirs.delete(P, 0)
     worker.run()
     assert dirs.logs[P].topic_id == bytes([3]) * 16

@@ -249,8 +249,8 @@ def test_uncleanable_logs_are_counted_by_directory() -> None:
 def test_the_offset_map_is_bounded_within_a_segment() -> None:
     config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
     dirs, log = begin(config)
-    for round in range(4):
-        write(log, [(b"k%03d" % n, b"%d" % round) for n in range(100)])
+    for turn in range(4):
+        write(log, [(b"k%03d" % n, b"%d" % turn) for n in range(100)])
     log.roll()
     settle(dirs, log)
     reached = [0]

@@ -73,7 +73,7 @@ def test_a_session_whose_owner_stands_still_is_not_kept_alive() -> None:
     one._stopped.clear()
     pings: list[object] = []
     one._connection._submit = lambda request, timeout, xid: pings.append(request)
-    one.heard()
+    one.report_alive()
     one._connection._send_ping(1.0)
     assert len(pings) == 1
 
@@ -83,7 +83,7 @@ def test_a_session_whose_owner_stands_still_is_not_kept_alive() -> None:
     ping.join(0.2)
     assert ping.is_alive()
     assert len(pings) == 1
-    one.heard()
+    one.report_alive()
     ping.join(60)
     assert len(pings) == 2
 
@@ -112,14 +112,14 @@ def test_the_time_that_servers_give_a_session_is_the_one_that_counts(
     (said,) = told_by_us(caplog)
     assert f"{given_ms} ms without a word, not for the {asked_ms} of zookeeper.session.timeout.ms" in said
 
-    one.heard()
+    one.report_alive()
     assert one.heard_s is not None
     one.heard_s -= given_ms / 2_000
     ping = threading.Thread(target=one._connection._send_ping, args=(1.0,), daemon=True)
     ping.start()
     ping.join(0.2)
     assert not pings, "it stood still for half of the session's time"
-    one.heard()
+    one.report_alive()
     ping.join(60)
     assert len(pings) == 1
     one.heard_s -= given_ms / 6_000
@@ -139,7 +139,7 @@ def test_a_time_that_servers_give_as_it_was_asked_for_is_not_worth_a_word(caplog
 def test_a_session_that_ends_waits_for_no_owner() -> None:
     one = client()
     one._connection._submit = lambda request, timeout, xid: None
-    one.heard()
+    one.report_alive()
     one.heard_s -= 1_000.0
     one._stopped.set()
     one._connection._send_ping(1.0)

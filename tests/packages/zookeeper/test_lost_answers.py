@@ -58,7 +58,7 @@ def test_the_same_znodes_by_several_hands_are_not_one_transaction() -> None:
     assert not told([OPS[1]], [OPS[2], OPS[3]], [OPS[4]])
 
 
-def test_a_part_of_it_by_another_hand_is_not_the_whole() -> None:
+def test_a_part_of_it_by_another_client_is_not_the_whole() -> None:
     assert not told([Create(path="/b", data=b"new")])
     assert not told([Delete(path="/gone")])
 

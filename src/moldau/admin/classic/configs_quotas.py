@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import zip_longest
-from math import inf
+from math import inf, isnan
 
 from moldau.admin.classic.configs_entities import Entities
 from moldau.admin.classic.java import JavaError, illegal_argument
@@ -104,7 +104,7 @@ def double_text(value: float) -> str:
     >>> [double_text(one) for one in (0.5, 1e7, 123456789.0, 1.5e-5, float("inf"), float("nan"))]
     ['0.5', '1.0E7', '1.23456789E8', '1.5E-5', 'Infinity', 'NaN']
     """
-    if value != value:
+    if isnan(value):
         return "NaN"
     if value in (inf, -inf):
         return "Infinity" if value > 0 else "-Infinity"

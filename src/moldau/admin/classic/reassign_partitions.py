@@ -31,7 +31,7 @@ from moldau.client import admin
 from moldau.client.admin import Reassignment
 from moldau.client.described import DescribedTopic, describe_topics
 from moldau.client.view import Outcome
-from moldau.controller.facts import Chance
+from moldau.controller.facts import SeededRng
 from moldau.controller.placement import Placer
 from moldau.image import Broker
 from moldau.model import NO_UUID, Code, TopicPartition
@@ -163,7 +163,7 @@ def _placed(racks: Mapping[int, str | None], partitions: int, replicas: int) -> 
         text = f"The target replication factor of {replicas} cannot be reached because {why}"
         raise JavaError(f"{PACKAGE}InvalidReplicationFactorException", text)
     brokers = [Broker(id=id, epoch=0, incarnation_id=NO_UUID, rack=rack, fenced=False) for id, rack in racks.items()]
-    placer = Placer(brokers, Chance(os.urandom(16)))
+    placer = Placer(brokers, SeededRng(os.urandom(16)))
     return [list(placer.place(replicas)) for _ in range(partitions)]
 
 
@@ -257,7 +257,7 @@ def _cancel(session: Session, given: Given) -> None:
         _clear_throttles(session, moves)
 
 
-def _list(session: Session, given: Given) -> None:
+def _list(session: Session, _given: Given) -> None:
     under_way = _under_way(session)
     if not under_way:
         print("No partition reassignments found.")

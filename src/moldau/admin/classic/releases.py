@@ -27,7 +27,7 @@ VERSIONS = tuple(
         ("4.2", 0, 1),
         ("4.3", 0, 0),
         ("4.4", 0, 0),
-    )  # fmt: skip
+    )
     for number in range(first, last + 1)
 )
 """By level, from FIRST_LEVEL on; the last is not finished."""

@@ -45,7 +45,7 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
 
     from moldau.admin.demo.chart import draw
     from moldau.admin.demo.pipeline import NAME, PipelineError
-    from moldau.admin.demo.report import ConsoleTeller, tell
+    from moldau.admin.demo.report import ConsoleReporter, tell
     from moldau.admin.demo.story import Script, play
     from moldau.cluster.cluster import Cluster, ClusterError
 
@@ -53,22 +53,22 @@ def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it takes its brokers along, as by Ctrl-C
     began = time.monotonic()
     place = _emptied(folder) / "pipeline"
-    teller = ConsoleTeller(console, count if count is not None else 336_776)
+    reporter = ConsoleReporter(console, count if count is not None else 336_776)
     try:
         with Cluster(brokers=3, data=(folder / "cluster").resolve(), plane=plane) as cluster:
-            teller.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
-            outcome = play(cluster, place, [folder / "cluster"], teller, Script(seconds, count, kill))
+            reporter.say(f"three brokers are up after {time.monotonic() - began:.1f} s: {cluster.bootstrap_servers}")
+            outcome = play(cluster, place, [folder / "cluster"], reporter, Script(seconds, count, kill))
     except (ClusterError, PipelineError, TimeoutError, ValueError) as error:
-        teller.stop()
+        reporter.stop()
         console.print(f"[bold red]the demo failed:[/] {error}", highlight=False)
         sys.exit(1)
     except KeyboardInterrupt:
-        teller.stop()
+        reporter.stop()
         console.print(
             "[bold red]interrupted[/]: its brokers were stopped; what it wrote is in", folder, highlight=False
         )
         sys.exit(INTERRUPTED)
-    teller.stop()
+    reporter.stop()
     table = place / "tables" / NAME
     tell(console, outcome, table)
     draw(outcome, table, folder / "demo.png")

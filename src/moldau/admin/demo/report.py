@@ -17,7 +17,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _HEAT = ("grey23", "dark_green", "green4", "yellow4", "dark_orange3", "red3", "red1")
 
 
-class ConsoleTeller:
+class ConsoleReporter:
     """Tells the story as it happens: a line per step, and bars while flights are under way."""
 
     def __init__(self, console: Console, total: int) -> None:

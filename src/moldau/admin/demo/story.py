@@ -1,7 +1,7 @@
 """What happens in the demo, in order: a cluster, a topic, a stream, producing, a kill half-way, a restart, the sums.
 
 The cluster is anything with the few verbs of ``Stage``: three nodes of Moldau, or another system's for comparison.
-Tells its progress to a ``Teller`` and returns an ``Outcome``; prints nothing itself.
+Tells its progress to a ``ProgressReporter`` and returns an ``Outcome``; prints nothing itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Stage(Protocol):
     def wait_until_in_sync(self, timeout_s: float = 60.0) -> None: ...
 
 
-class Teller(Protocol):
+class ProgressReporter(Protocol):
     """Who is told how it goes."""
 
     def say(self, what: str) -> None:
@@ -71,11 +71,11 @@ class Outcome(NamedTuple):
     in_sync: float
 
 
-class _Stagehand:
+class _FaultMaker:
     """Kills the broker that leads most when half is sent, and starts it again ten seconds later."""
 
-    def __init__(self, stage: Stage, watch: Watch, teller: Teller, script: Script) -> None:
-        self.stage, self.watch, self.teller, self.script = stage, watch, teller, script
+    def __init__(self, stage: Stage, watch: Watch, reporter: ProgressReporter, script: Script) -> None:
+        self.stage, self.watch, self.reporter, self.script = stage, watch, reporter, script
         self.happenings: list[Happening] = []
 
     def look(self, sent: int, count: int) -> None:
@@ -98,46 +98,48 @@ class _Stagehand:
         led = self.watch.led_by(broker)
         self.stage.kill(broker)
         self.happenings.append(Happening(time.time(), "killed", broker))
-        self.teller.say(f"kill -9 broker {broker}, which led partitions {', '.join(map(str, led))}")
+        self.reporter.say(f"kill -9 broker {broker}, which led partitions {', '.join(map(str, led))}")
 
     def _restart(self) -> None:
         broker = self.happenings[0].broker
         self.stage.restart(broker, wait=False)
         self.happenings.append(Happening(time.time(), "restarted", broker))
-        self.teller.say(f"broker {broker} is started again and catches up")
+        self.reporter.say(f"broker {broker} is started again and catches up")
 
 
-def play(stage: Stage, folder: Path, logs: Sequence[Path], teller: Teller, script: Script) -> Outcome:
+def play(stage: Stage, folder: Path, logs: Sequence[Path], reporter: ProgressReporter, script: Script) -> Outcome:
     """Play the whole story on a running cluster. ``logs``: folders whose state-change logs explain the changes."""
     config = {"min.insync.replicas": str(MIN_ISR)}
     stage.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=REPLICAS, config=config)
-    teller.say(f"topic {TOPIC}: {PARTITIONS} partitions, replication factor {REPLICAS}, min.insync.replicas {MIN_ISR}")
+    reporter.say(
+        f"topic {TOPIC}: {PARTITIONS} partitions, replication factor {REPLICAS}, min.insync.replicas {MIN_ISR}"
+    )
     pipeline = Pipeline(stage.bootstrap_servers, TOPIC, folder)
     try:
         messages = flights(script.flights)
         pipeline.wait_ready()
-        teller.say(f"moldau pipeline run {pipeline.file} (Spark, no jar): into a Delta table, one commit per batch")
-        return _produce_and_check(stage, pipeline, messages, logs, _Teller(teller, script))
+        reporter.say(f"moldau pipeline run {pipeline.file} (Spark, no jar): into a Delta table, one commit per batch")
+        return _produce_and_check(stage, pipeline, messages, logs, _ProgressReporter(reporter, script))
     finally:
         pipeline.kill()
 
 
-class _Teller(NamedTuple):
-    teller: Teller
+class _ProgressReporter(NamedTuple):
+    reporter: ProgressReporter
     script: Script
 
 
 def _produce_and_check(
-    stage: Stage, pipeline: Pipeline, messages: Sequence[Message], logs: Sequence[Path], how: _Teller
+    stage: Stage, pipeline: Pipeline, messages: Sequence[Message], logs: Sequence[Path], how: _ProgressReporter
 ) -> Outcome:
-    teller, script = how
+    reporter, script = how
     with Watch(stage.bootstrap_servers, TOPIC) as watch:
-        hand = _Stagehand(stage, watch, teller, script)
+        hand = _FaultMaker(stage, watch, reporter, script)
         began = time.time()
 
         def each_tick(sent: int, acks: Acks) -> None:
             hand.look(sent, len(messages))
-            teller.progress(sent, acks.count, pipeline.rows)
+            reporter.progress(sent, acks.count, pipeline.rows)
 
         acks = produce(messages, TOPIC, stage.bootstrap_servers, script.seconds, each_tick)
         acked = time.time()
@@ -145,12 +147,12 @@ def _produce_and_check(
         synced = _InSync(stage)
         pipeline.finish(records_in(stage.bootstrap_servers, TOPIC))
         in_table = time.time()
-        teller.progress(len(messages), acks.count, pipeline.rows)
+        reporter.progress(len(messages), acks.count, pipeline.rows)
         in_sync = synced.when()
     if len(hand.happenings) == 2:
         restarted = hand.happenings[1]
         in_sync = back_in_sync(watch.changes, restarted.broker, restarted.at) or in_sync
-    teller.say("everything is in sync again; now the books are compared, flight by flight")
+    reporter.say("everything is in sync again; now the books are compared, flight by flight")
     books = check(messages, acks, stage.bootstrap_servers, TOPIC, pipeline.table)
     said = [path for folder in logs for path in sorted(folder.glob("**/state-change.jsonl"))]
     changes = explained(watch.changes, hand.happenings, said, TOPIC)

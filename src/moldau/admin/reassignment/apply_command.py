@@ -105,10 +105,10 @@ def apply(
             are = counted(len(taken), "of its partitions is", "of its partitions are")
             fail(f"{are} being moved already, not by this plan: {min(taken)} ...")
         if journal is None:
-            placed = directories.standing(talk, now)
+            placed = directories.current(talk, now)
             journal = Journal(cluster=talk.cluster.cluster_id() or "", plan=plan, before=now, before_placed=placed)
         elif journal.state in ENDED:
-            journal.begin_again(now, directories.standing(talk, now))
+            journal.begin_again(now, directories.current(talk, now))
         foreign = moving - plan.keys()
         if foreign and not additional:
             are = counted(len(foreign), "move that is not of this plan is", "moves that are not of this plan are")

@@ -20,7 +20,7 @@ from moldau.admin.reassignment import journal as journals
 from moldau.admin.reassignment import waves
 from moldau.admin.reassignment.cluster import origins
 from moldau.admin.reassignment.journal import Journal
-from moldau.admin.reassignment.waits import Teller, not_alive
+from moldau.admin.reassignment.waits import WaitReporter, not_alive
 from moldau.admin.reassignment.waves import Limits, Shown
 from moldau.admin.throttles import Throttles, brokers_named, throttle, unthrottle
 from moldau.admin.waiting import Looks
@@ -82,7 +82,7 @@ class Carrier:
         self._idle: Counter[tuple[TopicPartition, int]] = Counter()
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
-        self._teller = Teller(talk)
+        self._reporter = WaitReporter(talk)
         self._without_rate: set[int] = set()
         """Brokers of the moves that were not alive when the rate was set."""
         self._why_no_rate = ""
@@ -347,7 +347,7 @@ class Carrier:
         counts = Counter(states.values())
         alive = self._patiently(self._talk.cluster.brokers).keys()
         self._throttle_the_returned(alive)
-        dead = self._patiently(lambda: self._teller.tell(shown, moving, alive))
+        dead = self._patiently(lambda: self._reporter.tell(shown, moving, alive))
         missing = f", as {not_alive(dead)}" if dead else ""
         text = (
             f"{counts[waves.FINISHED]} of {len(states)} done, {counts[waves.MOVING]} under way,"

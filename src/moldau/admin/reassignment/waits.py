@@ -228,7 +228,7 @@ def _last_heard_of(talk: Talk) -> dict[int, float]:
     return {one.replica_id: one.last_fetch_timestamp / 1000 for one in known if one.last_fetch_timestamp > 0}
 
 
-class Teller:
+class WaitReporter:
     """Tells who waits for moves whom they wait for: of dead brokers at once, of slow ones when nothing changes."""
 
     def __init__(self, talk: Talk) -> None:

@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Key, Replica
-from moldau.broker.replicas.transactions import ALLOWED, MOVED_ON, REQUEST_BYTES, Begun, Producing, Verdict
+from moldau.broker.replicas.transactions import ALLOWED, MOVED_ON, REQUEST_BYTES, Begun, Producing, TransactionVerdict
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage import LogError
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, read_header
 from moldau.wire.messages.k00_produce import ProduceRequest
 
-BUSY = Verdict(Code.NOT_ENOUGH_REPLICAS, "too many batches wait for transaction coordinators")
-ANOTHER = Verdict(Code.INVALID_PRODUCER_ID_MAPPING, "a transactional request has one producer id and epoch")
+BUSY = TransactionVerdict(Code.NOT_ENOUGH_REPLICAS, "too many batches wait for transaction coordinators")
+ANOTHER = TransactionVerdict(Code.INVALID_PRODUCER_ID_MAPPING, "a transactional request has one producer id and epoch")
 Find = Callable[[ProduceRequest.TopicProduceData, int], Replica | Code]
 
 
@@ -39,7 +39,7 @@ class Permits:
         self._request = request
         self._version = version
         self._find = find
-        self._verdicts: dict[Key, Verdict] = {}
+        self._verdicts: dict[Key, TransactionVerdict] = {}
         self._begun: dict[Key, tuple[Replica, int, Begun]] = {}
         self._size = 0
         self._is_refused = False
@@ -128,7 +128,7 @@ class Permits:
             self._transactions.end(replica, producer_id)
         self._begun.clear()
 
-    def verdict(self, replica: Replica, header: BatchHeader) -> Verdict:
+    def verdict(self, replica: Replica, header: BatchHeader) -> TransactionVerdict:
         """Whether a batch may be appended now. LogError."""
         if not _is_of_transaction(header):
             return ALLOWED

@@ -1,8 +1,8 @@
 """Offsets to be committed, out of a request and into a group, a slice in each turn of the loop.
 
 What OffsetCommit and TxnOffsetCommit have in common: partitions that are not there are refused one by one, the others
-are put to the group under the ask that the request makes of them. Each slice is a commit of its own, under the
-generation of then: items have codes of their own, and a group that moves on meanwhile takes what came before.
+are put to the group under the group request that the request makes of them. Each slice is a commit of its own, under
+the generation of then: items have codes of their own, and a group that moves on meanwhile takes what came before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 from moldau.broker.groups.coordinator import Answering
 from moldau.broker.loop import Pace, at_once_or_in_slices
 from moldau.broker.services import BrokerServices
-from moldau.groups.facts import CommitItem, CommitReply, GroupAsk
+from moldau.groups.facts import CommitItem, CommitReply, GroupRequest
 from moldau.image import Topic
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     slot: Slot
 
 
-AskOf = Callable[[tuple[CommitItem, ...]], GroupAsk]
+AskOf = Callable[[tuple[CommitItem, ...]], GroupRequest]
 
 
 def commit(node: BrokerServices, answer: Message, asked: Iterable[Asked], ask_of: AskOf) -> Answering:
@@ -99,7 +99,7 @@ def _item(topic: str, asked: AskedPartition) -> CommitItem:
     )
 
 
-def _put(node: BrokerServices, answer: Message, ask: GroupAsk, slots: list[Slot]) -> Answering:
+def _put(node: BrokerServices, answer: Message, group_request: GroupRequest, slots: list[Slot]) -> Answering:
     """Commit some; their codes are in ``slots`` when what is returned is done."""
 
     def finish(replies: Sequence[CommitReply]) -> Message:
@@ -107,4 +107,4 @@ def _put(node: BrokerServices, answer: Message, ask: GroupAsk, slots: list[Slot]
             slot.error_code = code
         return answer
 
-    return node.coordinator.ask([ask], finish)
+    return node.coordinator.submit([group_request], finish)

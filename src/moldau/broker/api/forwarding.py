@@ -14,7 +14,7 @@ from moldau.model import Code
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message, Request, ResponseT
 
-log = logging.getLogger("moldau.forwarding")
+log = logging.getLogger(__name__)
 
 
 MUTATING = frozenset({19, 20, 37})
@@ -56,5 +56,5 @@ def _patience(request: Message) -> int:
 
 
 def whole(reply: object) -> tuple[Code, str | None] | None:
-    """Code and words when the ask as a whole was refused; None when items have their own."""
+    """Code and words when the request as a whole was refused; None when items have their own."""
     return (reply.code, reply.message) if isinstance(reply, Refused) else None

@@ -178,7 +178,7 @@ class _Produce:
             self._refuse(data, slot, self._in_line(_target(data, slot), replica, header, refusal))
             return
         leads, examinations = replica, self._replicas.examinations
-        outcome: Outcome | None = examinations.at_a_glance(leads, records, header, part.records_at)
+        outcome: Outcome | None = examinations.admit_quickly(leads, records, header, part.records_at)
         if outcome is None:
             outcome = examinations.examine(leads, records, lambda out: self._examined(data, slot, leads, header, out))
         if outcome is None:
@@ -211,7 +211,7 @@ class _Produce:
         self._replicas.purgatory.park(promise, self._timeout_ms)
         self._context.connection.waiting.add(promise)
         if self._rest is not None:
-            promise.settle(self._rest, Code.NONE)
+            promise.complete(self._rest, Code.NONE)
         return promise.answer
 
     def _expect(self, slot: Slot) -> None:
@@ -239,7 +239,7 @@ class _Produce:
             slot = Slot(index=slot.index)
         code = self._append_examined(data, slot, replica, header, outcome)
         if promise is not None and code is not None:
-            promise.settle(slot, code)
+            promise.complete(slot, code)
 
     def _append_examined(
         self,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.broker.loop import InWorld
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.replicas.fetch.partition import FetchParams
-from moldau.broker.replicas.fetch.reader import LOOK_AT_ONCE, FetchReader
+from moldau.broker.replicas.fetch.reader import PARTITIONS_AT_ONCE, FetchReader
 from moldau.broker.replicas.fetch.sessions import INITIAL
 from moldau.broker.services import QuorumServices
 from moldau.model import Code
@@ -45,7 +45,7 @@ def handle(
     node: WithReplicas, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse | None] | Generator[None, None, FetchResponse]:
     """Read what is there, or wait for it."""
-    if request.topics and sum([len(topic.partitions) for topic in request.topics]) > LOOK_AT_ONCE:
+    if request.topics and sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE:
         return _long(node, request, context)
     if _is_throttled(context):
         return _throttled(node, request, context)
@@ -93,13 +93,13 @@ def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Genera
 def _pieces(topics: list[Topic]) -> Iterator[list[Topic]]:
     """The topics, in lists of so many partitions at most."""
     piece: list[Topic] = []
-    room = LOOK_AT_ONCE
+    room = PARTITIONS_AT_ONCE
     for topic in topics:
-        for begin in range(0, len(topic.partitions), LOOK_AT_ONCE):
-            parts = topic.partitions[begin : begin + LOOK_AT_ONCE]
+        for begin in range(0, len(topic.partitions), PARTITIONS_AT_ONCE):
+            parts = topic.partitions[begin : begin + PARTITIONS_AT_ONCE]
             if len(parts) > room:
                 yield piece
-                piece, room = [], LOOK_AT_ONCE
+                piece, room = [], PARTITIONS_AT_ONCE
             piece.append(Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=parts))
             room -= len(parts)
     yield piece

@@ -34,7 +34,7 @@ AT_ONCE = 500
 """Partitions that are looked up in one turn of the loop."""
 SEARCHES_AT_ONCE = 10
 """Partitions that are looked through by time before the loop turns."""
-warnings = logging.getLogger("moldau.replicas")
+warnings = logging.getLogger(__name__)
 
 
 def handle(

@@ -28,7 +28,7 @@ from moldau.wire.codec import Packed
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest
 
-log = logging.getLogger("moldau.topics")
+log = logging.getLogger(__name__)
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 SETTLED_MS = 1000

@@ -14,7 +14,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderA
 
 async def handle(node: ZooKeeperServices, request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse:
     """Act on it; the answer comes when roles have changed."""
-    code, codes = await node.plane.receiving.leader_and_isr(request, context.correlation_id)
+    code, codes = await node.plane.controller_requests.leader_and_isr(request, context.correlation_id)
     answer = LeaderAndIsrResponse(error_code=code)
     error = LeaderAndIsrResponse.LeaderAndIsrPartitionError
     topics: dict[bytes, LeaderAndIsrResponse.LeaderAndIsrTopicError] = {}

@@ -13,7 +13,7 @@ from moldau.wire.messages.k05_stop_replica import StopReplicaRequest, StopReplic
 
 async def handle(node: ZooKeeperServices, request: StopReplicaRequest, context: Context) -> StopReplicaResponse:
     """Act on it; the answer comes when the replicas are gone."""
-    code, codes = await node.plane.receiving.stop_replica(request, context.correlation_id)
+    code, codes = await node.plane.controller_requests.stop_replica(request, context.correlation_id)
     return StopReplicaResponse(
         error_code=code,
         partition_errors=[

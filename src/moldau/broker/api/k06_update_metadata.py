@@ -14,5 +14,5 @@ from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, Upda
 async def handle(node: ZooKeeperServices, request: UpdateMetadataRequest, context: Context) -> UpdateMetadataResponse:
     """Act on it; the answer comes when clients see it."""
     return UpdateMetadataResponse(
-        error_code=await node.plane.receiving.update_metadata(request, context.correlation_id)
+        error_code=await node.plane.controller_requests.update_metadata(request, context.correlation_id)
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.model import Code
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
@@ -25,8 +25,8 @@ async def control(
     epoch = request.broker_epoch
     if epoch < 0 and known is not None and node.config.on_zookeeper:
         epoch = known.epoch  # versions before 2 do not say
-    reply = await node.controller.ask(
-        asks.Heartbeat(
+    reply = await node.controller.submit(
+        requests.Heartbeat(
             broker_id=request.broker_id, broker_epoch=epoch, metadata_offset=node.metadata.offset, want_shut_down=True
         )
     )

@@ -113,7 +113,7 @@ def _fetched(
 ) -> Generator[None, None, Found[P]]:
     """Some partitions in each turn; those that are there first, where all are wanted."""
     shown: dict[str, list[P]] = {}
-    reply: FetchReply = _ask(node, FetchOffsets(group_id, None if wanted is None else (), stable, pace.step))
+    reply: FetchReply = _submit(node, FetchOffsets(group_id, None if wanted is None else (), stable, pace.step))
     rest = iter(reply.rest if wanted is None else wanted)
     while reply.code is Code.NONE:
         for item in reply.items:
@@ -124,13 +124,13 @@ def _fetched(
         some = tuple(islice(rest, pace.step))
         if not some:
             return Code.NONE, shown
-        reply = _ask(node, FetchOffsets(group_id, some, stable))
+        reply = _submit(node, FetchOffsets(group_id, some, stable))
     return reply.code, {}
 
 
-def _ask(node: BrokerServices, ask: FetchOffsets) -> FetchReply:
+def _submit(node: BrokerServices, group_request: FetchOffsets) -> FetchReply:
     """Looking up what is in memory is answered at once."""
-    reply: FetchReply | Awaitable[FetchReply] = node.coordinator.ask([ask], itemgetter(0))
+    reply: FetchReply | Awaitable[FetchReply] = node.coordinator.submit([group_request], itemgetter(0))
     assert not isinstance(reply, Awaitable), "what is in memory is looked up at once"
     return reply
 

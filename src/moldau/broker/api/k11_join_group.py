@@ -16,7 +16,7 @@ from moldau.broker.services import BrokerServices
 from moldau.groups.facts import Join, JoinReply, Protocol
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 KEY = 11
 
@@ -26,7 +26,7 @@ def handle(node: BrokerServices, request: JoinGroupRequest, context: Context) ->
     version = context.api_version
     if request.reason:
         log.info("%s joins group %s: %s", request.member_id or context.client_id, request.group_id, request.reason)
-    ask = Join(
+    group_request = Join(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -60,7 +60,7 @@ def handle(node: BrokerServices, request: JoinGroupRequest, context: Context) ->
             ],
         )
 
-    return node.coordinator.ask([ask], finish)
+    return node.coordinator.submit([group_request], finish)
 
 
 def uuid_java_text(id: bytes) -> str:

@@ -15,8 +15,8 @@ KEY = 12
 
 def handle(node: BrokerServices, request: HeartbeatRequest, context: Context) -> Answering:
     """Put it to the group."""
-    ask = Heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
-    return node.coordinator.ask([ask], _finish)
+    group_request = Heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    return node.coordinator.submit([group_request], _finish)
 
 
 def _finish(replies: Sequence[HeartbeatReply]) -> HeartbeatResponse:

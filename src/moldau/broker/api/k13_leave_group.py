@@ -17,7 +17,7 @@ from moldau.groups.facts import Leave, Leaver, LeaveReply
 from moldau.model import Code
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 KEY = 13
 
@@ -30,10 +30,10 @@ def handle(
     """Put it to the group; so many members at a time that others have their turn in between."""
     _say(request)
     if context.api_version < 3:
-        return node.coordinator.ask([Leave(request.group_id, (Leaver(request.member_id),))], _of_one)
+        return node.coordinator.submit([Leave(request.group_id, (Leaver(request.member_id),))], _of_one)
     if len(request.members) > node.world.step:
         return _by_parts(node, request)
-    return node.coordinator.ask([_leave(request, 0, len(request.members))], _of_many)
+    return node.coordinator.submit([_leave(request, 0, len(request.members))], _of_many)
 
 
 def _say(request: LeaveGroupRequest) -> None:
@@ -74,7 +74,7 @@ async def _by_parts(
     """The answers of all parts; one that the group refuses as a whole is the answer to all of them."""
     whole, step = LeaveGroupResponse(), node.world.step
     for first in range(0, len(request.members), step):
-        found = node.coordinator.ask([_leave(request, first, first + step)], _of_many)
+        found = node.coordinator.submit([_leave(request, first, first + step)], _of_many)
         part: LeaveGroupResponse = await found if isinstance(found, Awaitable) else found
         if part.error_code != Code.NONE:
             return part

@@ -18,7 +18,7 @@ KEY = 14
 
 def handle(node: BrokerServices, request: SyncGroupRequest, context: Context) -> Answering:
     """Put it to the group."""
-    ask = Sync(
+    group_request = Sync(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -27,7 +27,7 @@ def handle(node: BrokerServices, request: SyncGroupRequest, context: Context) ->
         request.protocol_name,
         tuple((given.member_id, bytes(given.assignment)) for given in request.assignments),
     )
-    return node.coordinator.ask([ask], _finish)
+    return node.coordinator.submit([group_request], _finish)
 
 
 def _finish(replies: Sequence[SyncReply]) -> SyncGroupResponse:

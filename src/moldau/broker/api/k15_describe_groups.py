@@ -25,7 +25,7 @@ Group = DescribeGroupsResponse.DescribedGroup
 
 
 def handle(node: BrokerServices, request: DescribeGroupsRequest, context: Context) -> Answering:
-    """One ask a group, some in each turn of the loop."""
+    """One request a group, some in each turn of the loop."""
     return at_once_or_in_slices(node.world.tasks, _describe(node, request, context.api_version), asks=True)
 
 
@@ -34,7 +34,7 @@ def _describe(
 ) -> Generator[None, None, DescribeGroupsResponse]:
     answer, pace = DescribeGroupsResponse(), Pace(node.world.step)
     for group_id in dict.fromkeys(request.groups):
-        reply: DescribeReply | Awaitable[DescribeReply] = node.coordinator.ask([Describe(group_id)], itemgetter(0))
+        reply: DescribeReply | Awaitable[DescribeReply] = node.coordinator.submit([Describe(group_id)], itemgetter(0))
         assert not isinstance(reply, Awaitable), "what is in memory is looked up at once"
         shown = _group(group_id, reply)
         if request.include_authorized_operations and reply.found:

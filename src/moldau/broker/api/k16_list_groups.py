@@ -17,8 +17,8 @@ KEY = 16
 
 def handle(node: BrokerServices, request: ListGroupsRequest, context: Context) -> Answering:
     """Ask every shard."""
-    ask = ListGroups(_possible(request.states_filter, STATES), _possible(request.types_filter, TYPES))
-    return node.coordinator.ask_all(ask, _finish)
+    group_request = ListGroups(_possible(request.states_filter, STATES), _possible(request.types_filter, TYPES))
+    return node.coordinator.submit_all(group_request, _finish)
 
 
 def _possible(wanted: Sequence[str], names: Collection[str]) -> frozenset[str]:

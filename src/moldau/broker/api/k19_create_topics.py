@@ -16,7 +16,7 @@ from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.broker.services import BrokerServices, ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import MAX_RECORDS
 from moldau.controller.replies import TopicResult
 from moldau.image.configs import is_sensitive
@@ -46,7 +46,9 @@ async def control(
     quota = quota_of(node.quotas, context, STRICT_SINCE)
     mutations = Mutations(quota, named, lambda topic: _partitions(node, topic))
     wanted = mutations.admitted
-    reply = await node.controller.ask(asks.CreateTopics(topics=tuple(wanted), validate_only=request.validate_only))
+    reply = await node.controller.submit(
+        requests.CreateTopics(topics=tuple(wanted), validate_only=request.validate_only)
+    )
     answer = CreateTopicsResponse()
     for name in sorted(twice):
         answer.topics.append(_error(name, Code.INVALID_REQUEST, "Duplicate topic name."))
@@ -65,7 +67,7 @@ async def control(
 
 def _partitions(
     node: ControllerServices,
-    topic: asks.NewTopic,
+    topic: requests.NewTopic,
 ) -> int:
     """How many partitions the topic will have."""
     if topic.assignments:
@@ -73,8 +75,8 @@ def _partitions(
     return topic.partitions if topic.partitions > 0 else int(node.config["num.partitions"])
 
 
-def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> asks.NewTopic:
-    return asks.NewTopic(
+def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> requests.NewTopic:
+    return requests.NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,

@@ -14,7 +14,7 @@ from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.broker.services import BrokerServices, ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import FINE
 from moldau.controller.replies import DeleteResult
 from moldau.image import Image
@@ -64,7 +64,7 @@ async def control(
     for item in mutations.refused:
         state = State(name=item) if isinstance(item, str) else State(topic_id=item)
         answer.responses.append(_error(state, Code.THROTTLING_QUOTA_EXCEEDED, MESSAGE))
-    reply = await node.controller.ask(asks.DeleteTopics(topics=tuple(mutations.admitted)))
+    reply = await node.controller.submit(requests.DeleteTopics(topics=tuple(mutations.admitted)))
     refused = whole(reply)
     if refused is not None:
         answer.throttle_time_ms = mutations.done([refused[0]] * len(mutations.admitted))

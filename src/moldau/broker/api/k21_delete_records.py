@@ -107,5 +107,5 @@ def _delete(replicas: ReplicaManager, topic: str, replica: Replica | Code, offse
         return error.code, -1
     if log.log_start_offset != before:
         for asked in replica.followers:
-            asked.touch(urgent=True)
+            asked.notify(urgent=True)
     return code, offset

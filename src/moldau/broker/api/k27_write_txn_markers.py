@@ -55,7 +55,7 @@ def handle(
                 if pace.spent(2):
                     yield
     node.replicas.purgatory.park(promise, TIMEOUT_MS)
-    promise.settle(rest, Code.NONE)
+    promise.complete(rest, Code.NONE)
     return promise.answer
 
 

@@ -7,7 +7,7 @@ from moldau.broker.config.changes import not_on_this_plane
 from moldau.broker.loop import each
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.model import Code
 from moldau.wire.messages.k33_alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -22,7 +22,9 @@ async def control(
     lacking = [not_on_this_plane(node.config, resource.resource_type) for resource in request.resources]
     here = (resource for resource, problem in zip(request.resources, lacking, strict=True) if problem is None)
     resources = tuple(await each(node, here, _change))
-    reply = await node.controller.ask(asks.AlterConfigs(resources=resources, validate_only=request.validate_only))
+    reply = await node.controller.submit(
+        requests.AlterConfigs(resources=resources, validate_only=request.validate_only)
+    )
     refused = whole(reply)
     results = [(r.resource_type, r.resource_name, refused) for r in resources] if refused else list(reply.resources)
     results += [
@@ -33,11 +35,11 @@ async def control(
     return AlterConfigsResponse(responses=await each(node, results, _result))
 
 
-def _change(resource: AlterConfigsRequest.AlterConfigsResource) -> asks.ConfigChange:
-    return asks.ConfigChange(
+def _change(resource: AlterConfigsRequest.AlterConfigsResource) -> requests.ConfigChange:
+    return requests.ConfigChange(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        changes=tuple((c.name, asks.Operation.SET, c.value) for c in resource.configs),
+        changes=tuple((c.name, requests.Operation.SET, c.value) for c in resource.configs),
     )
 
 

@@ -10,7 +10,7 @@ from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.quotas.mutations import MESSAGE, Mutations, quota_of
 from moldau.broker.services import BrokerServices, ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import MAX_RECORDS
 from moldau.image import Image
 from moldau.model import Code
@@ -43,7 +43,9 @@ async def control(
     quota = quota_of(node.quotas, context, STRICT_SINCE)
     mutations = Mutations(quota, topics, lambda topic: _added(node.metadata.image, topic))
     wanted = mutations.admitted
-    reply = await node.controller.ask(asks.CreatePartitions(topics=tuple(wanted), validate_only=request.validate_only))
+    reply = await node.controller.submit(
+        requests.CreatePartitions(topics=tuple(wanted), validate_only=request.validate_only)
+    )
     refused = whole(reply)
     results = [(t.name, refused) for t in wanted] if refused is not None else reply.topics
     codes = {name: code for name, (code, _) in results}
@@ -53,16 +55,16 @@ async def control(
     return CreatePartitionsResponse(throttle_time_ms=throttled_ms, results=found)
 
 
-def _added(image: Image, topic: asks.MorePartitions) -> int:
+def _added(image: Image, topic: requests.MorePartitions) -> int:
     known = image.topic(topic.name)
     return 0 if known is None else max(topic.count - len(known.partitions), 0)
 
 
-def _more_partitions(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> asks.MorePartitions:
+def _more_partitions(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> requests.MorePartitions:
     assignments = None
     if topic.assignments is not None:  # one more than may be written is enough to be refused
         assignments = tuple(tuple(a.broker_ids) for a in topic.assignments[: MAX_RECORDS + 1])
-    return asks.MorePartitions(name=topic.name, count=topic.count, assignments=assignments)
+    return requests.MorePartitions(name=topic.name, count=topic.count, assignments=assignments)
 
 
 def _result(of: tuple[str, tuple[Code, str | None]]) -> Result:

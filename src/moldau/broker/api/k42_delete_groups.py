@@ -14,7 +14,7 @@ KEY = 42
 
 
 def handle(node: BrokerServices, request: DeleteGroupsRequest, context: Context) -> Generator[None, None, Answering]:
-    """One ask a group, some in each turn of the loop; a name given twice is asked once."""
+    """One request a group, some in each turn of the loop; a name given twice is asked once."""
     names = list(dict.fromkeys(request.groups_names))
 
     def finish(replies: Sequence[DeleteGroupReply]) -> DeleteGroupsResponse:
@@ -25,4 +25,4 @@ def handle(node: BrokerServices, request: DeleteGroupsRequest, context: Context)
             ]
         )
 
-    return node.coordinator.ask_in_slices([DeleteGroup(name) for name in names], finish)
+    return node.coordinator.submit_in_slices([DeleteGroup(name) for name in names], finish)

@@ -7,7 +7,7 @@ from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import by_topic, each
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import Problem
 from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
@@ -22,7 +22,9 @@ async def control(
     if request.topic_partitions is not None:
         named = ((topic.topic, number) for topic in request.topic_partitions for number in topic.partitions)
         partitions = tuple(await each(node, named, lambda one: one))
-    reply = await node.controller.ask(asks.ElectLeaders(election_type=request.election_type, partitions=partitions))
+    reply = await node.controller.submit(
+        requests.ElectLeaders(election_type=request.election_type, partitions=partitions)
+    )
     refused = whole(reply)
     if refused is not None:
         return ElectLeadersResponse(error_code=refused[0])

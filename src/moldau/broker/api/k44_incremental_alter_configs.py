@@ -11,7 +11,7 @@ from moldau.broker.loop import each
 from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import Problem
 from moldau.model import Code
 from moldau.wire.messages.k44_incremental_alter_configs import (
@@ -45,16 +45,16 @@ async def control(node: ControllerServices, request: Request, context: RequestCo
     resources = tuple(await each(node, rest, _change))
     if not resources:
         return _merged(request, own, [])
-    reply = await node.controller.ask(
-        asks.IncrementalAlterConfigs(resources=resources, validate_only=request.validate_only)
+    reply = await node.controller.submit(
+        requests.IncrementalAlterConfigs(resources=resources, validate_only=request.validate_only)
     )
     refused = whole(reply)
     results = ((r.resource_type, r.resource_name, refused) for r in resources) if refused else reply.resources
     return _merged(request, own, await each(node, results, _result))
 
 
-def _change(resource: Request.AlterConfigsResource) -> asks.ConfigChange:
-    return asks.ConfigChange(
+def _change(resource: Request.AlterConfigsResource) -> requests.ConfigChange:
+    return requests.ConfigChange(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         changes=tuple((c.name, c.config_operation, c.value) for c in resource.configs),

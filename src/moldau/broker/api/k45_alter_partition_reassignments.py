@@ -6,7 +6,7 @@ from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import by_topic, each
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import Problem
 from moldau.wire.messages.k45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,8 +24,8 @@ async def control(
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     moves = tuple(await each(node, named, lambda one: _move(*one)))
     allowed = request.allow_replication_factor_change
-    reply = await node.controller.ask(
-        asks.AlterPartitionReassignments(moves=moves, allow_replication_factor_change=allowed)
+    reply = await node.controller.submit(
+        requests.AlterPartitionReassignments(moves=moves, allow_replication_factor_change=allowed)
     )
     refused = whole(reply)
     if refused is not None:
@@ -39,9 +39,9 @@ async def control(
     )
 
 
-def _move(topic: str, partition: AlterPartitionReassignmentsRequest.ReassignablePartition) -> asks.Move:
+def _move(topic: str, partition: AlterPartitionReassignmentsRequest.ReassignablePartition) -> requests.Move:
     replicas = None if partition.replicas is None else tuple(partition.replicas)
-    return asks.Move(topic=topic, partition=partition.partition_index, replicas=replicas)
+    return requests.Move(topic=topic, partition=partition.partition_index, replicas=replicas)
 
 
 def _partition(number: int, problem: Problem) -> Answer.ReassignablePartitionResponse:

@@ -10,7 +10,7 @@ from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import by_topic, each
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image.partition import Partition
 from moldau.model import Code
 from moldau.wire.messages.k46_list_partition_reassignments import (
@@ -34,7 +34,7 @@ async def control(
         partitions = set()
         named = ((topic.name, number) for topic in request.topics for number in topic.partition_indexes)
         await each(node, named, partitions.add)
-    reply = await node.controller.ask(asks.ListPartitionReassignments(partitions=partitions))
+    reply = await node.controller.submit(requests.ListPartitionReassignments(partitions=partitions))
     refused = whole(reply)
     if refused is not None:
         return Answer(error_code=refused[0], error_message=refused[1])

@@ -44,4 +44,4 @@ def handle(node: BrokerServices, request: OffsetDeleteRequest, context: Context)
             slot.error_code = one
         return OffsetDeleteResponse(topics=topics)
 
-    return node.coordinator.ask([DeleteOffsets(request.group_id, tuple(items))], finish)
+    return node.coordinator.submit([DeleteOffsets(request.group_id, tuple(items))], finish)

@@ -11,7 +11,7 @@ from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.facts import Problem
 from moldau.image import Image
 from moldau.image.quotas import entity, quota
@@ -52,7 +52,9 @@ async def control(
 ) -> Response:
     """Decide, entity by entity."""
     changes = tuple(await each(node, request.entries, _change))
-    reply = await node.controller.ask(asks.AlterClientQuotas(changes=changes, validate_only=request.validate_only))
+    reply = await node.controller.submit(
+        requests.AlterClientQuotas(changes=changes, validate_only=request.validate_only)
+    )
     refused = whole(reply)
     results = [refused] * len(changes) if refused is not None else reply.results
     return Response(entries=await each(node, zip(request.entries, results, strict=True), _result))
@@ -62,8 +64,8 @@ def _parts(entry: Entry) -> tuple[tuple[str, str | None], ...]:
     return tuple((part.entity_type, part.entity_name) for part in entry.entity)
 
 
-def _change(entry: Entry) -> asks.QuotaChange:
-    return asks.QuotaChange(
+def _change(entry: Entry) -> requests.QuotaChange:
+    return requests.QuotaChange(
         entity=_parts(entry), quotas=tuple((op.key, None if op.remove else op.value) for op in entry.ops)
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 Answer = AlterPartitionResponse
@@ -14,7 +14,7 @@ Answer = AlterPartitionResponse
 async def control(node: ControllerServices, request: AlterPartitionRequest, context: RequestContext) -> Answer:
     """Decide, partition by partition; epochs fence (law C5)."""
     changes = tuple(
-        asks.IsrChange(
+        requests.IsrChange(
             key=(topic.topic_id, p.partition_index),
             leader_epoch=p.leader_epoch,
             partition_epoch=p.partition_epoch,
@@ -25,8 +25,8 @@ async def control(node: ControllerServices, request: AlterPartitionRequest, cont
         for topic in request.topics
         for p in topic.partitions
     )
-    reply = await node.controller.ask(
-        asks.AlterPartition(
+    reply = await node.controller.submit(
+        requests.AlterPartition(
             broker_id=request.broker_id, broker_epoch=request.broker_epoch, changes=changes, version=context.api_version
         )
     )

@@ -7,7 +7,7 @@ from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, QuorumServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.model import Code
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -45,7 +45,7 @@ async def _control(node: QuorumServices, request: UpdateFeaturesRequest) -> Upda
     if voters is not None and (wrong := _refusal(node, voters)) is not None:
         return UpdateFeaturesResponse(error_code=Code.INVALID_UPDATE_VERSION, error_message=wrong)
     updates = tuple(
-        asks.FeatureUpdate(feature=u.feature, level=u.max_version_level, upgrade_type=u.upgrade_type)
+        requests.FeatureUpdate(feature=u.feature, level=u.max_version_level, upgrade_type=u.upgrade_type)
         for u in request.feature_updates
         if u is not voters
     )
@@ -72,9 +72,9 @@ def _refusal(node: QuorumServices, update: UpdateFeaturesRequest.FeatureUpdateKe
 
 
 async def _decide(
-    node: QuorumServices, request: UpdateFeaturesRequest, updates: tuple[asks.FeatureUpdate, ...]
+    node: QuorumServices, request: UpdateFeaturesRequest, updates: tuple[requests.FeatureUpdate, ...]
 ) -> UpdateFeaturesResponse:
-    reply = await node.controller.ask(asks.UpdateFeatures(updates=updates, validate_only=request.validate_only))
+    reply = await node.controller.submit(requests.UpdateFeatures(updates=updates, validate_only=request.validate_only))
     refused = whole(reply)
     if refused is not None:
         return UpdateFeaturesResponse(error_code=refused[0], error_message=refused[1])

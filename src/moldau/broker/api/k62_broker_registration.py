@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image.registration import endpoints_of, features_of
 from moldau.model import Code
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -27,8 +27,8 @@ async def control(
             node.controller.connection_is_of(context.connection, request.broker_id)
         return response
     endpoints = endpoints_of(request.listeners)
-    reply = await node.controller.ask(
-        asks.RegisterBroker(
+    reply = await node.controller.submit(
+        requests.RegisterBroker(
             broker_id=request.broker_id,
             cluster_id=request.cluster_id,
             incarnation_id=request.incarnation_id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image.registration import dirs_of
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -16,8 +16,8 @@ async def control(
     node: ControllerServices, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
     """Decide: fence, unfence, let go."""
-    reply = await node.controller.ask(
-        asks.Heartbeat(
+    reply = await node.controller.submit(
+        requests.Heartbeat(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,
             metadata_offset=request.current_metadata_offset,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import forward
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.wire.messages.k64_unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 handle = forward
@@ -15,5 +15,5 @@ async def control(
     node: ControllerServices, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
     """Decide."""
-    reply = await node.controller.ask(asks.UnregisterBroker(broker_id=request.broker_id))
+    reply = await node.controller.submit(requests.UnregisterBroker(broker_id=request.broker_id))
     return UnregisterBrokerResponse(error_code=reply.code, error_message=reply.message)

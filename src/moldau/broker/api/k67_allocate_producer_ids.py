@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
@@ -13,8 +13,8 @@ async def control(
     node: ControllerServices, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     """Decide: the next block."""
-    reply = await node.controller.ask(
-        asks.AllocateProducerIds(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
+    reply = await node.controller.submit(
+        requests.AllocateProducerIds(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
     )
     refused = whole(reply)
     if refused is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image.registration import endpoints_of, features_of
 from moldau.wire.messages.k70_controller_registration import (
     ControllerRegistrationRequest,
@@ -19,8 +19,8 @@ async def control(
     node: ControllerServices, request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse:
     """Decide."""
-    reply = await node.controller.ask(
-        asks.RegisterController(
+    reply = await node.controller.submit(
+        requests.RegisterController(
             controller_id=request.controller_id,
             incarnation_id=bytes(request.incarnation_id),
             endpoints=endpoints_of(request.listeners),

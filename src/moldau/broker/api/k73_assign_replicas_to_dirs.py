@@ -9,7 +9,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import whole
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import ControllerServices
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image.partition import Key
 from moldau.model import Code
 from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
@@ -25,8 +25,8 @@ async def control(node: ControllerServices, request: AssignReplicasToDirsRequest
         )
         for directory in request.directories
     }
-    reply = await node.controller.ask(
-        asks.AssignReplicasToDirs(
+    reply = await node.controller.submit(
+        requests.AssignReplicasToDirs(
             broker_id=request.broker_id, broker_epoch=request.broker_epoch, directories=directories
         )
     )

@@ -19,7 +19,7 @@ from moldau.model import Code
 from moldau.wire.apis import APIS
 from moldau.wire.schema import Message, Request, ResponseT
 
-log = logging.getLogger("moldau.forwarding")
+log = logging.getLogger(__name__)
 
 
 async def refused_as_a_whole(
@@ -44,7 +44,7 @@ async def refused_as_a_whole(
 
 
 class _Refusing:
-    """A controller that refuses every ask."""
+    """A controller that refuses every request."""
 
     def __init__(self, refused: Refused) -> None:
         self._refused = refused
@@ -54,7 +54,7 @@ class _Refusing:
         """It decides nothing."""
         return False
 
-    async def ask(self, ask: object) -> Refused:
+    async def submit(self, request: object) -> Refused:
         return self._refused
 
     def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:

@@ -19,7 +19,7 @@ from moldau.wire.records.framing import unpack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 _LEVELS = {feature.name: feature for feature in SUPPORTED}
 
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from moldau.broker.config.node_config import NodeConfig
-from moldau.controller.asks import Operation
 from moldau.controller.facts import FINE, Problem
+from moldau.controller.requests import Operation
 from moldau.image.configs import Resource, broker_number
 from moldau.model import Code
 from moldau.model.config_key import shown

@@ -17,7 +17,7 @@ from moldau.image.configs import CLUSTER, Resource, is_sensitive, key_of
 from moldau.model.config_key import shown
 from moldau.model.dynamic_config import DYNAMIC_KEYS, PER_BROKER
 
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 
 class DynamicConfig:

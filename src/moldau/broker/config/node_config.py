@@ -94,7 +94,7 @@ class NodeConfig:
         """
         names = {*self.values, *dynamic}
         before = {name: self[name] for name in names}
-        now = {name: DYNAMIC_KEYS[name].parse_standing(text) for name, text in dynamic.items()}
+        now = {name: DYNAMIC_KEYS[name].parse_existing(text) for name, text in dynamic.items()}
         self.values = {**self._of_file, **now}
         return {name for name in names if self[name] != before[name]}
 

@@ -7,7 +7,7 @@ import logging
 from moldau.broker.config.listeners import LOOPBACK
 from moldau.broker.config.node_config import NodeConfig
 
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 
 def warn_of_settings(config: NodeConfig) -> None:

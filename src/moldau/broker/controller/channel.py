@@ -49,7 +49,7 @@ class LocalContext:
         self.listener = "local"
 
 
-class Leader(Protocol):
+class LeaderOfPlane(Protocol):
     """Where the active controller is, as the node's control plane knows it."""
 
     @property
@@ -71,7 +71,7 @@ class ChannelNode(Protocol):
     def peers(self) -> Peers: ...
 
     @property
-    def plane(self) -> Leader: ...
+    def plane(self) -> LeaderOfPlane: ...
 
     def handler_failed(self, header: LocalContext, error: BaseException) -> None: ...
 

@@ -54,7 +54,7 @@ async def is_refused(peers: ConnectionProbes, endpoints: Sequence[Endpoint], int
 
 async def reaches_us(world: World, listeners: Sequence[Listening], host: str, port: int) -> bool:
     """Whether a connection to an address arrives at this very process, at one of its listeners."""
-    probe = cast(Receiver, asyncio.BufferedProtocol())  # it hears of nothing
+    probe = cast("Receiver", asyncio.BufferedProtocol())  # it hears of nothing
     try:
         transport = await world.net.connect(host, port, probe)
     except OSError:

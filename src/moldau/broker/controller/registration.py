@@ -21,7 +21,7 @@ from moldau.model.backoff import longer_ms
 from moldau.ports import Handle
 from moldau.wire.messages.k70_controller_registration import ControllerRegistrationRequest
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 50
 RETRY_MAX_MS = 2_000

@@ -1,6 +1,6 @@
-"""The controller within a node: asks in, proposals to the plane, replies when they are committed, clocks, probes.
+"""The controller within a node: requests in, proposals to the plane, replies when they are committed, clocks, probes.
 
-Decides nothing: ``moldau.controller`` does. Turns time into asks (sessions, no-ops, rebalancing), turns broken
+Decides nothing: ``moldau.controller`` does. Turns time into requests (sessions, no-ops, rebalancing), turns broken
 connections into probes (a broker whose connection closed and whose address then refuses is fenced at once), and
 keeps the futures of those who wait. The plane says when this node is active.
 """
@@ -16,7 +16,7 @@ from moldau.broker.config.bootstrap_file import first_records
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.host import Host, WithClusterId, WithIncarnation, WithPeers
 from moldau.broker.loop import yield_to_loop
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.active import ActiveController, Outcome
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.feature_support import demand_to_lead
@@ -30,7 +30,7 @@ from moldau.ports import Handle
 from moldau.wire.schema import Message
 from moldau.zookeeper.payload import ZNODE_MAX
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
@@ -43,7 +43,7 @@ PROBE_PAUSES_MS = (0, 20, 80, 300, 1_000)
 listeners, and the first probe may come between the two."""
 
 
-class Log(Protocol):
+class DecisionLog(Protocol):
     """Where decisions go: the control plane."""
 
     @property
@@ -60,11 +60,11 @@ class Readers(Protocol):
     def readers(self) -> Mapping[int, int]: ...
 
 
-class Governing(Host, WithClusterId, WithPeers, Protocol):
+class ControllerHost(Host, WithClusterId, WithPeers, Protocol):
     """A node that may be the active controller."""
 
     @property
-    def plane(self) -> Log: ...
+    def plane(self) -> DecisionLog: ...
 
     @property
     def migration(self) -> Readers | None: ...
@@ -76,11 +76,11 @@ class Governing(Host, WithClusterId, WithPeers, Protocol):
 class ControllerService:
     """One node's part in being the active controller: hears ``PlaneEvents``, after the node's ``MetadataCache``."""
 
-    def __init__(self, node: Governing) -> None:
+    def __init__(self, node: ControllerHost) -> None:
         self._node = node
         self._world = node.world
         self._controller: ActiveController
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}  # Any: each request has a reply of its own
         self._timers: dict[str, Handle] = {}
         self._connections: dict[Hashable, int] = {}
         self._broken_ms: dict[int, int] = {}
@@ -121,29 +121,29 @@ class ControllerService:
 
     @property
     def awaiting_commit(self) -> int:
-        """How many asks wait for their records to be committed."""
+        """How many requests wait for their records to be committed."""
         return len(self._waiting)
 
     @property
     def epoch(self) -> int:
         return -1 if self._controller.epoch is None else self._controller.epoch
 
-    # ---- asks
+    # ---- requests
 
-    async def ask(self, ask: Any) -> Any:
-        """The reply to an ask, once it is true: after its records are committed. ``Refused`` from no controller."""
-        answer = self._controller.ask(ask, self._facts(ask))
+    async def submit(self, request: object) -> Any:  # Any: as above
+        """The reply to a request, once it is true: after its records are committed. ``Refused`` from no controller."""
+        answer = self._controller.decide(request, self._facts(request))
         while answer.reply is None and answer.token is None:  # a part of it: others have their turn in between
             self._propose(answer)
             await yield_to_loop(self._world.tasks)
-            answer = self._controller.ask(answer.then, self._facts())
+            answer = self._controller.decide(answer.then, self._facts())
         if answer.then is not None:
             self._go_on(answer.then)
         if answer.token is None:
             return answer.reply
         return await self._promise(answer)
 
-    def _promise(self, answer: Outcome) -> asyncio.Future[Any]:  # Any: each ask has a reply of its own type
+    def _promise(self, answer: Outcome) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
         """The reply, once it is true."""
         assert answer.token is not None, "the reply waits for its records"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # Any: as above
@@ -162,25 +162,26 @@ class ControllerService:
         """Remember which topics' deletion waits, until this node is the active controller no more."""
         self._controller.mark_for_deletion(topic_ids)
 
-    def tell(self, ask: Any) -> None:
-        """Ask what nobody waits for."""
-        answer = self._controller.ask(ask, self._facts())
+    def submit_nowait(self, request: object) -> None:
+        """Have a request decided whose reply nobody waits for."""
+        answer = self._controller.decide(request, self._facts())
         self._propose(answer)
         if answer.then is not None:
             self._go_on(answer.then)
 
-    def _go_on(self, ask: Any) -> None:
-        """Ask the next part in the next turn of the loop."""
+    def _go_on(self, request: object) -> None:
+        """Submit the next part in the next iteration of the loop."""
 
         async def part() -> None:
-            self.tell(ask)
+            self.submit_nowait(request)
 
         self._world.tasks.spawn(part(), "part of a decision")
 
-    def _facts(self, ask: Any = None) -> Facts:
+    def _facts(self, request: object = None) -> Facts:
         observed: dict[int, int] = {}
-        if isinstance(ask, asks.Heartbeat) and ask.want_shut_down:
-            # Who leaves waits until the others know; what they fetched says it sooner than their beats (KAFKA-14292).
+        if isinstance(request, requests.Heartbeat) and request.want_shut_down:
+            # Who leaves waits until the others know; what they fetched says it sooner than their heartbeats
+            # (KAFKA-14292).
             observed = {**self._node.plane.readers(), self._node.config.node_id: self._node.metadata.offset}
             if self._node.migration is not None:
                 observed.update(self._node.migration.readers())
@@ -208,9 +209,9 @@ class ControllerService:
             self._every("idle", idle_ms, self._idle)
         if self._node.config["auto.leader.rebalance.enable"]:
             period_ms = 1000 * self._node.config["leader.imbalance.check.interval.seconds"]
-            self._every("rebalance", period_ms, lambda: self._passes(asks.RebalanceLeaders()), FIRST_REBALANCE_MS)
+            self._every("rebalance", period_ms, lambda: self._passes(requests.RebalanceLeaders()), FIRST_REBALANCE_MS)
         unclean_ms = self._node.config["unclean.leader.election.interval.ms"]
-        self._every("unclean", unclean_ms, lambda: self._passes(asks.ElectUncleanLeaders()))
+        self._every("unclean", unclean_ms, lambda: self._passes(requests.ElectUncleanLeaders()))
         # Whoever died together with the last controller is silent towards this one: probe every broker.
         for broker in image.live_brokers():
             self.probe(broker.id)
@@ -248,7 +249,7 @@ class ControllerService:
     def load_snapshot(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         assert not self.active, "a leader never loads a snapshot (law R7)"
 
-    def _settle(self, token: int, reply: Any) -> None:
+    def _settle(self, token: int, reply: object) -> None:
         future = self._waiting.pop(token, None)
         if future is not None and not future.done():
             future.set_result(reply)
@@ -263,34 +264,34 @@ class ControllerService:
         self._timers[name] = self._world.tasks.call_later(period_ms if first_ms is None else first_ms, due)
 
     def _tick(self) -> None:
-        self.tell(asks.Tick())
+        self.submit_nowait(requests.Tick())
         if self._node.metadata.image.zk_migration_state in UNFINISHED and not self._node.config.migrates:
             self._world.tasks.spawn(self._finish_migration(), "end of the migration")
 
     async def _finish_migration(self) -> None:
         """The setting that begins a migration was taken away, which is how it is ended (KIP-866)."""
-        reply = await self.ask(asks.FinishMigration())
+        reply = await self.submit(requests.FinishMigration())
         if not isinstance(reply, Refused):
             log.info("the migration from ZooKeeper is finished; there is no way back")
         elif self.active and reply.message != self._refusal:
             log.error("the migration from ZooKeeper cannot be finished: %s", reply.message)
             self._refusal = reply.message
 
-    def _passes(self, ask: Any) -> None:
+    def _passes(self, request: object) -> None:
         """Ask once more as long as a pass leaves something for the next, each when the one before is committed."""
 
         async def again() -> None:
-            while self.active and getattr(await self.ask(ask), "more", False):
+            while self.active and getattr(await self.submit(request), "more", False):
                 pass
 
-        self._world.tasks.spawn(again(), type(ask).__name__)
+        self._world.tasks.spawn(again(), type(request).__name__)
 
     def _idle(self) -> None:
         if (
             self._world.clock.monotonic_ms() - self._last_record_ms
             >= self._node.config["metadata.max.idle.interval.ms"]
         ):
-            self.tell(asks.Idle())
+            self.submit_nowait(requests.Idle())
 
     # ---- fast death
 
@@ -332,7 +333,7 @@ class ControllerService:
             self._probing.discard(broker_id)
         if refused and self._controller.active:
             log.warning("broker %d refuses connections: its process is gone, it is fenced now", broker_id)
-            self.tell(asks.BrokerRefused(broker_id=broker_id, broker_epoch=epoch))
+            self.submit_nowait(requests.BrokerRefused(broker_id=broker_id, broker_epoch=epoch))
 
     @property
     def is_probing(self) -> bool:

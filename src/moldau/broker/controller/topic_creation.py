@@ -22,7 +22,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
-log = logging.getLogger("moldau.topics")
+log = logging.getLogger(__name__)
 
 OFFSETS = "__consumer_offsets"
 NAMED_MS = 2_000

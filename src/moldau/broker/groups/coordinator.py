@@ -18,22 +18,20 @@ from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from moldau.broker.controller.topic_creation import OFFSETS
-from moldau.broker.groups.offsets_log import Batch, Replay, Unwritable, batches_of
+from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
 from moldau.broker.loop import Pace, sleep
 from moldau.broker.replicas.deps import ReplicaSettings
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Replica
 from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
 from moldau.groups.facts import (
-    Answer,
     Append,
     AppendInTransaction,
-    Ask,
     Committed,
     Effect,
     Event,
     Expired,
-    GroupAsk,
+    GroupRequest,
     Heartbeat,
     Join,
     Leave,
@@ -43,6 +41,8 @@ from moldau.groups.facts import (
     Refused,
     Reply,
     Schedule,
+    ShardReply,
+    ShardRequest,
     Sync,
     TimerKey,
     TopicsDeleted,
@@ -57,10 +57,10 @@ from moldau.storage import LogError
 from moldau.storage.slow import Slow
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 LOADED_AT_ONCE = 200
-"""Records applied before the loop turns: a broker that loads must go on beating (architecture, "Speed")."""
+"""Records applied before the loop turns: a broker that loads must go on sending heartbeats (architecture, "Speed")."""
 
 
 R = TypeVar("R")
@@ -81,7 +81,7 @@ class Question(Generic[R]):
     __slots__ = ("_answers", "_finish", "_missing", "future", "response")
 
     def __init__(self, count: int, finish: Callable[[Sequence[Any]], R]) -> None:  # Any: the answer to each ask
-        self._answers: list[Answer | None] = [None] * count
+        self._answers: list[ShardReply | None] = [None] * count
         self._missing = count
         self._finish = finish
         self.response: R | None = None
@@ -89,7 +89,7 @@ class Question(Generic[R]):
         if not count:
             self.response = finish(())
 
-    def answer(self, number: int, value: Answer) -> None:
+    def answer(self, number: int, value: ShardReply) -> None:
         self._answers[number] = value
         self._missing -= 1
         if not self._missing:
@@ -147,14 +147,14 @@ class _Landing:
     def done(self) -> bool:
         return self._led.done
 
-    def settle(self, slot: object, code: Code) -> None:
+    def complete(self, slot: object, code: Code) -> None:
         """Committed, whatever has become of the ISR since; any other code means that leadership is over."""
         if code in (Code.NONE, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self._call()
 
 
 class Coordinator:
-    """The group coordinator of one broker. ``ask`` is what request handlers call."""
+    """The group coordinator of one broker. ``requestmit`` is what request handlers call."""
 
     def __init__(self, world: World, metadata: WithImage, replicas: ReplicaManager, config: ReplicaSettings) -> None:
         self._world = world
@@ -172,42 +172,42 @@ class Coordinator:
 
     # ---- asking
 
-    def ask(
+    def submit(
         self,
-        asks: Sequence[GroupAsk],
+        requests: Sequence[GroupRequest],
         finish: Callable[[Sequence[Any]], R],  # Any: the answer to each ask
     ) -> R | Awaitable[R]:
         """Put each ask to the shard of its group; ``finish`` turns the answers, in order, into the response."""
-        question = Question(len(asks), finish)
-        for number, ask in enumerate(asks):
-            led = self.shards.get(self.partition_of(ask.group_id))
-            self._put(led, ask, (question, number))
+        question = Question(len(requests), finish)
+        for number, request in enumerate(requests):
+            led = self.shards.get(self.partition_of(request.group_id))
+            self._put(led, request, (question, number))
         return self._outcome(question)
 
-    def ask_in_slices(
+    def submit_in_slices(
         self,
-        asks: Sequence[GroupAsk],
+        requests: Sequence[GroupRequest],
         finish: Callable[[Sequence[Any]], R],  # Any: the answer to each ask
     ) -> Generator[None, None, R | Awaitable[R]]:
-        """As ``ask``, with a pause after so many asks: a long group id counts as several."""
-        question, pace = Question(len(asks), finish), Pace(self._world.step)
-        for number, ask in enumerate(asks):
-            if pace.spent(weight(ask.group_id)):
+        """As ``requestmit``, with a pause after so many asks: a long group id counts as several."""
+        question, pace = Question(len(requests), finish), Pace(self._world.step)
+        for number, request in enumerate(requests):
+            if pace.spent(weight(request.group_id)):
                 yield
-            led = self.shards.get(self.partition_of(ask.group_id))
-            self._put(led, ask, (question, number))
+            led = self.shards.get(self.partition_of(request.group_id))
+            self._put(led, request, (question, number))
         return self._outcome(question)
 
-    def ask_all(
+    def submit_all(
         self,
-        ask: ListGroups,
+        request: ListGroups,
         finish: Callable[[Sequence[Any]], R],  # Any: the answer of each shard
     ) -> R | Awaitable[R]:
         """Put one ask to every shard of this broker."""
         shards = list(self.shards.values())
         question = Question(len(shards), finish)
         for number, led in enumerate(shards):
-            self._put(led, ask, (question, number))
+            self._put(led, request, (question, number))
         return self._outcome(question)
 
     def partition_of(self, group_id: str) -> int:
@@ -215,16 +215,16 @@ class Coordinator:
         topic = self._metadata.image.topic(OFFSETS)
         return -1 if topic is None else partition_for(group_id, len(topic.partitions))
 
-    def _put(self, led: Led | None, ask: Ask, asked: Asked) -> None:
+    def _put(self, led: Led | None, request: ShardRequest, asked: Asked) -> None:
         if led is None:
             # A nameless group is nobody's: NOT_COORDINATOR would send its member round and round.
-            nameless = isinstance(ask, (Join, Sync, Heartbeat, Leave)) and not ask.group_id
+            nameless = isinstance(request, (Join, Sync, Heartbeat, Leave)) and not request.group_id
             code = Code.INVALID_GROUP_ID if nameless else Code.NOT_COORDINATOR
-            asked[0].answer(asked[1], refuse(ask, code))
+            asked[0].answer(asked[1], refuse(request, code))
         elif (buggify := self._world.buggify) is not None and buggify(LOADING_COORDINATOR):
-            asked[0].answer(asked[1], refuse(ask, Code.COORDINATOR_LOAD_IN_PROGRESS))
+            asked[0].answer(asked[1], refuse(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            self._carry_out(led, led.shard.step(ask, self._now(), asked))
+            self._carry_out(led, led.shard.step(request, self._now(), asked))
 
     def _outcome(self, question: Question[R]) -> R | Awaitable[R]:
         if question.response is not None:
@@ -327,7 +327,7 @@ class Coordinator:
         if code is None:
             led.replica.when_committed(next_offset, landing)
         else:
-            landing.settle(None, code)
+            landing.complete(None, code)
 
     def apply(self, image: Image, delta: Delta) -> None:
         """Forget the offsets of topics that are gone."""
@@ -357,7 +357,7 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case Reply(token, value):
-                    question, number = cast(Asked, token)
+                    question, number = cast("Asked", token)
                     question.answer(number, value)
                 case Schedule(deadline_ms, key):
                     self._schedule(deadline_ms, led, key)
@@ -394,7 +394,7 @@ class Coordinator:
                 else:
                     self._append(led, one)
 
-    def _append(self, led: Led, one: Batch) -> None:
+    def _append(self, led: Led, one: OffsetsBatch) -> None:
         if led.replica.machine.leader_epoch != led.epoch:
             code = Code.NOT_LEADER_OR_FOLLOWER
         else:

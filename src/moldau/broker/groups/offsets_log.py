@@ -22,7 +22,7 @@ from moldau.wire.batch import BatchHeader, ControlType
 from moldau.wire.codec import Malformed
 from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError
 
-log = logging.getLogger("moldau.groups")
+log = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
 """Read at once while loading: what is parsed of it must not hold the loop."""
@@ -32,7 +32,7 @@ LEFT_OUT_SHOWN = 10
 """Lines in the log about what one replay leaves out; the rest is only counted."""
 
 
-class Batch(NamedTuple):
+class OffsetsBatch(NamedTuple):
     """The bytes of one batch, and the numbers of the appends whose records are in it."""
 
     data: bytes
@@ -48,7 +48,7 @@ class Unwritable(NamedTuple):
 
 def batches_of(
     appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int, producer: Producer | None = None
-) -> Iterator[Batch | Unwritable]:
+) -> Iterator[OffsetsBatch | Unwritable]:
     """As few batches as ``max_bytes`` allows, of the producer's transaction if there is one; an append is never split.
     What cannot be written comes out by itself,
     before any batch that holds a later append."""
@@ -61,14 +61,14 @@ def batches_of(
             continue
         needs = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in packed)
         if seqs and size + needs > max_bytes:
-            yield Batch(_finished(builder, producer), tuple(seqs))
+            yield OffsetsBatch(_finished(builder, producer), tuple(seqs))
             builder, size, seqs = batch.Builder(), 0, []
         for key, value in packed:
             builder.append(wall_ms, key, value)
         size += needs
         seqs.append(seq)
     if builder.count:
-        yield Batch(_finished(builder, producer), tuple(seqs))
+        yield OffsetsBatch(_finished(builder, producer), tuple(seqs))
 
 
 def _finished(builder: batch.Builder, producer: Producer | None) -> bytes:

@@ -22,14 +22,14 @@ from moldau.model import Code
 from moldau.quorum import VotersAt
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
-    Answer,
     BatchSpan,
-    BeginAnswer,
-    ChangeAnswer,
-    EndAnswer,
-    FetchAnswer,
-    SnapshotAnswer,
-    VoteAnswer,
+    BeginEpochResponse,
+    EndEpochResponse,
+    RaftFetchResponse,
+    RaftResponse,
+    RaftSnapshotResponse,
+    RaftVoteResponse,
+    VoterChangeResponse,
 )
 from moldau.storage.names import METADATA_TOPIC
 from moldau.wire.batch import check, headers
@@ -80,24 +80,24 @@ def refusal(request: Message, code: Code) -> Message:
     return RESPONSES[type(request)](error_code=int(code))
 
 
-def to_response(answer: Answer, address: Address) -> QuorumResponse | ChangeAnswer:
+def to_response(answer: RaftResponse, address: Address) -> QuorumResponse | VoterChangeResponse:
     """The message for an answer; ``address`` is its leader's. That to a change of the voters is left as it is."""
     match answer:
-        case ChangeAnswer():
+        case VoterChangeResponse():
             return answer
-        case VoteAnswer(code, epoch, leader, granted):
+        case RaftVoteResponse(code, epoch, leader, granted):
             vote = VoteResponse.PartitionData(
                 error_code=int(code), leader_id=_id(leader), leader_epoch=epoch, vote_granted=granted
             )
             topic = VoteResponse.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
             return VoteResponse(topics=[topic], node_endpoints=_where(VoteResponse.NodeEndpoint, leader, address))
-        case BeginAnswer():
+        case BeginEpochResponse():
             return _begin_response(answer, address)
-        case EndAnswer():
+        case EndEpochResponse():
             return _end_response(answer, address)
-        case FetchAnswer():
+        case RaftFetchResponse():
             return _fetch_response(answer, address)
-        case SnapshotAnswer():
+        case RaftSnapshotResponse():
             return _snapshot_response(answer, address)
 
 
@@ -113,21 +113,21 @@ def _where(endpoint: Callable[..., E], leader: int | None, address: Address) -> 
     return [endpoint(node_id=leader, host=host, port=port)]
 
 
-def _begin_response(answer: BeginAnswer, address: Address) -> BeginQuorumEpochResponse:
+def _begin_response(answer: BeginEpochResponse, address: Address) -> BeginQuorumEpochResponse:
     kind = BeginQuorumEpochResponse
     partition = kind.PartitionData(error_code=int(answer.code), leader_id=_id(answer.leader), leader_epoch=answer.epoch)
     topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return kind(topics=[topic], node_endpoints=_where(kind.NodeEndpoint, answer.leader, address))
 
 
-def _end_response(answer: EndAnswer, address: Address) -> EndQuorumEpochResponse:
+def _end_response(answer: EndEpochResponse, address: Address) -> EndQuorumEpochResponse:
     kind = EndQuorumEpochResponse
     partition = kind.PartitionData(error_code=int(answer.code), leader_id=_id(answer.leader), leader_epoch=answer.epoch)
     topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])
     return kind(topics=[topic], node_endpoints=_where(kind.NodeEndpoint, answer.leader, address))
 
 
-def _fetch_response(answer: FetchAnswer, address: Address) -> FetchResponse:
+def _fetch_response(answer: RaftFetchResponse, address: Address) -> FetchResponse:
     partition = FetchResponse.PartitionData(
         error_code=int(answer.code),
         high_watermark=answer.high_watermark,
@@ -146,7 +146,7 @@ def _fetch_response(answer: FetchAnswer, address: Address) -> FetchResponse:
     return FetchResponse(responses=[topic], node_endpoints=_where(FetchResponse.NodeEndpoint, answer.leader, address))
 
 
-def _snapshot_response(answer: SnapshotAnswer, address: Address) -> FetchSnapshotResponse:
+def _snapshot_response(answer: RaftSnapshotResponse, address: Address) -> FetchSnapshotResponse:
     partition = FetchSnapshotResponse.PartitionSnapshot(
         error_code=int(answer.code),
         snapshot_id=FetchSnapshotResponse.SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch),
@@ -160,7 +160,7 @@ def _snapshot_response(answer: SnapshotAnswer, address: Address) -> FetchSnapsho
     return FetchSnapshotResponse(topics=[topic], node_endpoints=where)
 
 
-def to_answer(response: QuorumResponse) -> Answer:
+def to_answer(response: QuorumResponse) -> RaftResponse:
     """What a response says; Unusable when it says nothing."""
     if response.error_code:
         kind = Stranger if response.error_code == Code.INCONSISTENT_CLUSTER_ID else Unusable
@@ -168,13 +168,13 @@ def to_answer(response: QuorumResponse) -> Answer:
     match response:
         case VoteResponse():
             vote = _only(response.topics)
-            return VoteAnswer(Code(vote.error_code), _epoch(vote), _leader(vote.leader_id), vote.vote_granted)
+            return RaftVoteResponse(Code(vote.error_code), _epoch(vote), _leader(vote.leader_id), vote.vote_granted)
         case BeginQuorumEpochResponse():
             begin = _only(response.topics)
-            return BeginAnswer(Code(begin.error_code), _epoch(begin), _leader(begin.leader_id))
+            return BeginEpochResponse(Code(begin.error_code), _epoch(begin), _leader(begin.leader_id))
         case EndQuorumEpochResponse():
             end = _only(response.topics)
-            return EndAnswer(Code(end.error_code), _epoch(end), _leader(end.leader_id))
+            return EndEpochResponse(Code(end.error_code), _epoch(end), _leader(end.leader_id))
         case FetchResponse():
             return _fetch_answer(_only(response.responses))
         case FetchSnapshotResponse():
@@ -183,7 +183,7 @@ def to_answer(response: QuorumResponse) -> Answer:
             point = OffsetAndEpoch(piece.snapshot_id.end_offset, piece.snapshot_id.epoch)
             data = bytes(piece.unaligned_records or b"")
             where = (piece.size, piece.position, len(data), data)
-            return SnapshotAnswer(Code(piece.error_code), _epoch(known), _leader(known.leader_id), point, *where)
+            return RaftSnapshotResponse(Code(piece.error_code), _epoch(known), _leader(known.leader_id), point, *where)
 
 
 def _only(topics: Sequence[HasPartitions[P_co]]) -> P_co:
@@ -205,7 +205,7 @@ def _leader(id: int) -> int | None:
     return None if id < 0 else id
 
 
-def _fetch_answer(part: FetchResponse.PartitionData) -> FetchAnswer:
+def _fetch_answer(part: FetchResponse.PartitionData) -> RaftFetchResponse:
     known = part.current_leader
     diverging = snapshot = None
     if part.diverging_epoch.end_offset >= 0:
@@ -214,7 +214,9 @@ def _fetch_answer(part: FetchResponse.PartitionData) -> FetchAnswer:
         snapshot = OffsetAndEpoch(part.snapshot_id.end_offset, part.snapshot_id.epoch)
     spans, data, voters = _whole_batches(part.records)
     leader, marks = _leader(known.leader_id), (part.high_watermark, part.log_start_offset)
-    return FetchAnswer(Code(part.error_code), _epoch(known), leader, *marks, diverging, snapshot, spans, data, voters)
+    return RaftFetchResponse(
+        Code(part.error_code), _epoch(known), leader, *marks, diverging, snapshot, spans, data, voters
+    )
 
 
 def _whole_batches(

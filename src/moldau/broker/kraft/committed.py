@@ -17,7 +17,7 @@ from moldau.model.named import NamedTuple
 from moldau.ports import Disk, Handle, World
 from moldau.ports.pools import METADATA_NOTE
 
-logger = logging.getLogger("moldau.quorum")
+logger = logging.getLogger(__name__)
 
 NOTE = "committed-metadata"
 """Ours; Apache Kafka passes over it."""

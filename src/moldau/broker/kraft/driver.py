@@ -17,18 +17,18 @@ from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.effects import EffectExecutor
 from moldau.broker.kraft.requests import Endpoints, to_request
 from moldau.broker.kraft.settings import RaftSettings
-from moldau.broker.kraft.watch import Watch
+from moldau.broker.kraft.watch import QuorumWatch
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
 from moldau.ports.pools import QUORUM
 from moldau.quorum import At, Quorum, deadline_ms, start, step
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
-from moldau.quorum.messages import Ask, SnapshotAsk
+from moldau.quorum.messages import RaftRequest, RaftSnapshotRequest
 from moldau.wire.codec import Malformed
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 CHANCE = 1 << 30
 Address = tuple[str, int] | None
@@ -53,7 +53,7 @@ class Driver:
         self._told: dict[int, Address] = {}
         self.quorum: Quorum
         self.executor = EffectExecutor(settings, self)
-        self._watch = Watch(settings.world, self.executor.label, self.address)
+        self._watch = QuorumWatch(settings.world, self.executor.label, self.address)
 
     def start(self) -> None:
         """Open the log, deliver the newest snapshot, and take the state that record and log say."""
@@ -82,7 +82,7 @@ class Driver:
         try:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
-            if isinstance(event, on.Asked) and not isinstance(error, AssertionError):
+            if isinstance(event, on.RequestReceived) and not isinstance(error, AssertionError):
                 self.executor.give_up(
                     event.token, error
                 )  # the state is a value, and is what it was: this costs the asker
@@ -226,33 +226,37 @@ class Driver:
 
     # ---- asking peers
 
-    def send(self, peer: int, ask: Ask) -> None:
+    def send(self, peer: int, raft_request: RaftRequest) -> None:
         """Ask a peer; exactly one event follows."""
-        self._tasks.spawn(self._ask(peer, ask), f"quorum asks {peer}")
+        self._tasks.spawn(self._send(peer, raft_request), f"quorum asks {peer}")
 
-    async def _ask(self, peer: int, ask: Ask) -> None:
+    async def _send(self, peer: int, raft_request: RaftRequest) -> None:
         settings = self._settings
-        most = settings.snapshot_fetch_bytes if isinstance(ask, SnapshotAsk) else settings.fetch_bytes
-        request = to_request(ask, settings.cluster_id, self.own_endpoints(), most)
+        most = settings.snapshot_fetch_bytes if isinstance(raft_request, RaftSnapshotRequest) else settings.fetch_bytes
+        request = to_request(raft_request, settings.cluster_id, self.own_endpoints(), most)
         event: on.Event
         try:
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
             for node in response.node_endpoints:
                 self._told[node.node_id] = (node.host, node.port)
             answer = to_answer(response)
-            self._watch.answered(peer, ask, answer)
-            event = on.Answered(peer, ask, self.executor.with_voters(answer))
+            self._watch.answered(peer, raft_request, answer)
+            event = on.ResponseReceived(peer, raft_request, self.executor.with_voters(answer))
             self._strangers.discard(peer)
         except ConnectionRefusedError:
             self._watch.failed(peer)
-            event = on.Refused(peer, ask)
+            event = on.Refused(peer, raft_request)
         except (OSError, Malformed, Unusable, UnsupportedApi) as error:
             if not isinstance(error, OSError):
                 log.warning(
-                    "[%s] %s of node %d cannot be used: %s", self.executor.label, type(ask).__name__, peer, error
+                    "[%s] %s of node %d cannot be used: %s",
+                    self.executor.label,
+                    type(raft_request).__name__,
+                    peer,
+                    error,
                 )
             self._watch.failed(peer)
-            event = on.Unreachable(peer, ask)
+            event = on.Unreachable(peer, raft_request)
             if isinstance(error, Stranger):
                 self._met_stranger(peer)
         self.feed(event)

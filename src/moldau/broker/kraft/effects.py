@@ -29,7 +29,7 @@ from moldau.quorum import ElectionState, LogView, OffsetAndEpoch, Quorum, Unatta
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.log_view import EpochStart
-from moldau.quorum.messages import Answer, Ask, ChangeAnswer, SnapshotAnswer
+from moldau.quorum.messages import RaftRequest, RaftResponse, RaftSnapshotResponse, VoterChangeResponse
 from moldau.storage import Log, LogConfig, open_alone
 from moldau.storage.errors import LostRecords
 from moldau.storage.names import METADATA_TOPIC
@@ -37,10 +37,10 @@ from moldau.wire.batch import headers
 from moldau.wire.records.control import LeaderChangeMessage
 from moldau.wire.schema import Message
 
-logger = logging.getLogger("moldau.quorum")
+logger = logging.getLogger(__name__)
 
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
-Token = tuple[asyncio.Future[QuorumResponse | ChangeAnswer], int]
+Token = tuple[asyncio.Future[QuorumResponse | VoterChangeResponse], int]
 """Where the answer to a request goes, and how many bytes it may have."""
 SHORT_PIECE_BYTES = 50
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -57,7 +57,7 @@ class MachineDriver(Protocol):
 
     def feed(self, event: on.Event) -> None: ...
 
-    def send(self, peer: int, ask: Ask) -> None: ...
+    def send(self, peer: int, raft_request: RaftRequest) -> None: ...
 
     def flush_soon(self) -> None: ...
 
@@ -197,9 +197,9 @@ class EffectExecutor:
                 return self._world.tasks.off_loop(lambda: self.files.write_election(election, voters), QUORUM)
             case do.InstallSnapshot(point):
                 return self._install(point)
-            case do.SendAsk(peer, ask):
-                self._driver.send(peer, ask)
-            case do.SendAnswer(token, answer):
+            case do.SendRequest(peer, raft_request):
+                self._driver.send(peer, raft_request)
+            case do.SendResponse(token, answer):
                 self._answer(token, answer)
             case do.ServeRecords(token, answer, begin, end):
                 buggify = self._world.buggify
@@ -246,7 +246,7 @@ class EffectExecutor:
             case _:
                 raise AssertionError(f"nobody does {effect}")
 
-    def _answer(self, token: Token, answer: Answer) -> None:
+    def _answer(self, token: Token, answer: RaftResponse) -> None:
         future = token[0]
         if not future.done():
             future.set_result(to_response(answer, self._driver.address(answer.leader)))
@@ -272,7 +272,7 @@ class EffectExecutor:
 
     # ---- snapshots
 
-    def _serve_snapshot(self, token: Token, answer: SnapshotAnswer) -> None:
+    def _serve_snapshot(self, token: Token, answer: RaftSnapshotResponse) -> None:
         size = self.files.snapshot_size(answer.snapshot)
         if answer.position >= size:
             self._answer(token, answer._replace(code=Code.POSITION_OUT_OF_RANGE, size=size))
@@ -282,9 +282,9 @@ class EffectExecutor:
         data = self.files.read_piece(answer.snapshot, answer.position, length)
         self._answer(token, answer._replace(size=size, length=len(data), data=data))
 
-    def with_voters(self, answer: Answer) -> Answer:
+    def with_voters(self, answer: RaftResponse) -> RaftResponse:
         """An answer; the last piece of a snapshot with the voters of the whole, however short its pieces were."""
-        if not isinstance(answer, SnapshotAnswer) or answer.code is not Code.NONE:
+        if not isinstance(answer, RaftSnapshotResponse) or answer.code is not Code.NONE:
             return answer
         if answer.position + answer.length < answer.size:
             return answer

@@ -25,7 +25,7 @@ from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, R
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from moldau.wire.schema import Request
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 200
 RETRY_MAX_MS = 5_000
@@ -53,7 +53,7 @@ class MembershipPlane(Protocol):
 
 
 Wish = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
-WishAnswer = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
+WishResponse = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
 
 
 class Membership:
@@ -82,7 +82,7 @@ class Membership:
                 wish = self._wish(quorum)
                 if wish is None:
                     return
-                await self._ask(wish)
+                await self._submit(wish)
                 await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
         finally:
@@ -123,9 +123,9 @@ class Membership:
             ack_when_committed=False,
         )
 
-    async def _ask(self, wish: Wish) -> None:
+    async def _submit(self, wish: Wish) -> None:
         try:
-            request: Request[WishAnswer] = wish
+            request: Request[WishResponse] = wish
             answer = await self._node.controller_channel.send(request, PATIENCE_MS)
         except OSError as error:
             log.debug("the leader was not asked to change the voters: %s", error)

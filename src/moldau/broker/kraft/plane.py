@@ -17,7 +17,7 @@ from moldau.broker.kraft.answers import refusal
 from moldau.broker.kraft.describing import describe
 from moldau.broker.kraft.driver import Driver
 from moldau.broker.kraft.membership import Membership, MembershipNode
-from moldau.broker.kraft.requests import NotForUs, QuorumResponse, to_ask
+from moldau.broker.kraft.requests import NotForUs, QuorumResponse, to_raft_request
 from moldau.broker.kraft.retention import Retention
 from moldau.broker.kraft.settings import RaftSettings
 from moldau.image import registration, snapshot_records
@@ -25,7 +25,15 @@ from moldau.model import NO_UUID, Code
 from moldau.ports import PlaneEvents
 from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
 from moldau.quorum import events as on
-from moldau.quorum.messages import AddVoterAsk, Ask, BeginAsk, ChangeAnswer, ChangeAsk, UpdateVoterAsk, UpgradeVotersAsk
+from moldau.quorum.messages import (
+    AddVoterRequest,
+    BeginEpochRequest,
+    RaftRequest,
+    UpdateVoterRequest,
+    UpgradeVotersRequest,
+    VoterChangeRequest,
+    VoterChangeResponse,
+)
 from moldau.storage.checkpoints import MetaProperties
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
@@ -33,14 +41,14 @@ from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
 from moldau.wire.schema import Message, Request, ResponseT
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 HAND_OVER_MS = 2000
 FETCH_BYTES_MAX = 8 << 20
 NOT_YET = "This controller does not take part in the quorum yet."
 
 
-class Node(Host, MembershipNode, WithPeers, Protocol):
+class QuorumHost(Host, MembershipNode, WithPeers, Protocol):
     """What the plane uses of its node."""
 
     def controller_endpoints(self) -> Sequence[registration.Endpoint]: ...
@@ -53,7 +61,7 @@ class QuorumPlane:
     them.
     """
 
-    def __init__(self, node: Node, meta: MetaProperties, listeners: Sequence[PlaneEvents]) -> None:
+    def __init__(self, node: QuorumHost, meta: MetaProperties, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
         self._config = node.config
@@ -225,7 +233,7 @@ class QuorumPlane:
 
     def handle(
         self, request: Message, api_version: int
-    ) -> Message | ChangeAnswer | asyncio.Future[QuorumResponse | ChangeAnswer]:
+    ) -> Message | VoterChangeResponse | asyncio.Future[QuorumResponse | VoterChangeResponse]:
         """The response, or a future of it: Vote, Begin- and EndQuorumEpoch, Fetch, FetchSnapshot, DescribeQuorum."""
         driver = self._driver
         if driver is None:
@@ -233,53 +241,57 @@ class QuorumPlane:
         if isinstance(request, DescribeQuorumRequest):
             return describe(driver.quorum, request, self._world.clock)
         try:
-            ask = to_ask(request, api_version, self._cluster_id, self._me)
+            raft_request = to_raft_request(request, api_version, self._cluster_id, self._me)
         except NotForUs as error:
             return refusal(request, error.code)
         if (
-            isinstance(request, BeginQuorumEpochRequest) and isinstance(ask, BeginAsk) and request.leader_endpoints
-            and ask.epoch >= driver.quorum.role.epoch
-        ):  # fmt: skip
+            isinstance(request, BeginQuorumEpochRequest)
+            and isinstance(raft_request, BeginEpochRequest)
+            and request.leader_endpoints
+            and raft_request.epoch >= driver.quorum.role.epoch
+        ):
             name = self._config.controller_listener_names[0]
             told = next((one for one in request.leader_endpoints if one.name == name), request.leader_endpoints[0])
-            driver.announced(ask.leader, told.host, told.port)
-        future: asyncio.Future[QuorumResponse | ChangeAnswer] = asyncio.get_running_loop().create_future()
+            driver.announced(raft_request.leader, told.host, told.port)
+        future: asyncio.Future[QuorumResponse | VoterChangeResponse] = asyncio.get_running_loop().create_future()
         wanted = 0
         if isinstance(request, FetchRequest):
             wanted = min(request.max_bytes, request.topics[0].partitions[0].partition_max_bytes, FETCH_BYTES_MAX)
         elif isinstance(request, FetchSnapshotRequest):
             wanted = min(request.max_bytes, driver.executor.snapshot_fetch_bytes)
-        driver.feed(on.Asked((future, max(wanted, 1)), ask))
+        driver.feed(on.RequestReceived((future, max(wanted, 1)), raft_request))
         return future.result() if future.done() else future
 
-    async def change_voters(self, request: Message) -> ChangeAnswer:
+    async def change_voters(self, request: Message) -> VoterChangeResponse:
         """The leader's answer to a wish to change the voters: Add-, Remove- or UpdateRaftVoter, or a higher
         kraft.version.
         """
         driver = self._driver
         if driver is None:
-            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
+            return VoterChangeResponse(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
         try:
-            ask = to_ask(request, request.versions[1], self._cluster_id, self._me)
+            raft_request = to_raft_request(request, request.versions[1], self._cluster_id, self._me)
         except NotForUs as error:
             other = error.code is Code.INCONSISTENT_CLUSTER_ID
             message = "This is another cluster." if other else "A voter's endpoints take no more than 64 KiB."
-            return ChangeAnswer(error.code, driver.quorum.role.epoch, driver.quorum.leader, message)
+            return VoterChangeResponse(error.code, driver.quorum.role.epoch, driver.quorum.leader, message)
         name = self._config.controller_listener_names[0]
-        if isinstance(ask, AddVoterAsk | UpdateVoterAsk) and name not in {one.name for one in ask.voter.endpoints}:
+        if isinstance(raft_request, AddVoterRequest | UpdateVoterRequest) and name not in {
+            one.name for one in raft_request.voter.endpoints
+        }:
             message = f"A voter has an endpoint of the listener {name}."
-            return ChangeAnswer(Code.INVALID_REQUEST, driver.quorum.role.epoch, driver.quorum.leader, message)
-        return await self._change(driver, ask)
+            return VoterChangeResponse(Code.INVALID_REQUEST, driver.quorum.role.epoch, driver.quorum.leader, message)
+        return await self._change(driver, raft_request)
 
-    async def upgrade(self, timeout_ms: int) -> ChangeAnswer:
+    async def upgrade(self, timeout_ms: int) -> VoterChangeResponse:
         """Raise kraft.version to 1: the voters set by hand go into the log."""
         driver = self._driver
         if driver is None:
-            return ChangeAnswer(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
+            return VoterChangeResponse(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
         own = Voter(self._me, tuple(self._own_endpoints()))
-        return await self._change(driver, UpgradeVotersAsk(timeout_ms, own))
+        return await self._change(driver, UpgradeVotersRequest(timeout_ms, own))
 
-    async def _change(self, driver: Driver, ask: Ask | ChangeAsk) -> ChangeAnswer:
-        future: asyncio.Future[ChangeAnswer] = asyncio.get_running_loop().create_future()
-        driver.feed(on.Asked((future, 0), ask))
+    async def _change(self, driver: Driver, raft_request: RaftRequest | VoterChangeRequest) -> VoterChangeResponse:
+        future: asyncio.Future[VoterChangeResponse] = asyncio.get_running_loop().create_future()
+        driver.feed(on.RequestReceived((future, 0), raft_request))
         return await future

@@ -14,16 +14,16 @@ from moldau.model import Code
 from moldau.quorum import Endpoint, ReplicaKey, Voter
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
-    AddVoterAsk,
-    Ask,
-    BeginAsk,
-    ChangeAsk,
-    EndAsk,
-    FetchAsk,
-    RemoveVoterAsk,
-    SnapshotAsk,
-    UpdateVoterAsk,
-    VoteAsk,
+    AddVoterRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
+    RaftFetchRequest,
+    RaftRequest,
+    RaftSnapshotRequest,
+    RaftVoteRequest,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterChangeRequest,
 )
 from moldau.storage.names import METADATA_TOPIC
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -61,38 +61,42 @@ class NotForUs(Exception):
         self.code = code
 
 
-def to_request(ask: Ask, cluster_id: str, endpoints: Endpoints, max_bytes: int) -> Request[QuorumResponse]:
-    """The message for an ask; ``endpoints`` are our own (a leader tells them)."""
-    match ask:
-        case VoteAsk():
+def to_request(
+    raft_request: RaftRequest, cluster_id: str, endpoints: Endpoints, max_bytes: int
+) -> Request[QuorumResponse]:
+    """The message for a request; ``endpoints`` are our own (a leader tells them)."""
+    match raft_request:
+        case RaftVoteRequest():
             vote = VoteRequest.PartitionData(
-                candidate_epoch=ask.epoch,
-                candidate_id=ask.candidate.id,
-                candidate_directory_id=ask.candidate.directory_id,
-                voter_directory_id=ask.voter.directory_id,
-                last_offset_epoch=ask.last.epoch,
-                last_offset=ask.last.offset,
-                pre_vote=ask.pre_vote,
+                candidate_epoch=raft_request.epoch,
+                candidate_id=raft_request.candidate.id,
+                candidate_directory_id=raft_request.candidate.directory_id,
+                voter_directory_id=raft_request.voter.directory_id,
+                last_offset_epoch=raft_request.last.epoch,
+                last_offset=raft_request.last.offset,
+                pre_vote=raft_request.pre_vote,
             )
             topic = VoteRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
-            return VoteRequest(cluster_id=cluster_id, voter_id=ask.voter.id, topics=[topic])
-        case BeginAsk():
-            return _begin(ask, cluster_id, endpoints)
-        case EndAsk():
-            return _end(ask, cluster_id, endpoints)
-        case FetchAsk():
-            return _fetch(ask, cluster_id, max_bytes)
-        case SnapshotAsk():
-            return _snapshot(ask, cluster_id, max_bytes)
+            return VoteRequest(cluster_id=cluster_id, voter_id=raft_request.voter.id, topics=[topic])
+        case BeginEpochRequest():
+            return _begin(raft_request, cluster_id, endpoints)
+        case EndEpochRequest():
+            return _end(raft_request, cluster_id, endpoints)
+        case RaftFetchRequest():
+            return _fetch(raft_request, cluster_id, max_bytes)
+        case RaftSnapshotRequest():
+            return _snapshot(raft_request, cluster_id, max_bytes)
 
 
-def _begin(ask: BeginAsk, cluster_id: str, endpoints: Endpoints) -> BeginQuorumEpochRequest:
+def _begin(raft_request: BeginEpochRequest, cluster_id: str, endpoints: Endpoints) -> BeginQuorumEpochRequest:
     partition = BeginQuorumEpochRequest.PartitionData(
-        voter_directory_id=ask.voter.directory_id, leader_id=ask.leader, leader_epoch=ask.epoch
+        voter_directory_id=raft_request.voter.directory_id,
+        leader_id=raft_request.leader,
+        leader_epoch=raft_request.epoch,
     )
     return BeginQuorumEpochRequest(
         cluster_id=cluster_id,
-        voter_id=ask.voter.id,
+        voter_id=raft_request.voter.id,
         topics=[BeginQuorumEpochRequest.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
         leader_endpoints=[
             BeginQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints
@@ -100,14 +104,14 @@ def _begin(ask: BeginAsk, cluster_id: str, endpoints: Endpoints) -> BeginQuorumE
     )
 
 
-def _end(ask: EndAsk, cluster_id: str, endpoints: Endpoints) -> EndQuorumEpochRequest:
+def _end(raft_request: EndEpochRequest, cluster_id: str, endpoints: Endpoints) -> EndQuorumEpochRequest:
     partition = EndQuorumEpochRequest.PartitionData(
-        leader_id=ask.leader,
-        leader_epoch=ask.epoch,
-        preferred_successors=[key.id for key in ask.successors],
+        leader_id=raft_request.leader,
+        leader_epoch=raft_request.epoch,
+        preferred_successors=[key.id for key in raft_request.successors],
         preferred_candidates=[
             EndQuorumEpochRequest.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id)
-            for key in ask.successors
+            for key in raft_request.successors
         ],
     )
     return EndQuorumEpochRequest(
@@ -119,41 +123,45 @@ def _end(ask: EndAsk, cluster_id: str, endpoints: Endpoints) -> EndQuorumEpochRe
     )
 
 
-def _fetch(ask: FetchAsk, cluster_id: str, max_bytes: int) -> FetchRequest:
+def _fetch(raft_request: RaftFetchRequest, cluster_id: str, max_bytes: int) -> FetchRequest:
     partition = FetchRequest.FetchPartition(
-        current_leader_epoch=ask.epoch,
-        fetch_offset=ask.at.offset,
-        last_fetched_epoch=ask.at.epoch,
+        current_leader_epoch=raft_request.epoch,
+        fetch_offset=raft_request.at.offset,
+        last_fetched_epoch=raft_request.at.epoch,
         partition_max_bytes=max_bytes,
-        replica_directory_id=ask.replica.directory_id,
-        high_watermark=UNKNOWN_OFFSET if ask.high_watermark < 0 else ask.high_watermark,
+        replica_directory_id=raft_request.replica.directory_id,
+        high_watermark=UNKNOWN_OFFSET if raft_request.high_watermark < 0 else raft_request.high_watermark,
     )
     return FetchRequest(
         cluster_id=cluster_id,
-        replica_id=ask.replica.id,
-        replica_state=FetchRequest.ReplicaState(replica_id=ask.replica.id),
-        max_wait_ms=ask.max_wait_ms,
+        replica_id=raft_request.replica.id,
+        replica_state=FetchRequest.ReplicaState(replica_id=raft_request.replica.id),
+        max_wait_ms=raft_request.max_wait_ms,
         max_bytes=max_bytes,
         topics=[FetchRequest.FetchTopic(topic=METADATA_TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
     )
 
 
-def _snapshot(ask: SnapshotAsk, cluster_id: str, max_bytes: int) -> FetchSnapshotRequest:
+def _snapshot(raft_request: RaftSnapshotRequest, cluster_id: str, max_bytes: int) -> FetchSnapshotRequest:
     partition = FetchSnapshotRequest.PartitionSnapshot(
-        current_leader_epoch=ask.epoch,
-        snapshot_id=FetchSnapshotRequest.SnapshotId(end_offset=ask.snapshot.offset, epoch=ask.snapshot.epoch),
-        position=ask.position,
-        replica_directory_id=ask.replica.directory_id,
+        current_leader_epoch=raft_request.epoch,
+        snapshot_id=FetchSnapshotRequest.SnapshotId(
+            end_offset=raft_request.snapshot.offset, epoch=raft_request.snapshot.epoch
+        ),
+        position=raft_request.position,
+        replica_directory_id=raft_request.replica.directory_id,
     )
     return FetchSnapshotRequest(
         cluster_id=cluster_id,
-        replica_id=ask.replica.id,
+        replica_id=raft_request.replica.id,
         max_bytes=max_bytes,
         topics=[FetchSnapshotRequest.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
     )
 
 
-def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> Ask | ChangeAsk:
+def to_raft_request(
+    request: Message, version: int, cluster_id: str, me: ReplicaKey
+) -> RaftRequest | VoterChangeRequest:
     """What a request asks of this replica; NotForUs when it is for another cluster or another log, or speaks of an
     epoch or a node that cannot be.
 
@@ -162,16 +170,16 @@ def to_ask(request: Message, version: int, cluster_id: str, me: ReplicaKey) -> A
     asked_of = getattr(request, "cluster_id", None)
     if asked_of is not None and asked_of != cluster_id:
         raise NotForUs(Code.INCONSISTENT_CLUSTER_ID)
-    ask = _ask(request, version, me)
-    match ask:
-        case VoteAsk(epoch=epoch, candidate=candidate):
+    raft_request = _raft_request(request, version, me)
+    match raft_request:
+        case RaftVoteRequest(epoch=epoch, candidate=candidate):
             _check_sender(epoch, candidate.id)
-        case BeginAsk(epoch=epoch, leader=leader) | EndAsk(epoch=epoch, leader=leader):
+        case BeginEpochRequest(epoch=epoch, leader=leader) | EndEpochRequest(epoch=epoch, leader=leader):
             _check_sender(epoch, leader)
-        case AddVoterAsk(voter=voter) | UpdateVoterAsk(voter=voter):
+        case AddVoterRequest(voter=voter) | UpdateVoterRequest(voter=voter):
             if sum(len(one.name) + len(one.host) for one in voter.endpoints) > ENDPOINT_BYTES_MAX:
                 raise NotForUs(Code.INVALID_REQUEST)
-    return ask
+    return raft_request
 
 
 def _check_sender(epoch: int, id: int) -> None:
@@ -180,13 +188,13 @@ def _check_sender(epoch: int, id: int) -> None:
         raise NotForUs(Code.INVALID_REQUEST)
 
 
-def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
+def _raft_request(request: Message, version: int, me: ReplicaKey) -> RaftRequest | VoterChangeRequest:
     match request:
         case VoteRequest():
             vote = _only(request.topics)
             _check_place(request.topics[0].topic_name, vote.partition_index)
             voter = ReplicaKey(request.voter_id, bytes(vote.voter_directory_id)) if request.voter_id >= 0 else me
-            return VoteAsk(
+            return RaftVoteRequest(
                 vote.candidate_epoch,
                 ReplicaKey(vote.candidate_id, bytes(vote.candidate_directory_id)),
                 voter,
@@ -197,32 +205,32 @@ def _ask(request: Message, version: int, me: ReplicaKey) -> Ask | ChangeAsk:
             begin = _only(request.topics)
             _check_place(request.topics[0].topic_name, begin.partition_index)
             voter = ReplicaKey(request.voter_id, bytes(begin.voter_directory_id)) if request.voter_id >= 0 else me
-            return BeginAsk(begin.leader_epoch, begin.leader_id, voter)
+            return BeginEpochRequest(begin.leader_epoch, begin.leader_id, voter)
         case EndQuorumEpochRequest():
             end = _only(request.topics)
             _check_place(request.topics[0].topic_name, end.partition_index)
             successors = tuple(
                 ReplicaKey(one.candidate_id, bytes(one.candidate_directory_id)) for one in end.preferred_candidates
             )
-            return EndAsk(
+            return EndEpochRequest(
                 end.leader_epoch, end.leader_id, successors or tuple(ReplicaKey(id) for id in end.preferred_successors)
             )
         case FetchRequest():
             return _fetch_ask(request, version)
         case AddRaftVoterRequest():
-            return AddVoterAsk(_voter(request), request.timeout_ms, request.ack_when_committed)
+            return AddVoterRequest(_voter(request), request.timeout_ms, request.ack_when_committed)
         case RemoveRaftVoterRequest():
-            return RemoveVoterAsk(ReplicaKey(request.voter_id, bytes(request.voter_directory_id)), REMOVAL_MS)
+            return RemoveVoterRequest(ReplicaKey(request.voter_id, bytes(request.voter_directory_id)), REMOVAL_MS)
         case UpdateRaftVoterRequest():
             speaks = request.k_raft_version_feature
             versions = (speaks.min_supported_version, speaks.max_supported_version)
-            return UpdateVoterAsk(request.current_leader_epoch, _voter(request)._replace(kraft_versions=versions))
+            return UpdateVoterRequest(request.current_leader_epoch, _voter(request)._replace(kraft_versions=versions))
         case FetchSnapshotRequest():
             wanted = _only(request.topics)
             _check_place(request.topics[0].name, wanted.partition)
             point = OffsetAndEpoch(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
             replica = ReplicaKey(request.replica_id, bytes(wanted.replica_directory_id))
-            return SnapshotAsk(0, replica, wanted.current_leader_epoch, point, wanted.position)
+            return RaftSnapshotRequest(0, replica, wanted.current_leader_epoch, point, wanted.position)
         case _:
             raise AssertionError(f"{type(request).__name__} is not the quorum's")
 
@@ -232,14 +240,14 @@ def _voter(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> Voter:
     return Voter(key, tuple(Endpoint(one.name, one.host, one.port) for one in request.listeners))
 
 
-def _fetch_ask(request: FetchRequest, version: int) -> FetchAsk:
+def _fetch_ask(request: FetchRequest, version: int) -> RaftFetchRequest:
     wanted = _only(request.topics)
     topic = request.topics[0]
     by_id = METADATA_TOPIC if topic.topic_id == TOPIC_ID else ""
     _check_place(by_id if version >= 13 else topic.topic, wanted.partition)
     id = request.replica_state.replica_id if version >= 15 else request.replica_id
     known = wanted.high_watermark if version >= 18 and wanted.high_watermark != UNKNOWN_OFFSET else -1
-    return FetchAsk(
+    return RaftFetchRequest(
         0,
         ReplicaKey(id, bytes(wanted.replica_directory_id)),
         wanted.current_leader_epoch,

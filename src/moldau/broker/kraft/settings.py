@@ -12,7 +12,7 @@ from moldau.quorum import Endpoint, ReplicaKey, Timing, VoterSet
 from moldau.wire.schema import Message, Request, ResponseT
 
 
-class Peers(Protocol):
+class QuorumPeers(Protocol):
     """Connections to other voters."""
 
     def ask(self, node_id: int, request: Request[ResponseT], timeout_ms: int) -> Awaitable[ResponseT]:
@@ -34,7 +34,7 @@ class RaftSettings:
     me: ReplicaKey
     voters: VoterSet
     folder: str
-    peers: Peers
+    peers: QuorumPeers
     listeners: Sequence[PlaneEvents]
     contents: Callable[[], Iterable[Message]]
     may_vote: bool

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from moldau.ports import Handle, World
 from moldau.quorum import Follower, Leader, Quorum
-from moldau.quorum.messages import Ask, FetchAnswer, FetchAsk
+from moldau.quorum.messages import RaftFetchRequest, RaftFetchResponse, RaftRequest
 
-log = logging.getLogger("moldau.quorum")
+log = logging.getLogger(__name__)
 
 WARN_MS = 30_000
 """How long there is no majority until a warning, and from one warning to the next."""
@@ -26,7 +26,7 @@ def is_led(quorum: Quorum) -> bool:
     return isinstance(role, Follower) and role.heard
 
 
-class Watch:
+class QuorumWatch:
     """One driver's. ``address`` tells where a voter listens."""
 
     def __init__(self, world: World, label: str, address: Callable[[int | None], tuple[str, int] | None]) -> None:
@@ -55,12 +55,16 @@ class Watch:
             self._timer.cancel()
             self._timer = None
 
-    def answered(self, peer: int, ask: Ask, answer: object) -> None:
+    def answered(self, peer: int, raft_request: RaftRequest, answer: object) -> None:
         """A peer answered. Batches that begin below our end say that its log has other ones there, and always will."""
         self._silent.pop(peer, None)
-        if not isinstance(ask, FetchAsk) or not isinstance(answer, FetchAnswer) or not answer.spans:
+        if (
+            not isinstance(raft_request, RaftFetchRequest)
+            or not isinstance(answer, RaftFetchResponse)
+            or not answer.spans
+        ):
             return
-        if answer.spans[0].base >= ask.at.offset:
+        if answer.spans[0].base >= raft_request.at.offset:
             return
         now_ms = self._now_ms()
         if self._unfit_ms is None or now_ms - self._unfit_ms >= WARN_MS:
@@ -69,7 +73,7 @@ class Watch:
                 "[%s] the records of node %d, the leader of epoch %d, do not continue this log at %d: the two logs"
                 " differ below, as after voters have lost their logs. Nothing is fetched. Stop this node, move its"
                 " folder __cluster_metadata-0 away if the leader's metadata is the right one, and start it",
-                *(self._label, peer, ask.epoch, ask.at.offset),
+                *(self._label, peer, raft_request.epoch, raft_request.at.offset),
             )
 
     def failed(self, peer: int) -> None:

@@ -96,7 +96,7 @@ class LoggedReplicas(Protocol):
     def by_key(self) -> Mapping[tuple[bytes, int], LoggedReplica]: ...
 
 
-class Host(Protocol):
+class StateChangeHost(Protocol):
     """What the log needs of its node."""
 
     config: NodeConfig
@@ -114,7 +114,7 @@ class Host(Protocol):
 class StateChangeLog:
     """Watches one node's committed metadata."""
 
-    def __init__(self, node: Host) -> None:
+    def __init__(self, node: StateChangeHost) -> None:
         self._node = node
         self._me: int = node.config.node_id
         self._unwritten: deque[tuple[int, Iterator[_Entry]]] = deque()

@@ -14,7 +14,7 @@ from moldau.image.delta import PartitionDelta
 from moldau.image.partition import Key
 from moldau.model import TopicPartition
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 
 class Undecided:

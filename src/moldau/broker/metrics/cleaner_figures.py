@@ -14,7 +14,7 @@ from moldau.storage import LogDirs
 _KEEPER, _CLEANER = "kafka_log_logcleanermanager_", "kafka_log_logcleaner_"
 
 
-class Run(Protocol):
+class CleanerRun(Protocol):
     """The newest run of one cleaner thread."""
 
     @property
@@ -34,7 +34,7 @@ class Cleaner(Protocol):
     """A broker's cleaner threads."""
 
     @property
-    def runs(self) -> Iterable[Run]: ...
+    def runs(self) -> Iterable[CleanerRun]: ...
 
     @property
     def since_check_ms(self) -> int: ...

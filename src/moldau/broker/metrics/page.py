@@ -18,7 +18,7 @@ from moldau.broker.metrics.state import state
 from moldau.broker.metrics.text import CONTENT_TYPE, page
 from moldau.ports import Listener, Transport
 
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 REQUEST_MAX = 8 * 1024
 PATIENCE_MS = 10_000

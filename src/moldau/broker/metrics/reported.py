@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moldau.quorum import Quorum
 
 
-class Plane(Protocol):
+class ReportedPlane(Protocol):
     """Who is controller, as far as the node knows."""
 
     @property
@@ -43,7 +43,7 @@ class Reported(Host, Protocol):
     """A node whose figures are shown."""
 
     @property
-    def plane(self) -> Plane: ...
+    def plane(self) -> ReportedPlane: ...
 
     @property
     def coordinator(self) -> Coordinator: ...

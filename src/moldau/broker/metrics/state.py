@@ -16,7 +16,7 @@ from moldau.broker.loop import yield_to_loop
 from moldau.broker.metrics.health import report
 from moldau.broker.metrics.reported import Reported
 
-log = logging.getLogger("moldau.node")
+log = logging.getLogger(__name__)
 
 AT_ONCE = 200
 """Replicas looked at before the loop turns."""

@@ -18,7 +18,7 @@ from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
-from moldau.broker.migration.stages import Action, Event, Stage, State, step
+from moldau.broker.migration.stages import Action, Event, MigrationMachine, Stage, step
 from moldau.broker.node_parts import WithBrokerChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
@@ -26,7 +26,7 @@ from moldau.broker.zookeeper.loading import read_all
 from moldau.broker.zookeeper.restoring import in_transactions
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.writer import Writer
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
 from moldau.model import Code
@@ -40,7 +40,7 @@ from moldau.zookeeper.catching_up import catch_up, image_in_turns
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Reading
 
-log = logging.getLogger("moldau.migration")
+log = logging.getLogger(__name__)
 
 PAUSE_MS = 500
 RETRY_MAX_MS = 2_000
@@ -72,7 +72,7 @@ class Migration:
         self._node = node
         self._tasks = node.world.tasks
         self.zk = zk
-        self.state = State()
+        self.state = MigrationMachine()
         self._waits_for_log = False
         self._quorum_epoch = -1
         self._claim = Claim(-1, -1)
@@ -143,7 +143,7 @@ class Migration:
             found = MigrationState(image.zk_migration_state)
             if found in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
                 self.mode.open()
-            self.feed(stages.Rules(found))
+            self.feed(stages.MigrationRules(found))
 
     # ---- the machine
 
@@ -211,7 +211,7 @@ class Migration:
                 await self.zk.multi([self._fence(), *some])
         found = tuple(r for r in reading.records if not isinstance(r, RegisterBrokerRecord | FeatureLevelRecord))
         log.info("%d records are copied from ZooKeeper", len(found))
-        reply = await self._node.controller.ask(asks.AdoptCluster(records=found))
+        reply = await self._node.controller.submit(requests.AdoptCluster(records=found))
         if isinstance(reply, Refused):
             raise NotOurs(f"{reply.code.name} {reply.message or ''}")
         self.feed(stages.Copied())
@@ -230,8 +230,8 @@ class Migration:
             id = self._node.metadata.image.names.get(name)
             if id is not None:
                 partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))
-                await self._node.controller.ask(
-                    asks.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
+                await self._node.controller.submit(
+                    requests.AdoptPartitions(name=name, topic_id=id, configs=(), partitions=partitions)
                 )
 
     async def _read(self) -> Reading:

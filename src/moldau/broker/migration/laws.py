@@ -15,25 +15,29 @@ from moldau.broker.migration.stages import (
     Counted,
     Effect,
     Event,
-    Rules,
+    MigrationMachine,
+    MigrationRules,
     RulesNoMore,
     Stage,
-    State,
 )
 from moldau.controller.migration import MigrationState
 
-Law = Callable[[State, Event, State, Sequence[Effect]], str | None]
+Law = Callable[[MigrationMachine, Event, MigrationMachine, Sequence[Effect]], str | None]
 
 WORK = frozenset({Action.COUNT, Action.CLAIM, Action.COPY, Action.COMPARE})
 
 
-def one_action_at_a_time(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
+def one_action_at_a_time(
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
+) -> str | None:
     """The end of an action is the next event: two under way would race."""
     under_way = [effect for effect in effects if effect in WORK or effect is Action.PAUSE]
     return f"{under_way} at once" if len(under_way) > 1 else None
 
 
-def only_who_rules_acts(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
+def only_who_rules_acts(
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
+) -> str | None:
     """C10: off, nothing is done but falling silent; giving up the controller role stops writer and channels."""
     if after.stage is Stage.OFF and set(effects) & (WORK | {Action.SEND, Action.PAUSE}):
         return f"{effects} without a controller role"
@@ -44,17 +48,17 @@ def only_who_rules_acts(before: State, event: Event, after: State, effects: Sequ
 
 
 def nothing_is_claimed_before_all_take_part(
-    before: State, event: Event, after: State, effects: Sequence[Effect]
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
 ) -> str | None:
     """A broker that was not counted would serve on under a controller that it does not know."""
-    first = Action.CLAIM in effects and not before.copied and not isinstance(event, Rules)
+    first = Action.CLAIM in effects and not before.copied and not isinstance(event, MigrationRules)
     if first and before.stage is not Stage.CLAIM and event != Counted(""):
         return f"{event} led to a claim"
     return None
 
 
 def nothing_is_copied_before_the_claim(
-    before: State, event: Event, after: State, effects: Sequence[Effect]
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
 ) -> str | None:
     """Z1: else ZooKeeper's controller would go on deciding about what was copied."""
     if Action.COPY in effects and not (isinstance(event, Claimed) and before.stage is Stage.CLAIM):
@@ -62,13 +66,15 @@ def nothing_is_copied_before_the_claim(
     return None
 
 
-def nothing_is_copied_twice(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
+def nothing_is_copied_twice(
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
+) -> str | None:
     """A second copy would take back what was decided since the first."""
     return "copied again" if Action.COPY in effects and before.copied else None
 
 
 def brokers_hear_of_what_is_in_the_log(
-    before: State, event: Event, after: State, effects: Sequence[Effect]
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
 ) -> str | None:
     """Told everything out of an empty log, brokers would delete what they hold."""
     if Action.SEND in effects and not after.copied:
@@ -76,9 +82,11 @@ def brokers_hear_of_what_is_in_the_log(
     return None
 
 
-def what_was_copied_stays_copied(before: State, event: Event, after: State, effects: Sequence[Effect]) -> str | None:
+def what_was_copied_stays_copied(
+    before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
+) -> str | None:
     """While a controller role lasts, ``copied`` follows the log: it changes with the copy's commit, and never back."""
-    if isinstance(event, Rules):
+    if isinstance(event, MigrationRules):
         wanted = event.state == MigrationState.MIGRATION
     elif isinstance(event, RulesNoMore):
         wanted = False

@@ -1,8 +1,8 @@
 """Brokers that are still in ZooKeeper mode, as the quorum's ruling controller sees them.
 
-They are alive as long as their znodes stand, and their epochs are ZooKeeper's (czxid). So this file beats for them: a
-session of the quorum's must not run out on somebody who has none. Who wants to take part says so by BrokerRegistration,
-which proves that it reaches the quorum; the znode proves who it is. Source: KIP-866.
+They are alive as long as their znodes stand, and their epochs are ZooKeeper's (czxid). So this file sends heartbeats
+for them: a session of the quorum's must not run out on somebody who has none. Who wants to take part says so by
+BrokerRegistration, which proves that it reaches the quorum; the znode proves who it is. Source: KIP-866.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moldau.broker.host import Host, WithClusterId, WithPeers
 from moldau.broker.node_parts import WithController
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.translation import incarnation
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.replies import Refused
 from moldau.image import Broker, Image
 from moldau.model import Code
@@ -28,12 +28,12 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import BrokerZnode, parse_broker, parse_topic
 
-log = logging.getLogger("moldau.migration")
+log = logging.getLogger(__name__)
 
 BEAT_MS = 500
 
 
-class Log(Protocol):
+class MetadataLogPlane(Protocol):
     """The metadata log."""
 
     @property
@@ -44,7 +44,7 @@ class Counting(Host, WithController, WithClusterId, WithPeers, Protocol):
     """A controller that speaks for brokers in ZooKeeper mode."""
 
     @property
-    def plane(self) -> Log: ...
+    def plane(self) -> MetadataLogPlane: ...
 
 
 class ZooKeeperMode:
@@ -78,16 +78,16 @@ class ZooKeeperMode:
         while True:
             self._news.clear()
             try:
-                await self.look()
+                await self.read_registrations()
                 await self._take_notes()
             except ZooKeeperError as error:
                 log.debug("no look at the registrations: %s", error)  # as they were last, then
-            await self._beat()
+            await self._send_heartbeat()
             timer = self._node.world.tasks.call_later(BEAT_MS, self._news.set)
             await self._news.wait()
             timer.cancel()
 
-    async def look(self) -> None:
+    async def read_registrations(self) -> None:
         """See who is registered in ZooKeeper; whoever was and is not any more is fenced."""
         names = await self._registered()
         ids, _ = paths.broker_ids(names)
@@ -102,7 +102,7 @@ class ZooKeeperMode:
         gone = tuple((broker.id, broker.epoch) for broker in self._all() if not broker.fenced and not self._is(broker))
         if gone:
             log.info("brokers %s are not registered in ZooKeeper any more", [id for id, _ in gone])
-            await self._node.controller.ask(asks.BrokersGone(brokers=gone))
+            await self._node.controller.submit(requests.BrokersGone(brokers=gone))
 
     async def _registered(self) -> list[str]:
         """With one watch at a time: it is looked twice a second, and every watch stays until something happens."""
@@ -126,7 +126,7 @@ class ZooKeeperMode:
         """Whether the registration that we know is the one that stands."""
         return self.seen is None or (broker.id in self.seen and self.seen[broker.id][1] == broker.epoch)
 
-    async def _beat(self) -> None:
+    async def _send_heartbeat(self) -> None:
         read = self._channels.readers()
         for broker in self._all():
             if not self._is(broker):
@@ -139,14 +139,14 @@ class ZooKeeperMode:
                 if await self._node.peers.refuses(where.host, where.port):
                     continue  # its process is gone; its session will follow
                 offset = self._node.plane.next_offset
-            ask = asks.Heartbeat(broker_id=broker.id, broker_epoch=broker.epoch, metadata_offset=offset)
-            await self._node.controller.ask(ask)
+            ask = requests.Heartbeat(broker_id=broker.id, broker_epoch=broker.epoch, metadata_offset=offset)
+            await self._node.controller.submit(ask)
 
     # ---- who takes part
 
     async def missing(self) -> list[str]:
         """In words: brokers of which there is a trace in ZooKeeper, and that are not ready to be led by the quorum."""
-        await self.look()
+        await self.read_registrations()
         assert self.seen is not None
         if not self.seen:
             return ["any broker (none is registered in ZooKeeper)"]
@@ -201,8 +201,8 @@ class ZooKeeperMode:
     async def _take_in(self, znode: BrokerZnode, epoch: int, known: Broker | None) -> BrokerRegistrationResponse:
         controller = self._node.controller
         gone = known is None or known.is_migrating or await controller.predecessor_is_gone(znode.id)
-        reply = await controller.ask(
-            asks.RegisterBroker(
+        reply = await controller.submit(
+            requests.RegisterBroker(
                 broker_id=znode.id,
                 cluster_id=self._node.cluster_id,
                 incarnation_id=incarnation(epoch),

@@ -25,7 +25,7 @@ class Stage(Enum):
     BOTH = "writing to the quorum and to ZooKeeper"
 
 
-class State(NamedTuple):
+class MigrationMachine(NamedTuple):
     """``copied``: whether the log holds the cluster. ``said``: the last complaint, so that it is made once."""
 
     stage: Stage = Stage.OFF
@@ -36,7 +36,7 @@ class State(NamedTuple):
 # ---- events
 
 
-class Rules(NamedTuple):
+class MigrationRules(NamedTuple):
     """This controller rules the quorum; the log says how far the migration is."""
 
     state: MigrationState
@@ -74,7 +74,7 @@ class PauseOver(NamedTuple):
     """The pause is over."""
 
 
-Event = Rules | RulesNoMore | Counted | Claimed | Copied | Compared | Failed | PauseOver
+Event = MigrationRules | RulesNoMore | Counted | Claimed | Copied | Compared | Failed | PauseOver
 
 
 # ---- effects
@@ -112,17 +112,17 @@ _FROM_THE_START = "the cluster began on the quorum's plane, and there is nothing
 _FINISHED = "the migration is finished; zookeeper.metadata.migration.enable has no effect any more"
 
 
-def step(state: State, event: Event) -> tuple[State, list[Effect]]:
+def step(state: MigrationMachine, event: Event) -> tuple[MigrationMachine, list[Effect]]:
     """What an event means; one that does not fit the stage is late, and means nothing."""
     match event:
-        case Rules():
+        case MigrationRules():
             return _begin(event.state)
         case RulesNoMore():
-            return State(), [] if state.stage is Stage.OFF else [Action.STOP_WRITING, Action.STOP_SENDING]
+            return MigrationMachine(), [] if state.stage is Stage.OFF else [Action.STOP_WRITING, Action.STOP_SENDING]
         case Failed() if state.stage is not Stage.OFF:
             first = Stage.CLAIM if state.copied else Stage.COUNT
             said, words = _once(state, f"{state.stage.value}: {event.why}")
-            return State(first, state.copied, said), [Action.STOP_WRITING, *words, Action.PAUSE]
+            return MigrationMachine(first, state.copied, said), [Action.STOP_WRITING, *words, Action.PAUSE]
         case PauseOver() if state.stage in (Stage.COUNT, Stage.CLAIM):
             return state, [Action.COUNT if state.stage is Stage.COUNT else Action.CLAIM]
         case Counted() if state.stage is Stage.COUNT:
@@ -133,31 +133,31 @@ def step(state: State, event: Event) -> tuple[State, list[Effect]]:
             return state._replace(stage=Stage.COMPARE), [Action.SEND, Action.COMPARE]
         case Copied() if state.stage is Stage.COPY:
             text = "everything that stood in ZooKeeper is in the quorum's log, which leads from now on"
-            return State(Stage.COMPARE, copied=True), [Say(text), Action.SEND, Action.COMPARE]
+            return MigrationMachine(Stage.COMPARE, copied=True), [Say(text), Action.SEND, Action.COMPARE]
         case Compared() if state.stage is Stage.COMPARE:
             text = "ZooKeeper is up to date, and every decision is written there too"
-            return State(Stage.BOTH, copied=True), [Say(text)]
+            return MigrationMachine(Stage.BOTH, copied=True), [Say(text)]
     return state, []
 
 
-def _begin(found: MigrationState) -> tuple[State, list[Effect]]:
+def _begin(found: MigrationState) -> tuple[MigrationMachine, list[Effect]]:
     match found:
         case MigrationState.PRE_MIGRATION:
-            return State(Stage.COUNT), [Action.COUNT]
+            return MigrationMachine(Stage.COUNT), [Action.COUNT]
         case MigrationState.MIGRATION:
-            return State(Stage.CLAIM, copied=True), [Action.CLAIM]
+            return MigrationMachine(Stage.CLAIM, copied=True), [Action.CLAIM]
         case MigrationState.POST_MIGRATION:
-            return State(), [Say(_FINISHED, is_trouble=True)]
-    return State(), [End(_FROM_THE_START)]
+            return MigrationMachine(), [Say(_FINISHED, is_trouble=True)]
+    return MigrationMachine(), [End(_FROM_THE_START)]
 
 
-def _counted(state: State, missing: str) -> tuple[State, list[Effect]]:
+def _counted(state: MigrationMachine, missing: str) -> tuple[MigrationMachine, list[Effect]]:
     if not missing:
         text = "all controllers and brokers take part; the quorum takes over"
-        return State(Stage.CLAIM), [Say(text), Action.CLAIM]
+        return MigrationMachine(Stage.CLAIM), [Say(text), Action.CLAIM]
     said, words = _once(state, missing)
     return state._replace(said=said), [*words, Action.PAUSE]
 
 
-def _once(state: State, text: str) -> tuple[str, list[Effect]]:
+def _once(state: MigrationMachine, text: str) -> tuple[str, list[Effect]]:
     return text, [] if text == state.said else [Say(text, is_trouble=True)]

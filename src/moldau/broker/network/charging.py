@@ -34,7 +34,7 @@ NS_TO_PERCENT = 100 / 1e9
 class Charge:
     """The account of one request."""
 
-    __slots__ = ("_began_ns", "_clock", "_client_id", "_quotas", "_spent_ns", "bytes_max", "throttle_ms")
+    __slots__ = ("_began_ns", "_client_id", "_clock", "_quotas", "_spent_ns", "bytes_max", "throttle_ms")
 
     def __init__(self, quotas: ClientQuotas, clock: Clock, client_id: str | None) -> None:
         self._quotas = quotas

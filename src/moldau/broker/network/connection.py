@@ -4,7 +4,7 @@ Answers of a wake-up leave in one write. A connection is read from no more while
 many of its requests are unanswered or too many bytes of its answers wait, and while a long request is worked on; after
 some milliseconds of its requests, or of everybody's large ones, it goes on in the next turn of the loop. Malformed
 frames, and frames larger than allowed, are refused before memory is taken. What each request does is
-``moldau/broker/api``; read next: ``receiving.py``.
+``moldau/broker/api``; read next: ``receive_buffer.py``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, read_request_in_slices
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.server")
+log = logging.getLogger(__name__)
 
 TURN_NS = 5_000_000
 """After so long the requests of one connection wait until the others had their turn."""
@@ -100,7 +100,7 @@ class Connection(Regulated):
         self._slots.clear()
         self._out.clear()
         self._ready_bytes = self._stalled_bytes = 0
-        self._receiving.drop()
+        self._receive_buffer.drop()
         self.listener.memory.left(self)
         self.waiting.abandon()
         for hook in self.listener.closed_hooks:
@@ -119,11 +119,11 @@ class Connection(Regulated):
         self._regulate()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._receiving.space()
+        return self._receive_buffer.space()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.heard = True
-        came = self._receiving.arrived(nbytes)
+        came = self._receive_buffer.arrived(nbytes)
         if came is not None:
             self._busy = True
             try:
@@ -133,7 +133,7 @@ class Connection(Regulated):
             finally:
                 self._busy = False
                 self._flush()
-        if self._work is not None or self._receiving.come:
+        if self._work is not None or self._receive_buffer.come:
             self._regulate()
 
     # ---- memory
@@ -178,7 +178,7 @@ class Connection(Regulated):
             if self._out_bytes >= FLUSH_BYTES:
                 sent += self._out_bytes
                 self._flush()
-        self._receiving.keep(came, start, need)
+        self._receive_buffer.keep(came, start, need)
         self._took(listener.now_ns() - began_ns if handled else 0)
 
     def _is_admitted(self, came: memoryview, start: int, size: int) -> bool:
@@ -219,7 +219,7 @@ class Connection(Regulated):
             return
         work.close()
         size = len(frame) - start
-        kept = decode_kept(self._receiving, frame, start, header, most)
+        kept = decode_kept(self._receive_buffer, frame, start, header, most)
         self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True))
 
     def _begin(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
@@ -297,7 +297,7 @@ class Connection(Regulated):
             assert ready is not None, "a response was encoded"
             self._fill(slot, ready, header)
         elif isinstance(result, Generator):
-            kept = result if is_kept else kept_whole(self._receiving, request, result)
+            kept = result if is_kept else kept_whole(self._receive_buffer, request, result)
             work = freed(listener.world.tasks, request, kept)
             self._begin(work, header, lambda found: self._worked(slot, found, header))
         else:

@@ -22,7 +22,7 @@ KEYS = (
 )
 
 
-class Held(Protocol):
+class HeldConnection(Protocol):
     """A connection as this file needs it."""
 
     peer: tuple[str | int, ...] | None
@@ -59,8 +59,8 @@ class ConnectionQuotas:
         self._tasks = world.tasks
         self._setting = setting
         self._by_ip: Counter[str] = Counter()
-        self._serving: dict[Held, None] = {}
-        self._waiting: deque[Held] = deque()
+        self._serving: dict[HeldConnection, None] = {}
+        self._waiting: deque[HeldConnection] = deque()
         self._credit = 1.0
         self._credit_ms = world.clock.monotonic_ms()
         self._due = False
@@ -72,7 +72,7 @@ class ConnectionQuotas:
         self._overrides = dict(_overrides(self._setting(KEYS[2])))
         self._let_in()
 
-    def came(self, connection: Held) -> None:
+    def came(self, connection: HeldConnection) -> None:
         """A connection was made: hold or refuse it if need be."""
         ip = _ip(connection)
         if self._by_ip[ip] >= self._overrides.get(ip, self._most_per_ip):
@@ -89,7 +89,7 @@ class ConnectionQuotas:
         self._waiting.append(connection)
         self._look_later()
 
-    def left(self, connection: Held) -> None:
+    def left(self, connection: HeldConnection) -> None:
         """A connection ended."""
         if connection in self._serving:
             del self._serving[connection]
@@ -135,7 +135,7 @@ class ConnectionQuotas:
         self._let_in()
 
 
-def _ip(connection: Held) -> str:
+def _ip(connection: HeldConnection) -> str:
     return str(connection.peer[0]) if connection.peer else ""
 
 

@@ -14,7 +14,7 @@ from moldau.broker.network.connection_quotas import ConnectionQuotas
 from moldau.broker.network.descriptors import is_one_of_the_last
 from moldau.broker.network.idle import IdleSweep
 from moldau.broker.network.memory import RequestMemory
-from moldau.broker.network.receiving import SharedBuffer
+from moldau.broker.network.receive_buffer import SharedBuffer
 from moldau.broker.network.requests import Dispatch, Handler, ServedApi
 from moldau.broker.network.traffic import ApiStats, RequestStats
 from moldau.broker.network.turn import LoopTurn
@@ -25,7 +25,7 @@ from moldau.ports import World
 from moldau.wire.frames import RequestHeader, read_request_header
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.network")
+log = logging.getLogger(__name__)
 
 EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
 """What a broker hears on the ZooKeeper plane before it knows its cluster: the controller, or brokers that it is

@@ -53,7 +53,7 @@ SMALLEST_BUFFER, LARGEST_BUFFER = 1 << 17, 1 << 21
 """Buffers of these sizes, powers of two, are kept for the next frame."""
 
 
-class Holder(Protocol):
+class MemoryOwner(Protocol):
     """A connection as this file needs it."""
 
     def memory_freed(self) -> None:
@@ -81,23 +81,23 @@ class RequestMemory:
         self.response_bytes = 0
         self.requests = 0
         """Requests that are worked on in slices."""
-        self._frames: dict[Holder, int] = {}
+        self._frames: dict[MemoryOwner, int] = {}
         """Frames that are being received into buffers of their own, oldest first, and their bytes."""
-        self._responses: dict[Holder, int] = {}
+        self._responses: dict[MemoryOwner, int] = {}
         self._shares = 0
         """As ``response_bytes``, but of each holder a share at most: how many hold much, rather than how much."""
-        self._for_buffers: dict[Holder, None] = {}
-        self._for_room: dict[Holder, None] = {}
-        self._for_turns: dict[Holder, None] = {}
+        self._for_buffers: dict[MemoryOwner, None] = {}
+        self._for_room: dict[MemoryOwner, None] = {}
+        self._for_turns: dict[MemoryOwner, None] = {}
         """Who waits for bytes of requests, for bytes of responses, and for fewer requests in slices."""
-        self._for_questions: dict[Holder, None] = {}
-        self._called: dict[Holder, None] = {}
+        self._for_questions: dict[MemoryOwner, None] = {}
+        self._called: dict[MemoryOwner, None] = {}
         """Who waits to ask for what is there, and whose turn it is."""
         self._questions = 0
         """So many were begun in this turn of the loop, or are to be."""
-        self._woken: deque[Holder] = deque()
+        self._woken: deque[MemoryOwner] = deque()
         """Who has waited and looks again."""
-        self.parked: ParkedFetches[Holder] = ParkedFetches(tasks, self._request_bytes_max, self._wake)
+        self.parked: ParkedFetches[MemoryOwner] = ParkedFetches(tasks, self._request_bytes_max, self._wake)
         self.expected = 0
         """Bytes of responses that are being made, as far as is known."""
         self._sizes: dict[int, int] = {}
@@ -109,33 +109,33 @@ class RequestMemory:
         """Whether anything waits, so that ``admits`` has to be asked."""
         self._watch: Handle | None = None
         self._clogged: Handle | None = None
-        self._held: dict[Holder, None] = {}
+        self._held: dict[MemoryOwner, None] = {}
         """Who held bytes of responses when nobody could go on any more, or at the last look then, and ever since."""
 
     # ---- requests
 
-    def buffer(self, holder: Holder, size: int) -> bytearray | None:
+    def buffer(self, owner: MemoryOwner, size: int) -> bytearray | None:
         """A buffer of at least ``size`` bytes, given back with ``release``; None when there is no room, and
         ``memory_freed`` is called later. As in Kafka what is held may pass the limit by one buffer."""
-        oldest = next(iter(self._frames), holder) is holder
+        oldest = next(iter(self._frames), owner) is owner
         if self.request_bytes >= self._request_bytes_max and not oldest:
-            self._for_buffers[holder] = None
+            self._for_buffers[owner] = None
             return None
-        return self._give(holder, self._take(size))
+        return self._give(owner, self._take(size))
 
-    def spare(self, holder: Holder, size: int) -> bytearray | None:
+    def spare(self, owner: MemoryOwner, size: int) -> bytearray | None:
         """A buffer that was used before, if one is free: it costs nothing."""
         for number, buffer in enumerate(self._free):
             if len(buffer) >= size:
-                return self._give(holder, self._free.pop(number))
+                return self._give(owner, self._free.pop(number))
         return None
 
-    def keep(self, holder: Holder, size: int) -> bytearray:
+    def keep(self, owner: MemoryOwner, size: int) -> bytearray:
         """A buffer for the first bytes of a frame, which have come already, though there is no room for more."""
-        return self._give(holder, bytearray(size))
+        return self._give(owner, bytearray(size))
 
-    def _give(self, holder: Holder, buffer: bytearray) -> bytearray:
-        self._frames[holder] = self._frames.get(holder, 0) + len(buffer)
+    def _give(self, owner: MemoryOwner, buffer: bytearray) -> bytearray:
+        self._frames[owner] = self._frames.get(owner, 0) + len(buffer)
         self.request_bytes += len(buffer)
         self._look_later()
         return buffer
@@ -149,13 +149,13 @@ class RequestMemory:
             size = max(1 << (size - 1).bit_length(), SMALLEST_BUFFER)
         return bytearray(size)
 
-    def release(self, holder: Holder, buffer: bytearray, *, reuse: bool = True) -> None:
+    def release(self, owner: MemoryOwner, buffer: bytearray, *, reuse: bool = True) -> None:
         """The holder needs the buffer no more; ``reuse`` unless somebody may still look into it."""
-        left = self._frames[holder] - len(buffer)
+        left = self._frames[owner] - len(buffer)
         if left:
-            self._frames[holder] = left
+            self._frames[owner] = left
         else:
-            del self._frames[holder]
+            del self._frames[owner]
         if reuse and SMALLEST_BUFFER <= len(buffer) <= LARGEST_BUFFER and len(self._free) < FREE_BUFFERS:
             self._free.append(buffer)
         self.forget(len(buffer))
@@ -213,46 +213,46 @@ class RequestMemory:
     def _set_busy(self) -> None:
         self.busy = bool(self._responses or self.requests or self.expected or self.parked.are_many)
 
-    def respond(self, holder: Holder, size: int) -> None:
+    def respond(self, owner: MemoryOwner, size: int) -> None:
         """So many bytes of responses wait for this holder's client by now."""
-        before = self._responses.get(holder, 0)
+        before = self._responses.get(owner, 0)
         if size:
-            self._responses[holder] = size
+            self._responses[owner] = size
         elif before:
-            del self._responses[holder]
-            self._held.pop(holder, None)
+            del self._responses[owner]
+            self._held.pop(owner, None)
         self.response_bytes += size - before
         self._shares += min(size, RESPONSE_SHARE_BYTES) - min(before, RESPONSE_SHARE_BYTES)
         self._set_busy()
         if size < before:
-            if not size and holder in self._for_room:  # it holds nothing now: small requests may go on all the same
-                self._wake({holder: self._for_room.pop(holder)}, 1)
+            if not size and owner in self._for_room:  # it holds nothing now: small requests may go on all the same
+                self._wake({owner: self._for_room.pop(owner)}, 1)
             self._give_room()
         else:
             self._look_later()
 
     # ---- fetches that wait
 
-    def park(self, holder: Holder, size: int) -> None:
+    def park(self, owner: MemoryOwner, size: int) -> None:
         """A fetch of this holder waits for records, and holds so many bytes until ``unpark``."""
-        self.parked.add(holder, size)
+        self.parked.add(owner, size)
         self._set_busy()
 
-    def unpark(self, holder: Holder, size: int) -> None:
+    def unpark(self, owner: MemoryOwner, size: int) -> None:
         """It was answered."""
-        self.parked.remove(holder, size)
+        self.parked.remove(owner, size)
         self._set_busy()
 
     # ---- who may go on
 
-    def may_ask(self, holder: Holder) -> bool:
+    def may_ask(self, owner: MemoryOwner) -> bool:
         """Whether a request that asks for what is there may be begun in this turn of the loop; if not, ``memory_freed``
         is called in a later one, and its turn is kept for it then."""
-        if holder in self._called:
-            del self._called[holder]
+        if owner in self._called:
+            del self._called[owner]
             return True
         if self._for_questions or self._questions >= QUESTIONS_A_TURN:
-            self._for_questions[holder] = None
+            self._for_questions[owner] = None
             return False
         if not self._questions:
             self._tasks.call_soon(self._turn)
@@ -264,23 +264,23 @@ class RequestMemory:
         self._questions = 0
         self._called.clear()
         try:
-            for holder in list(islice(self._for_questions, QUESTIONS_A_TURN)):
-                del self._for_questions[holder]
-                self._called[holder] = None
+            for owner in list(islice(self._for_questions, QUESTIONS_A_TURN)):
+                del self._for_questions[owner]
+                self._called[owner] = None
                 self._questions += 1
-                holder.memory_freed()
+                owner.memory_freed()
         finally:  # whatever became of one of them, the others have their turn
             if self._questions:
                 self._tasks.call_soon(self._turn)  # after those have been heard
 
-    def admits(self, holder: Holder, api_key: int, expected: int = 0, *, is_large: bool = False) -> bool:
+    def admits(self, owner: MemoryOwner, api_key: int, expected: int = 0, *, is_large: bool = False) -> bool:
         """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
         ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
-        mine, there = self._responses.get(holder, 0), self.response_bytes
+        mine, there = self._responses.get(owner, 0), self.response_bytes
         if api_key in ASKING and self.expected:
             there += self.expected + self._sizes.get(api_key, EXPECTED_BYTES)
             if expected:
-                self._for_room[holder] = None
+                self._for_room[owner] = None
                 return False
         if api_key in SMALL and not mine:
             there = self._shares
@@ -289,19 +289,19 @@ class RequestMemory:
         if is_large or (api_key in self._long and api_key in ASKING):  # a fetch of one partition waits for no others
             most = min(most, LONG_AT_ONCE)
         if full or mine > RESPONSE_SHARE_BYTES:
-            self._for_room[holder] = None
+            self._for_room[owner] = None
         elif self.requests >= most:
-            self._for_turns[holder] = None
+            self._for_turns[owner] = None
         else:
             return True
         return False
 
-    def left(self, holder: Holder) -> None:
+    def left(self, owner: MemoryOwner) -> None:
         """The connection ended, and gave its buffer back."""
         for waiting in (self._for_buffers, self._for_room, self._for_turns, self._for_questions, self._called):
-            waiting.pop(holder, None)
-        self.parked.left(holder)
-        self.respond(holder, 0)
+            waiting.pop(owner, None)
+        self.parked.left(owner)
+        self.respond(owner, 0)
 
     @property
     def _is_crowded(self) -> bool:
@@ -332,11 +332,11 @@ class RequestMemory:
             self._wake(self._for_turns, free)
             self._tasks.call_soon(lambda: self._tasks.call_soon(self._give_turns))
 
-    def _wake(self, waiting: dict[Holder, None], count: int) -> None:
+    def _wake(self, waiting: dict[MemoryOwner, None], count: int) -> None:
         idle = not self._woken
-        for holder in list(islice(waiting, count)):
-            del waiting[holder]
-            self._woken.append(holder)
+        for owner in list(islice(waiting, count)):
+            del waiting[owner]
+            self._woken.append(owner)
         if idle:
             self._tasks.call_soon(self._wake_some)
 
@@ -353,9 +353,9 @@ class RequestMemory:
         """Close who holds bytes that did not move since the last look, if there are still too many."""
         self._watch = None
         crowded = self._is_crowded
-        for holder in [*self._frames, *self._responses]:
-            if not holder.has_moved() and crowded:
-                holder.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
+        for owner in [*self._frames, *self._responses]:
+            if not owner.has_moved() and crowded:
+                owner.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
         self._look_later()
 
     def _look_at_clog(self) -> None:
@@ -364,10 +364,10 @@ class RequestMemory:
         now and then would hold up everybody as well as one that takes nothing."""
         self._clogged = None
         clogged, left = self._is_clogged, self.response_bytes
-        for holder in sorted(self._held, key=lambda one: (one.has_moved(), -self._responses[one])):
+        for owner in sorted(self._held, key=lambda one: (one.has_moved(), -self._responses[one])):
             if clogged and left >= RESPONSE_BYTES_MAX:
-                left -= self._responses[holder]
-                holder.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")
+                left -= self._responses[owner]
+                owner.give_up(f"it held its responses for {CLOGGED_MS} ms, and nobody could go on")
         self._held = {}
         self._look_later()
 

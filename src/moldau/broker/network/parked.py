@@ -48,17 +48,17 @@ class Parking(Protocol):
         """Answer the oldest fetch of this connection that is parked, with what there is."""
 
 
-Holder = TypeVar("Holder", bound=Parking)
+MemoryOwner = TypeVar("MemoryOwner", bound=Parking)
 
 
-class ParkedFetches(Generic[Holder]):
+class ParkedFetches(Generic[MemoryOwner]):
     """Those of the connections that share one ``RequestMemory``. ``bytes``: what they hold, about."""
 
-    def __init__(self, tasks: Tasks, bytes_max: int, wake: Callable[[dict[Holder, None], int], None]) -> None:
+    def __init__(self, tasks: Tasks, bytes_max: int, wake: Callable[[dict[MemoryOwner, None], int], None]) -> None:
         self._tasks, self._bytes_max, self._wake = tasks, bytes_max, wake
         self.bytes = 0
-        self._held: dict[Holder, int] = {}
-        self._waiting: dict[Holder, None] = {}
+        self._held: dict[MemoryOwner, int] = {}
+        self._waiting: dict[MemoryOwner, None] = {}
         """Who has another to park."""
         self._timer: Handle | None = None
 
@@ -72,32 +72,32 @@ class ParkedFetches(Generic[Holder]):
         """Whether nobody may."""
         return self.bytes >= 2 * self._bytes_max
 
-    def add(self, holder: Holder, size: int) -> None:
+    def add(self, owner: MemoryOwner, size: int) -> None:
         """A fetch is parked that holds so many bytes."""
-        self._held[holder] = self._held.get(holder, 0) + size
+        self._held[owner] = self._held.get(owner, 0) + size
         self.bytes += size
 
-    def remove(self, holder: Holder, size: int) -> None:
+    def remove(self, owner: MemoryOwner, size: int) -> None:
         """It was answered, or its client is gone."""
         were_many, were_too_many = self.are_many, self.are_too_many
         self.bytes -= size
         assert self.bytes >= 0, "a parked fetch was given back twice"
-        left = self._held[holder] - size
+        left = self._held[owner] - size
         if left:
-            self._held[holder] = left
+            self._held[owner] = left
         else:
-            del self._held[holder]
+            del self._held[owner]
         if were_many > self.are_many or were_too_many > self.are_too_many:
             self._wake(self._waiting, len(self._waiting))
-        elif not left and holder in self._waiting:
-            self._wake({holder: self._waiting.pop(holder)}, 1)
+        elif not left and owner in self._waiting:
+            self._wake({owner: self._waiting.pop(owner)}, 1)
 
-    def admits(self, holder: Holder) -> bool:
+    def admits(self, owner: MemoryOwner) -> bool:
         """Whether another fetch of this holder may be taken in now; if not, ``memory_freed`` is called later."""
-        if not self.are_many or (holder not in self._held and not self.are_too_many):
+        if not self.are_many or (owner not in self._held and not self.are_too_many):
             return True
-        self._waiting[holder] = None
-        if self._timer is None and holder not in self._held:
+        self._waiting[owner] = None
+        if self._timer is None and owner not in self._held:
             self._timer = self._tasks.call_later(PATIENCE_MS, self._make_room)
         return False
 
@@ -109,9 +109,9 @@ class ParkedFetches(Generic[Holder]):
             max(self._held, key=self._held.__getitem__).answer_parked()
             self._tasks.call_soon(self._make_room)
 
-    def left(self, holder: Holder) -> None:
+    def left(self, owner: MemoryOwner) -> None:
         """The connection ended."""
-        self._waiting.pop(holder, None)
+        self._waiting.pop(owner, None)
 
     def close(self) -> None:
         """The node stops."""

@@ -43,7 +43,7 @@ def ask_over(line: Line, message: Request[ResponseT], timeout_ms: int | None = N
         raise NotSpoken(str(error)) from error
 
 
-class Link:
+class PeerLink:
     """One connection to an address, connected when first asked."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Peers:
     def __init__(self, world: World, options: ConnectionOptions) -> None:
         self._world = world
         self._options = options
-        self._links: dict[tuple[str, int, int], Link] = {}
+        self._links: dict[tuple[str, int, int], PeerLink] = {}
 
     async def ask(self, host: str, port: int, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
         """Ask the node at an address; OSError when it cannot be reached, ConnectionRefusedError when nobody listens."""
@@ -137,11 +137,11 @@ class Peers:
         link = min(links, key=lambda link: link.in_flight)
         return await (link.ask(message, timeout_ms) if who is None else link.pass_on(message, timeout_ms, who))
 
-    def _link(self, host: str, port: int, lane: int) -> Link:
+    def _link(self, host: str, port: int, lane: int) -> PeerLink:
         key = (host, port, lane)
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = Link(self._world, host, port, self._options)
+            link = self._links[key] = PeerLink(self._world, host, port, self._options)
         return link
 
     async def refuses(self, host: str, port: int) -> bool:
@@ -150,7 +150,7 @@ class Peers:
 
     async def accepts(self, host: str, port: int) -> bool | None:
         """Whether the address takes a fresh connection, False when it refuses; None when nothing can be learnt."""
-        probe = cast(Receiver, asyncio.BufferedProtocol())  # it hears of nothing
+        probe = cast("Receiver", asyncio.BufferedProtocol())  # it hears of nothing
         try:
             transport = await self._world.net.connect(host, port, probe)
         except ConnectionRefusedError:

@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Generator
 
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.receiving import Receiving
+from moldau.broker.network.receive_buffer import ReceiveBuffer
 from moldau.broker.network.serving import SLICES_FROM_BYTES, Slot
 from moldau.broker.network.turn import HEAVY_NS, NOTED_NS
 from moldau.broker.network.waits import Waits
 from moldau.ports import Handle, Transport
 
-log = logging.getLogger("moldau.server")
+log = logging.getLogger(__name__)
 
 UNANSWERED_MAX = 200
 
@@ -28,7 +28,7 @@ class Regulated(asyncio.BufferedProtocol):
     """The part of a connection that decides whether it is read from."""
 
     __slots__ = (
-        "_called", "_held", "_is_heavy", "_moved", "_reading", "_receiving", "_refused_room", "_slots", "_stalled",
+        "_called", "_held", "_is_heavy", "_moved", "_reading", "_receive_buffer", "_refused_room", "_slots", "_stalled",
         "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer", "waiting",
     )  # fmt: skip
 
@@ -36,7 +36,7 @@ class Regulated(asyncio.BufferedProtocol):
         self.listener = listener
         self.peer: tuple[str | int, ...] | None = None  # as the socket names it
         self._transport: Transport | None = None
-        self._receiving = Receiving(self, listener.memory, listener.shared)
+        self._receive_buffer = ReceiveBuffer(self, listener.memory, listener.shared)
         self._slots: deque[Slot] = deque()  # one for each unanswered request, in order
         self._work: Generator[None, None, object] | None = None  # on a request in slices
         self._reading = True
@@ -95,7 +95,7 @@ class Regulated(asyncio.BufferedProtocol):
     @property
     def waits(self) -> bool:
         """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
-        no_room = self._refused_room or self._receiving.starved
+        no_room = self._refused_room or self._receive_buffer.starved
         return bool(self._slots) or self._held or no_room or self._throttle is not None or self._work is not None
 
     def expire(self, idle_ms: int) -> None:
@@ -113,7 +113,7 @@ class Regulated(asyncio.BufferedProtocol):
             or self._refused_room
             or self._throttle is not None
             or self._work is not None
-            or self._receiving.starved
+            or self._receive_buffer.starved
         )
         if wanted == self._reading or self._transport is None:
             return
@@ -157,7 +157,7 @@ class Regulated(asyncio.BufferedProtocol):
         """There may be room for what this connection brings, or for another request."""
         if self._transport is not None:
             self._refused_room = False
-            self._receiving.retry()
+            self._receive_buffer.retry()
             self._regulate()
 
     def has_moved(self) -> bool:
@@ -166,7 +166,7 @@ class Regulated(asyncio.BufferedProtocol):
             return True
         before = self._moved
         left = self._transport.get_write_buffer_size() if self._stalled else 0
-        self._moved = (self._receiving.come, left, len(self._slots))
+        self._moved = (self._receive_buffer.come, left, len(self._slots))
         return self._moved != before or (not self._stalled and not self._reading and self._throttle is None)
 
     def give_up(self, why: str) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.freeing import let_go, long_arrays
-from moldau.broker.network.receiving import Receiving
+from moldau.broker.network.receive_buffer import ReceiveBuffer
 from moldau.broker.network.requests import CONTROLLER, ServedApi, Slices
 from moldau.broker.network.traffic import ApiStats
 from moldau.model import Code
@@ -58,32 +58,32 @@ def items_max(api_key: int, kind: str) -> int:
 
 
 def decode_kept(
-    receiving: Receiving, frame: memoryview, start: int, header: RequestHeader, most: int
+    receive_buffer: ReceiveBuffer, frame: memoryview, start: int, header: RequestHeader, most: int
 ) -> Generator[None, None, Message]:
     """Decode the request that is all of ``frame`` from ``start`` on in slices, from bytes that stay where they are
     meanwhile and are given back then.
     """
-    own = receiving.take() if receiving.is_own else None
+    own = receive_buffer.take() if receive_buffer.is_own else None
     if own is None:
         frame = memoryview(bytes(frame[start:]))
         header = header._replace(body=header.body - start)
-        receiving.memory.hold(len(frame))
+        receive_buffer.memory.hold(len(frame))
     try:
         return (yield from read_request_in_slices(frame, header, most))
     finally:
         if own is None:
-            receiving.memory.forget(len(frame))
+            receive_buffer.memory.forget(len(frame))
         else:
-            receiving.memory.release(receiving.holder, own, reuse=False)
+            receive_buffer.memory.release(receive_buffer.owner, own, reuse=False)
 
 
-def kept_whole(receiving: Receiving, request: Message, work: Slices) -> Slices:
+def kept_whole(receive_buffer: ReceiveBuffer, request: Message, work: Slices) -> Slices:
     """``work`` on a request that was decoded where it came in: what it is made of stays as it is meanwhile.
 
     Only records are views of the receive buffer.
     """
-    memory, copied = receiving.memory, 0
-    own = receiving.take() if receiving.is_own else None
+    memory, copied = receive_buffer.memory, 0
+    own = receive_buffer.take() if receive_buffer.is_own else None
     if own is None and isinstance(request, ProduceRequest):
         for topic in request.topic_data:
             for part in topic.partition_data:
@@ -96,7 +96,7 @@ def kept_whole(receiving: Receiving, request: Message, work: Slices) -> Slices:
     finally:
         memory.forget(copied)
         if own is not None:
-            memory.release(receiving.holder, own)
+            memory.release(receive_buffer.owner, own)
 
 
 def freed(tasks: Tasks, request: Message, work: Slices) -> Slices:
@@ -158,7 +158,7 @@ def versions_shown(answers: Mapping[int, ServedApi]) -> list[ApiVersionsResponse
 
 def _is_short(response: Message) -> bool:
     """Whether a fetch's answer holds few partitions."""
-    topics = cast(FetchResponse, response).responses
+    topics = cast("FetchResponse", response).responses
     if not topics or (len(topics) == 1 and len(topics[0].partitions) <= FEW):
         return True
     return len(topics) <= FEW and sum(len(topic.partitions) for topic in topics) <= FEW

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from moldau.broker.network.memory import FETCH, Holder, RequestMemory
+from moldau.broker.network.memory import FETCH, MemoryOwner, RequestMemory
 from moldau.broker.purgatory import DelayedOperation, safely
 
 
@@ -19,7 +19,7 @@ class Answer(Protocol):
     def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...  # Any: itself
 
 
-class DelayedFetch(DelayedOperation, Protocol):
+class ParkedFetch(DelayedOperation, Protocol):
     """A fetch that waits for records."""
 
     @property
@@ -29,10 +29,10 @@ class DelayedFetch(DelayedOperation, Protocol):
 class Waits:
     """The waits of one connection, and what is left of them."""
 
-    __slots__ = ("_all", "_fetches", "_held", "_holder", "_memory")
+    __slots__ = ("_all", "_fetches", "_held", "_memory", "_owner")
 
-    def __init__(self, holder: Holder, memory: RequestMemory) -> None:
-        self._holder, self._memory = holder, memory
+    def __init__(self, owner: MemoryOwner, memory: RequestMemory) -> None:
+        self._owner, self._memory = owner, memory
         self._all: list[DelayedOperation] = []
         self._fetches: list[DelayedOperation] = []
         self._held: dict[DelayedOperation, None] = {}
@@ -46,17 +46,17 @@ class Waits:
         if of_consumer:
             self._fetches.append(waiter)
 
-    def add_fetch(self, wait: DelayedFetch, size: int, *, of_consumer: bool) -> None:
+    def add_fetch(self, wait: ParkedFetch, size: int, *, of_consumer: bool) -> None:
         """A fetch waits, with so many bytes of memory that nobody else counts."""
         self.add(wait, of_consumer=of_consumer)
         if size:
             self._held[wait] = None
-            self._memory.park(self._holder, size)
+            self._memory.park(self._owner, size)
             wait.answer.add_done_callback(lambda _: self._answered(wait, size))
 
-    def _answered(self, wait: DelayedFetch, size: int) -> None:
+    def _answered(self, wait: ParkedFetch, size: int) -> None:
         del self._held[wait]
-        self._memory.unpark(self._holder, size)
+        self._memory.unpark(self._owner, size)
 
     def answer_oldest_fetch(self) -> None:
         """Others need the memory: answer with what there is."""

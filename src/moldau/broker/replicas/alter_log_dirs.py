@@ -22,7 +22,7 @@ from moldau.storage import DirOffline, Log, LogError
 from moldau.storage.future import Future
 from moldau.storage.names import future_folder
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 PIECE_BYTES = 512 * 1024
 """Copied in one turn of the loop: a few milliseconds at most."""

@@ -20,7 +20,7 @@ from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 AT_ONCE_MAX = 2_250
 """Replicas in one request, as KIP-858 bounds it."""

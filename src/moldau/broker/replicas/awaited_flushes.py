@@ -99,7 +99,7 @@ class AwaitedFlushes:
         effects = replica.machine.appended(self._clock.monotonic_ms(), flushed=True)
         if effects:
             self._replicas.act(replica, effects)
-        replica.settle()
+        replica.complete_produces()
         self._replicas.flushed(replica)
 
     def _failed(self, log: Log, error: LogError) -> None:

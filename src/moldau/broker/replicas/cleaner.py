@@ -24,7 +24,7 @@ from moldau.storage import DirOffline, Log, LogDirs
 from moldau.storage.compaction import Compaction, Outcome
 from moldau.storage.pace import paced
 
-log = logging.getLogger("moldau.cleaner")
+log = logging.getLogger(__name__)
 
 THREADS_MAX = 64
 """Any number may be set, while everything runs; more than this would do nothing but take memory."""

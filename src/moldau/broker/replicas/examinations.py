@@ -63,7 +63,7 @@ class Examinations:
         """How many batches wait or are being examined."""
         return len(self._waiting) + sum(map(len, self._held.values()))
 
-    def at_a_glance(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
+    def admit_quickly(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
         """The outcome for most batches of clients, at once; None when this one is to be examined.
 
         It begins with ``header``; ``at`` is where ``records`` begin in what they are a view of, -1 if it is not known.
@@ -73,11 +73,11 @@ class Examinations:
         if replica.log.cuts and _awaits_folder(replica):
             return None
         if len(records) < LARGE_BYTES:  # takes less than the clock can tell
-            return replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
+            return replica.log.admission.admit_quickly(records, header, self._world.clock.wall_ms(), at=at)
         if self._spent_ms >= SPENT_MAX_MS:
             return None
         began_ms = self._world.clock.monotonic_ms()
-        outcome = replica.log.admission.at_a_glance(records, header, self._world.clock.wall_ms(), at=at)
+        outcome = replica.log.admission.admit_quickly(records, header, self._world.clock.wall_ms(), at=at)
         self._spend(began_ms)
         return outcome
 

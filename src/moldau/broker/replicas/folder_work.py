@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from moldau.storage.folder import LogDir
     from moldau.storage.making import Making
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 1_000
 """Before what failed for want of a file descriptor is tried again."""

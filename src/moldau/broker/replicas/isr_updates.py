@@ -27,7 +27,7 @@ RETRY_MS = 10
 RETRY_MAX_MS = 500
 _AGAIN = frozenset({Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT, Code.UNKNOWN_SERVER_ERROR})
 
-Asks = dict[tuple[bytes, int], tuple["Replica", AlterIsr]]
+PendingUpdates = dict[tuple[bytes, int], tuple["Replica", AlterIsr]]
 
 
 class IsrUpdates:
@@ -36,40 +36,40 @@ class IsrUpdates:
     def __init__(self, deps: ReplicaManagerDeps, act: Callable[[Replica, Effects], None]) -> None:
         self._deps = deps
         self._act = act
-        self._asks: Asks = {}
+        self._pending: PendingUpdates = {}
         self._talking = False
         self._closed = False
 
-    def ask(self, replica: Replica, effect: AlterIsr) -> None:
+    def submit(self, replica: Replica, effect: AlterIsr) -> None:
         """Send with whatever else this turn of the loop brings."""
-        self._asks[replica.key] = (replica, effect)
+        self._pending[replica.key] = (replica, effect)
         if not self._talking and not self._closed:
             self._talking = True
             self._deps.world.tasks.spawn(self._talk(), "alter-partition")
 
     def close(self) -> None:
         self._closed = True
-        self._asks.clear()
+        self._pending.clear()
 
     async def _talk(self) -> None:
         wait_ms, buggify = 0, self._deps.world.buggify
-        while self._asks and not self._closed:
+        while self._pending and not self._closed:
             if buggify is not None and buggify(LATE_ISR):
                 wait_ms = RETRY_MAX_MS
             if wait_ms:
                 await self._pause(wait_ms)
-            asks = dict(islice(self._asks.items(), self._deps.world.step))
-            for key in asks:
-                del self._asks[key]
-            answers = await self._send(asks)
+            pending = dict(islice(self._pending.items(), self._deps.world.step))
+            for key in pending:
+                del self._pending[key]
+            answers = await self._send(pending)
             again = False
             now_ms = self._deps.world.clock.monotonic_ms()
-            for key, (replica, effect) in asks.items():
+            for key, (replica, effect) in pending.items():
                 answer = answers.get(key) or IsrAnswer(effect.serial, Code.NETWORK_EXCEPTION)
                 again |= answer.code in _AGAIN
                 self._act(replica, replica.machine.isr_answered(answer, now_ms))
             wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS) if again else 0
-            if self._asks and not wait_ms:  # a controller in this very process may have answered without a pause
+            if self._pending and not wait_ms:  # a controller in this very process may have answered without a pause
                 await yield_to_loop(self._deps.world.tasks)
         self._talking = False
 
@@ -78,9 +78,9 @@ class IsrUpdates:
         self._deps.world.tasks.call_later(wait_ms, over.set)
         await over.wait()
 
-    async def _send(self, asks: Asks) -> dict[tuple[bytes, int], IsrAnswer]:
+    async def _send(self, pending: PendingUpdates) -> dict[tuple[bytes, int], IsrAnswer]:
         try:
-            response = await self._deps.ask_controller(self._request(asks))
+            response = await self._deps.ask_controller(self._request(pending))
             if (buggify := self._deps.world.buggify) is not None and buggify(UNHEARD_ISR):
                 raise ConnectionError("the answer is lost")
         except OSError:
@@ -90,14 +90,14 @@ class IsrUpdates:
             # Whatever is wrong with the request as a whole (a broker epoch that is just changing, no authority yet), no
             # ISR was changed by it: it is asked again.
             code = code if code in _AGAIN else Code.NOT_CONTROLLER
-            return {key: IsrAnswer(effect.serial, code) for key, (_, effect) in asks.items()}
+            return {key: IsrAnswer(effect.serial, code) for key, (_, effect) in pending.items()}
         answers = {}
         for topic in response.topics:
             for part in topic.partitions:
                 key = (bytes(topic.topic_id), part.partition_index)
-                if key in asks:
+                if key in pending:
                     answers[key] = IsrAnswer(
-                        asks[key][1].serial,
+                        pending[key][1].serial,
                         Code(part.error_code),
                         part.leader_epoch,
                         part.partition_epoch,
@@ -105,9 +105,9 @@ class IsrUpdates:
                     )
         return answers
 
-    def _request(self, asks: Asks) -> AlterPartitionRequest:
+    def _request(self, pending: PendingUpdates) -> AlterPartitionRequest:
         topics: dict[bytes, AlterPartitionRequest.TopicData] = {}
-        for replica, effect in asks.values():
+        for replica, effect in pending.values():
             topic_id, number = replica.key
             topic = topics.get(topic_id)
             if topic is None:

@@ -24,7 +24,7 @@ from moldau.storage.strays import put_out_of_use
 if TYPE_CHECKING:
     from moldau.storage.log import Log
 
-logger = logging.getLogger("moldau.replicas")
+logger = logging.getLogger(__name__)
 
 
 def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:

@@ -51,7 +51,7 @@ from moldau.replication.roles import Role
 from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
 from moldau.storage.strays import make_way, sort_out
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 SWEPT_AT_ONCE = 250
 """Replicas a sweep looks at before it lets the loop turn."""
@@ -118,7 +118,7 @@ class ReplicaManager:
             effect_kinds.StopFollowing: lambda r, e: self.fetchers.unfollow(r),
             effect_kinds.StartedLeading: self._started_leading,
             effect_kinds.StoppedLeading: self._stopped_leading,
-            effect_kinds.AlterIsr: self._isr.ask,
+            effect_kinds.AlterIsr: self._isr.submit,
             effect_kinds.IsrChanged: self._isr_changed,
         }
 
@@ -394,7 +394,7 @@ class ReplicaManager:
         self.isr_expands += len(effect.after) > len(effect.before)
         log.info("%s: ISR is now %s, was %s", replica.partition, list(effect.after), list(effect.before))
         replica.left_isr(set(effect.before).difference(effect.after))
-        replica.settle()
+        replica.complete_produces()
 
     def failed(self, error: LogError) -> None:
         """Storage failed: replicas in directories that are offline now neither lead nor follow."""

@@ -13,7 +13,7 @@ from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.model import Code
 from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 
-log = logging.getLogger("moldau.producer-ids")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 50
 ID_MAX = (1 << 63) - 1

@@ -13,7 +13,7 @@ from moldau.model import Code
 from moldau.ports import Clock
 from moldau.wire.batch import BatchHeader
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 
 class RefusedProducers:

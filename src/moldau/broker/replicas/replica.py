@@ -34,7 +34,7 @@ class CommitWaiter(Protocol):
     def done(self) -> bool:
         """Whether it waits no longer: it is not told then."""
 
-    def settle(self, slot: Any, code: Code) -> None:  # Any: what the waiter gave with the offset
+    def complete(self, slot: Any, code: Code) -> None:  # Any: what the waiter gave with the offset
         """The records are committed, or ``code`` says why they are not known to be."""
 
 
@@ -45,13 +45,13 @@ class FetchWaiter(Protocol):
     def replica_id(self) -> int:
         """The follower that fetches; -1 for a consumer."""
 
-    def arrived(self, first_offset: int) -> None:
+    def records_appended(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on."""
 
-    def touch(self, *, urgent: bool = False) -> None:
+    def notify(self, *, urgent: bool = False) -> None:
         """There may be something to read, or (``urgent``) something to say at once."""
 
-    def note(self) -> None:
+    def mark_changed(self) -> None:
         """There is something new to tell, which nobody need be woken for."""
 
     def count_next_fetch(self) -> None:
@@ -91,41 +91,41 @@ class Replica:
         )
 
     def when_committed(self, next_offset: int, waiter: CommitWaiter, slot: object = None) -> None:
-        """Have ``waiter.settle(slot, code)`` called once the high watermark reaches ``next_offset``, just above the
+        """Have ``waiter.complete(slot, code)`` called once the high watermark reaches ``next_offset``, just above the
         last record, or when this broker leads no more. For what ``machine.acknowledged`` does not tell yet."""
         self.promises.append((next_offset, waiter, slot))
 
-    def settle(self) -> None:
+    def complete_produces(self) -> None:
         """The watermark, the ISR or the leadership moved: answer the produces whose fate is known."""
         promises, machine = self.promises, self.machine
         if self.unflushed:
-            self._settle_unflushed()
+            self._complete_unflushed()
         while promises:
             next_offset, promise, slot = promises[0]
             if not promise.done:
                 code = machine.acknowledged(next_offset)
                 if code is None:
                     return
-                promise.settle(slot, code)
+                promise.complete(slot, code)
             promises.popleft()
 
-    def _settle_unflushed(self) -> None:
+    def _complete_unflushed(self) -> None:
         """Answer what was flushed; when this broker does not lead any more, everything."""
         waiting, settled, code = self.unflushed, self.log.settled_end, self.machine.check_epoch(-1)
         while waiting:
             next_offset, promise, slot = waiting[0]
             if code is Code.NONE and settled < next_offset and not promise.done:
                 return
-            promise.settle(slot, code)
+            promise.complete(slot, code)
             waiting.popleft()
 
     def refuse_unflushed(self, code: Code) -> None:
         """The flush has failed: whoever waits for it hears that."""
         while self.unflushed:
             _, promise, slot = self.unflushed.popleft()
-            promise.settle(slot, code)
+            promise.complete(slot, code)
 
-    def settle_deletions(self) -> None:
+    def complete_deletions(self) -> None:
         """A follower told its log start: answer the deletions that all live replicas have done."""
         low = self.machine.low_watermark
         waiting = []
@@ -137,21 +137,21 @@ class Replica:
                 waiting.append((offset, promise, slot))
                 continue
             slot.low_watermark = low if code is Code.NONE else -1
-            promise.settle(slot, code)
+            promise.complete(slot, code)
         self.deletions = waiting
 
     def data_arrived(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on: followers that wait here have something to fetch."""
         for asked in self.followers:
-            asked.arrived(first_offset)
+            asked.records_appended(first_offset)
 
     def committed(self) -> None:
         """The watermark moved up: consumers may read further, produces may be acknowledged."""
-        self.settle()
+        self.complete_produces()
         for asked in self.consumers:
-            asked.touch()
+            asked.notify()
         for asked in self.followers:
-            asked.note()
+            asked.mark_changed()
 
     def left_isr(self, brokers: Collection[int]) -> None:
         """These were taken out of the ISR: their next fetch may bring them back, named or not. Not one that waits here
@@ -162,8 +162,8 @@ class Replica:
 
     def changed(self) -> None:
         """Role, epoch or log start changed: everybody who waits here looks again."""
-        self.settle()
+        self.complete_produces()
         if self.deletions:
-            self.settle_deletions()
+            self.complete_deletions()
         for asked in (*self.consumers, *self.followers):
-            asked.touch(urgent=True)
+            asked.notify(urgent=True)

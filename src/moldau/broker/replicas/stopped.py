@@ -17,7 +17,7 @@ from moldau.image import Partition as Assigned
 from moldau.image.partition import Key
 from moldau.model import TopicPartition
 
-log = logging.getLogger("moldau.replicas")
+log = logging.getLogger(__name__)
 
 
 BEGUN_AT_ONCE = 4

@@ -151,7 +151,7 @@ class Throttles:
         self._due = False
         held, self._held = self._held, {}
         for asked in held:
-            asked.touch()
+            asked.notify()
 
     # ---- as a follower
 

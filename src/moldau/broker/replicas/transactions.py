@@ -72,17 +72,17 @@ class Producing(NamedTuple):
     version: int
 
 
-class Verdict(NamedTuple):
+class TransactionVerdict(NamedTuple):
     """Whether a batch may begin the producer's transaction in a partition, and why not."""
 
     code: Code
     why: str = ""
 
 
-ALLOWED = Verdict(Code.NONE)
-LED_ANEW = Verdict(Code.NOT_LEADER_OR_FOLLOWER, "another leader epoch began while the coordinator was asked")
-NO_COORDINATOR = Verdict(Code.INVALID_TXN_STATE, "this cluster has no transaction coordinator")
-MOVED_ON = Verdict(Code.INVALID_TXN_STATE, "the transaction has ended while its coordinator was asked")
+ALLOWED = TransactionVerdict(Code.NONE)
+LED_ANEW = TransactionVerdict(Code.NOT_LEADER_OR_FOLLOWER, "another leader epoch began while the coordinator was asked")
+NO_COORDINATOR = TransactionVerdict(Code.INVALID_TXN_STATE, "this cluster has no transaction coordinator")
+MOVED_ON = TransactionVerdict(Code.INVALID_TXN_STATE, "the transaction has ended while its coordinator was asked")
 
 
 class Begun(NamedTuple):
@@ -149,7 +149,7 @@ class Transactions:
         """A coordinator that was asked already is asked again: what has ended up to now was another transaction."""
         return Begun(replica.machine.leader_epoch, self._asked[replica.key, producer_id][0])
 
-    def holds(self, replica: Replica, producer_id: int, begun: Begun) -> Verdict:
+    def holds(self, replica: Replica, producer_id: int, begun: Begun) -> TransactionVerdict:
         """Whether the partition is as it was then. Clients try again upon ``LED_ANEW``, and the coordinator is asked
         again: another leader may have had a marker meanwhile. ``MOVED_ON`` ends a producer's life."""
         if replica.machine.leader_epoch != begun.leader_epoch:
@@ -172,12 +172,12 @@ class Transactions:
 
     async def ask(
         self, who: Producing, partitions: Sequence[TopicPartition], again: Callable[[], object]
-    ) -> dict[TopicPartition, Verdict]:
+    ) -> dict[TopicPartition, TransactionVerdict]:
         """What the coordinator of the transaction says of each partition; ``again`` is called before it is asked once
         more."""
-        deps, verdicts = self._manager.deps, dict[TopicPartition, Verdict]()
+        deps, verdicts = self._manager.deps, dict[TopicPartition, TransactionVerdict]()
         if who.version < TELLS_SINCE and not deps.config[VERIFICATION]:
-            return dict.fromkeys(partitions, Verdict(Code.NONE))
+            return dict.fromkeys(partitions, TransactionVerdict(Code.NONE))
         clock = deps.world.clock
         until_ms, rest = clock.monotonic_ms() + deps.config[RETRY_MAX], list(partitions)
         while rest:
@@ -191,9 +191,11 @@ class Transactions:
             again()
         return {partition: _told(verdict) for partition, verdict in verdicts.items()}
 
-    async def _ask_once(self, who: Producing, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Verdict]:
-        def all_of(code: Code, why: str = "") -> dict[TopicPartition, Verdict]:
-            return dict.fromkeys(partitions, Verdict(code, why))
+    async def _ask_once(
+        self, who: Producing, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, TransactionVerdict]:
+        def all_of(code: Code, why: str = "") -> dict[TopicPartition, TransactionVerdict]:
+            return dict.fromkeys(partitions, TransactionVerdict(code, why))
 
         leader = self._coordinator(who.transactional_id)
         if leader is None:
@@ -228,7 +230,7 @@ class Transactions:
                 for part in topic.results_by_partition:
                     partition = TopicPartition(topic.name, part.partition_index)
                     if partition in found:
-                        found[partition] = Verdict(Code(part.partition_error_code))
+                        found[partition] = TransactionVerdict(Code(part.partition_error_code))
         return found
 
     def _coordinator(self, transactional_id: str) -> int | None:
@@ -265,12 +267,12 @@ class Transactions:
         self._lines.clear()
 
 
-def _told(verdict: Verdict) -> Verdict:
+def _told(verdict: TransactionVerdict) -> TransactionVerdict:
     """The verdict in a form that producers know what to do about."""
     if verdict.code not in _UNKNOWN:
         return verdict
     why = f"it could not be verified that the partition is in the transaction: {verdict.code.name} {verdict.why}"
-    return Verdict(Code.NOT_ENOUGH_REPLICAS, why.rstrip())
+    return TransactionVerdict(Code.NOT_ENOUGH_REPLICAS, why.rstrip())
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]:

@@ -1,6 +1,6 @@
 """Requests that tools leave in znodes: delete topics, move replicas, elect preferred leaders; notes of changed ISRs.
 
-Each becomes an ask to the controller role; the znode goes when it is done, as the tools that wait for it expect:
+Each becomes a request to the controller role; the znode goes when it is done, as the tools that wait for it expect:
 deletion when every live broker has answered, a move when it has ended. A deletion that must wait (TD-1) leaves its
 znode, so that the next controller knows of it too, and is tried again whenever brokers or partitions change. What is
 refused is logged and removed. The looks run in ``watching.py``. Source: Kafka's znodes.
@@ -15,7 +15,7 @@ from contextlib import suppress
 from moldau.broker.loop import yield_to_loop
 from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.replies import DeleteResult, Refused
 from moldau.image import Delta, Image
 from moldau.model import Code, TopicPartition
@@ -31,7 +31,7 @@ from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import Found, get_each
 from moldau.zookeeper.znodes import TopicZnode, parse_state, topic_json
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 Moves = dict[TopicPartition, tuple[int, ...]]
 
@@ -87,7 +87,7 @@ class AdminZnodes:
             for id in [id for id in wanted.values() if id in ready]:  # each by itself: one may not be written
                 if not await self._delete_topic(id):
                     return
-            reply = await self._node.controller.ask(asks.DeleteTopics(topics=tuple(wanted.values())))
+            reply = await self._node.controller.submit(requests.DeleteTopics(topics=tuple(wanted.values())))
             if isinstance(reply, Refused):
                 return
             self._note_waiting(reply.topics)
@@ -101,8 +101,8 @@ class AdminZnodes:
     async def _delete_topic(self, topic_id: bytes) -> bool:
         """Delete a topic whose replicas are deleted; False when this node is controller no more."""
         self._going = topic_id
-        ask = asks.DeleteTopics(topics=(topic_id,), deleted=frozenset({topic_id}))
-        reply = await self._node.controller.ask(ask)
+        ask = requests.DeleteTopics(topics=(topic_id,), deleted=frozenset({topic_id}))
+        reply = await self._node.controller.submit(ask)
         self._going = None
         return not isinstance(reply, Refused)
 
@@ -176,7 +176,7 @@ class AdminZnodes:
         await self._write(Delete(path=path, version=version))
 
     async def restore(self, topic: TopicZnode, version: int) -> None:
-        """Write a topic's assignment as it should be over what another hand has written, unless that wrote again."""
+        """Write a topic's assignment as it should be over what another client has written, unless that wrote again."""
         await self._write(Set(path=paths.topic(topic.name), data=topic_json(topic), version=version))
 
     async def _write(self, op: Op) -> None:
@@ -223,10 +223,10 @@ class AdminZnodes:
     async def _ask_moves(self, wishes: Moves) -> set[TopicPartition] | None:
         """Partitions that will not be moved; None when this node is controller no more."""
         log.info("%d partition(s) are to be moved", len(wishes))
-        reply = await self._node.controller.ask(
-            asks.AlterPartitionReassignments(
+        reply = await self._node.controller.submit(
+            requests.AlterPartitionReassignments(
                 moves=tuple(
-                    asks.Move(topic=tp.topic, partition=tp.partition, replicas=replicas)
+                    requests.Move(topic=tp.topic, partition=tp.partition, replicas=replicas)
                     for tp, replicas in wishes.items()
                 )
             )
@@ -261,9 +261,9 @@ class AdminZnodes:
             log.error("no leader is elected: %s", error)
             await self.remove(path)
             return
-        reply = await self._node.controller.ask(
-            asks.ElectLeaders(
-                election_type=asks.ElectionType.PREFERRED,
+        reply = await self._node.controller.submit(
+            requests.ElectLeaders(
+                election_type=requests.ElectionType.PREFERRED,
                 partitions=tuple((tp.topic, tp.partition) for tp in wanted),
             )
         )

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from moldau.broker.host import Host
 from moldau.broker.loop import sleep
-from moldau.broker.network.peers import Link
+from moldau.broker.network.peers import PeerLink
 from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import partition_codes
@@ -36,7 +36,7 @@ from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.schema import Message, Request
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 OnResponse = Callable[[Broker, Message, Any], object]  # Any: the response of one of three requests
 
@@ -48,7 +48,7 @@ UNSENT = object()
 """In place of the answer to a message that no request can carry."""
 
 
-class Teller(Host, WithBrokerChannels, Protocol):
+class ChannelsHost(Host, WithBrokerChannels, Protocol):
     """A controller that tells brokers in ZooKeeper mode."""
 
 
@@ -63,7 +63,7 @@ class Channel:
 
     def __init__(
         self,
-        node: Teller,
+        node: ChannelsHost,
         broker: Broker,
         on_response: OnResponse,
         on_newer_controller: Callable[[int], object],
@@ -84,7 +84,7 @@ class Channel:
         self.sent_offset = -1
         self._closed = False
         self._news = asyncio.Event()
-        self._link = Link(node.world, where.host, where.port, node.connection_options, self._broken)
+        self._link = PeerLink(node.world, where.host, where.port, node.connection_options, self._broken)
         self._task = node.world.tasks.spawn(self._send(), f"channel to broker {broker.id}")
 
     def enqueue(self, messages: list[Message], offset: int) -> None:
@@ -132,7 +132,7 @@ class Channel:
         log.error("broker %d is not told: no %s can carry it: %s", self.broker.id, type(message).__name__, error)
         return UNSENT
 
-    async def _once(self, message: Message) -> Any:
+    async def _once(self, message: Message) -> Any:  # Any: as in OnResponse
         """The answer; None when the message must be repeated. One that no request can carry is answered by nobody, nor
         ever will be: it is passed over, since what follows it can still be told."""
         try:
@@ -161,7 +161,7 @@ class Channel:
 class Channels:
     """All channels of an active controller; none while this node is not."""
 
-    def __init__(self, node: Teller, rules: Rules, *, to_migrating: bool = False) -> None:
+    def __init__(self, node: ChannelsHost, rules: Rules, *, to_migrating: bool = False) -> None:
         """``to_migrating``: see ``batch.Sender``."""
         self._node = node
         self._rules = rules
@@ -230,7 +230,7 @@ class Channels:
         told = batch.requests(image, delta, sender, self.states.deleting)
         self._forget_writers(c.key for c in changes if c.after is None)
         self.undeleted.asked(image, delta, sender)
-        steps = self.states.follow(image, delta, all=self._node.state_change_log.is_traced)
+        steps = self.states.follow(image, delta, also_healthy=self._node.state_change_log.is_traced)
         for id, broker in live.items():
             if id not in self._open:
                 told[id] = [*self._everything(image, broker, sender), *self._again(image, broker, sender, steps)]
@@ -351,7 +351,7 @@ class Channels:
 
     def _answered(self, broker: Broker, message: Message, answer: Any) -> None:  # Any: as in OnResponse
         if isinstance(message, StopReplicaRequest):
-            self._log_steps(self.undeleted.heard(self._node.metadata.image, broker.id, message, answer))
+            self._log_steps(self.undeleted.stop_replica_answered(self._node.metadata.image, broker.id, message, answer))
             channel = self._open[broker.id]
             slow = any(one.error_code == Code.REQUEST_TIMED_OUT for one in answer.partition_errors)
             if slow and channel not in self._soon:

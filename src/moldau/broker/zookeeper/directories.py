@@ -16,7 +16,7 @@ from typing import Protocol
 from moldau.broker.host import Host
 from moldau.broker.node_parts import WithController, WithReplicas
 from moldau.broker.zookeeper.parts import Plane, Roles
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image.partition import LOST, UNASSIGNED, Key
 from moldau.model import Code
 from moldau.ports.zookeeper import NoAuth, SessionExpired, Watch, ZooKeeper, ZooKeeperError
@@ -26,10 +26,10 @@ from moldau.zookeeper.notes import LogDirEvent, log_dir_event_json, parse_log_di
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 AT_ONCE = 100
-"""Replicas in one ask: no step of the loop holds more."""
+"""Replicas in one request: no step of the loop holds more."""
 
 
 def partition_codes(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) -> dict[Key, Code]:
@@ -47,14 +47,14 @@ async def tell(plane: Plane, broker_id: int) -> None:
     by the answer to its roles."""
     note = log_dir_event_json(LogDirEvent(broker_id))
     try:
-        await plane.patiently(lambda: plane.zk.create(paths.NEW_LOG_DIR_EVENT, note, sequential=True))
+        await plane.retry_until_connected(lambda: plane.zk.create(paths.NEW_LOG_DIR_EVENT, note, sequential=True))
     except SessionExpired:
         log.info("a failed directory is told of in the next session")
     except ZooKeeperError as error:
         log.error("nobody can be told of a failed directory: %s", error)
 
 
-class Holder(Host, WithController, WithReplicas, Protocol):
+class DirectoriesHost(Host, WithController, WithReplicas, Protocol):
     """A controller that reads the notes of failed directories; it may be a broker as well."""
 
 
@@ -63,7 +63,7 @@ class Directories:
     controller that we think we are."""
 
     def __init__(
-        self, node: Holder, zk: ZooKeeper, channels: Roles, remove: Callable[[str], Awaitable[object]]
+        self, node: DirectoriesHost, zk: ZooKeeper, channels: Roles, remove: Callable[[str], Awaitable[object]]
     ) -> None:
         self._node = node
         self._zk = zk
@@ -119,6 +119,6 @@ class Directories:
         left = sorted(keys)
         for at in range(0, len(left), AT_ONCE):
             some = {directory: tuple(left[at : at + AT_ONCE])}
-            self._node.controller.tell(
-                asks.AssignReplicasToDirs(broker_id=broker_id, broker_epoch=broker_epoch, directories=some)
+            self._node.controller.submit_nowait(
+                requests.AssignReplicasToDirs(broker_id=broker_id, broker_epoch=broker_epoch, directories=some)
             )

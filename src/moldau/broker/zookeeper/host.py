@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
-from moldau.broker.zookeeper.parts import AnyNode
+from moldau.broker.zookeeper.parts import BrokerHost
 from moldau.broker.zookeeper.rules import Rules
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ZooKeeperHost:
     """One node in ZooKeeper mode. ``plane`` is there from the joining on; ``rules`` count from the start on."""
 
-    def __init__(self, node: AnyNode) -> None:
+    def __init__(self, node: BrokerHost) -> None:
         self._node = node
         self.plane: ZooKeeperPlane
         self.rules = Rules()

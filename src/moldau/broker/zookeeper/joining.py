@@ -23,7 +23,7 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id, parse_controller
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 CONTROLLER_VERSION = 2
 """Of /controller, as Kafka writes it since 3.4 (KIP-866)."""

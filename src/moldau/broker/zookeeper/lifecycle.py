@@ -23,7 +23,7 @@ from moldau.ports.zookeeper import SessionExpired, ZooKeeper, ZooKeeperError
 from moldau.wire.messages.k07_controlled_shutdown import ControlledShutdownRequest
 from moldau.zookeeper import paths
 
-log = logging.getLogger("moldau.lifecycle")
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AGAIN_MS = 50
@@ -50,10 +50,10 @@ class ZooKeeperLifecycle:
         self._hurried = False
 
     def start(self) -> None:
-        self._node.metadata.watch(lambda image, delta: self.heard())
+        self._node.metadata.watch(lambda image, delta: self.metadata_changed())
 
-    def beat_now(self) -> None:
-        """Nobody waits for beats here."""
+    def send_heartbeat_now(self) -> None:
+        """Nobody waits for heartbeats here."""
 
     def directory_failed(self) -> None:
         """Have the controller hear of it."""
@@ -81,7 +81,7 @@ class ZooKeeperLifecycle:
             self.stage = Stage.FENCED
         self.registered = False
 
-    def heard(self) -> None:
+    def metadata_changed(self) -> None:
         """The image may have changed: look whether this broker counts as alive there."""
         node = self._node
         known = node.metadata.image.brokers.get(node.config.node_id)
@@ -89,7 +89,7 @@ class ZooKeeperLifecycle:
         if self.stage is Stage.RUNNING and not alive:
             log.warning("this broker was fenced; its registration stands, the controller will find it alive")
             self.stage = Stage.FENCED
-        if self.stage is not Stage.FENCED or not alive or not node.plane.receiving.complete:
+        if self.stage is not Stage.FENCED or not alive or not node.plane.controller_requests.complete:
             return
         self.stage = Stage.RUNNING
         log.info("broker %d is registered and serves", node.config.node_id)
@@ -99,7 +99,9 @@ class ZooKeeperLifecycle:
     async def _run(self) -> None:
         node, plane = self._node, self._node.plane
         try:
-            node.replicas.undecided.awaited = await plane.patiently(lambda: assigned_undecided(node, plane.zk))
+            node.replicas.undecided.awaited = await plane.retry_until_connected(
+                lambda: assigned_undecided(node, plane.zk)
+            )
         except SessionExpired:
             return  # the next registration comes here again
         await node.settle_in()

@@ -5,7 +5,7 @@ if they lived, and named: the controller role is told of their death, and does w
 others that are not registered were taken out by the controller that saw them die: these are loaded as fenced. As if
 they lived are loaded those too that came back while nobody was controller: what they had and did not sync may be gone,
 and they must not lead on as if nothing had happened. A registration is older or newer than the state that trusts it by
-ZooKeeper's transaction ids. What another hand removed, and this node knows, is written again before; leader epochs
+ZooKeeper's transaction ids. What another client removed, and this node knows, is written again before; leader epochs
 older than those of the logs here are raised (``own_logs.py``), and producer ids that logs have are passed over. Read
 next: ``restoring.py``, ``moldau.zookeeper.reading``.
 """
@@ -42,7 +42,7 @@ from moldau.zookeeper.reading import Reading, nobody_knows, read_in_turns
 from moldau.zookeeper.settings import entity_of
 from moldau.zookeeper.survey import survey
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 
 class Loaded(NamedTuple):
@@ -126,7 +126,7 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
         ops = lost(image, found)
         if ops:
             number = len({some[-1].path for some in ops})
-            log.error("%d %s were removed by another hand and are written again as they are known here", number, what)
+            log.error("%d %s were removed by another client and are written again as they are known here", number, what)
             for some in in_transactions(ops):
                 await zk.multi([guard, *some])
             found = await read_all(node, zk, known_ids.get)

@@ -27,7 +27,7 @@ of its looks do not wait."""
 
 
 class MovingStates:
-    """The part of ``Watching`` that watches moves. ``mark`` has ``look`` called."""
+    """The part of ``Watching`` that watches moves. ``mark`` has ``check`` called."""
 
     def __init__(self, node: ZooKeeperNode, plane: Plane, mark: Callable[[], None]) -> None:
         self._node = node
@@ -48,7 +48,7 @@ class MovingStates:
         if any(key in moving and key not in watched for key in delta.partitions):
             self._mark()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Watch whatever moves, and compare what is there with what is known."""
         if not self._plane.writer.idle:
             self._look_later()

@@ -25,7 +25,7 @@ from moldau.wire.records.metadata import PartitionRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper.payload import EPOCH_MAX
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 AHEAD_MAX = 1 << 12
 """By so many leader epochs the logs may be ahead of an older copy: each costs a write and a round of requests."""

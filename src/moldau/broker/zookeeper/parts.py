@@ -46,7 +46,7 @@ class PlaneChannels(Roles, Protocol):
         """Topics whose replicas are deleted, but for this node's."""
 
 
-class PlaneReceiving(Protocol):
+class PlaneRequestHandler(Protocol):
     """What a controller tells this broker."""
 
     @property
@@ -98,7 +98,7 @@ class PlaneLifecycle(Protocol):
     def lost(self) -> None:
         """The session expired."""
 
-    def heard(self) -> None:
+    def metadata_changed(self) -> None:
         """The image may have changed."""
 
 
@@ -130,14 +130,14 @@ class Plane(Protocol):
     """The ZooKeeper plane, as its own parts see it."""
 
     claimed_epoch: int | None
-    telling: MetadataPublisher
+    publisher: MetadataPublisher
     zk: ZooKeeper
 
     @property
     def channels(self) -> PlaneChannels: ...
 
     @property
-    def receiving(self) -> PlaneReceiving: ...
+    def controller_requests(self) -> PlaneRequestHandler: ...
 
     @property
     def settings(self) -> PlaneSettings: ...
@@ -157,7 +157,7 @@ class Plane(Protocol):
     async def retire(self) -> None:
         """Be controller no longer, for this broker stops."""
 
-    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_connected(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeat what may be repeated until it is answered."""
 
     async def connected(self) -> bool:
@@ -170,7 +170,7 @@ class Plane(Protocol):
         """This node may not be controller any more."""
 
 
-class AnyNode(
+class BrokerHost(
     Host, WithClusterId, WithControllerChannel, WithBrokerChannels, WithPeers, WithReplicas, WithOwnEndpoints, Protocol
 ):  # fmt: skip
     """The node, in whichever mode."""
@@ -182,7 +182,7 @@ class AnyNode(
         """The controller has told this broker everything: act on it, and let clients in."""
 
 
-class ZooKeeperNode(AnyNode, Protocol):
+class ZooKeeperNode(BrokerHost, Protocol):
     """One node in ZooKeeper mode."""
 
     @property

@@ -15,18 +15,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from moldau.broker.loop import sleep
-from moldau.broker.zookeeper.candidate import Candidate, Held, Nobody, Ours
 from moldau.broker.zookeeper.channels import Channels
+from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
+from moldau.broker.zookeeper.election import ControllerElection, ControllerElsewhere, ControllerHere, ControllerVacant
 from moldau.broker.zookeeper.loading import keep, load
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.presenting import Presenting
 from moldau.broker.zookeeper.publishing import MetadataPublisher
-from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.registration import deregister
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.broker.zookeeper.watching import Watching
 from moldau.broker.zookeeper.writer import Writer
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.ports import Handle, PlaneEvents
@@ -35,7 +35,7 @@ from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class ZooKeeperPlane:
     def __init__(self, node: ZooKeeperNode, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
-        self.telling = MetadataPublisher(listeners, node.world.tasks)
+        self.publisher = MetadataPublisher(listeners, node.world.tasks)
         self.zk = zk
         self.claimed_epoch: int | None = None
         self._next = 0
@@ -64,13 +64,15 @@ class ZooKeeperPlane:
         self._retired = False
         self._rest_ms = RETRY_MS
         self._task: Handle | None = None
-        self.receiving = Receiving(node, self)
-        self.candidate = Candidate(node, zk, self._news.set, lambda: self.receiving.controller_epoch)
+        self.controller_requests = ControllerRequestHandler(node, self)
+        self.election = ControllerElection(node, zk, self._news.set, lambda: self.controller_requests.controller_epoch)
         self.settings = ZnodeSettings(node, self)
         self.channels = Channels(node, node.rules)
         self.channels.on_newer_controller.append(self._refused_by_broker)
-        self.channels.on_roles_answered.append(lambda broker_id, epoch, codes: self.candidate.accepted_by_broker())
-        self.channels.on_later_log_epochs.append(lambda told: node.controller.tell(asks.RaiseLeaderEpochs(told=told)))
+        self.channels.on_roles_answered.append(lambda broker_id, epoch, codes: self.election.accepted_by_broker())
+        self.channels.on_later_log_epochs.append(
+            lambda told: node.controller.submit_nowait(requests.RaiseLeaderEpochs(told=told))
+        )
         self.writer = Writer(node, self)
         self.watching = Watching(node, self)
         self.presenting = Presenting(node) if node.config.migrates else None
@@ -83,7 +85,7 @@ class ZooKeeperPlane:
         self._node.replicas.machine = self._node.rules.machine
         self.zk.on_link(self._linked)
         self._link = Link.CONNECTED
-        self._task = self._world.tasks.spawn(self._live(), "zookeeper plane")
+        self._task = self._world.tasks.spawn(self._run(), "zookeeper plane")
 
     async def stop(self) -> None:
         """Leave: the session is closed; the registration and the controller's znode go with it."""
@@ -114,7 +116,7 @@ class ZooKeeperPlane:
 
     async def _deregister(self) -> None:
         await deregister(self._node, self.zk)
-        await self.candidate.resign()
+        await self.election.resign()
 
     # ---- the session
 
@@ -129,7 +131,7 @@ class ZooKeeperPlane:
         elif link is Link.LOST and not self._retired:
             log.warning("the session with ZooKeeper is lost")
             self._step_down()
-            self.receiving.forget()
+            self.controller_requests.forget()
             self._node.lifecycle.lost()
             self._news.set()
 
@@ -174,7 +176,7 @@ class ZooKeeperPlane:
             await sleep(self._world.tasks, 1)  # a loss that the link has not told of yet shows now
         return self._link is not Link.LOST
 
-    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def retry_until_connected(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeat what may be repeated until it is answered; SessionExpired when the session ended meanwhile."""
         while True:
             try:
@@ -183,15 +185,15 @@ class ZooKeeperPlane:
                 if not await self.connected():
                     raise SessionExpired(error.path) from error
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
                 self._own_watched = False
                 await self._see_controller()
-                await self.patiently(lambda: self._node.lifecycle.register(self.zk))
+                await self.retry_until_connected(lambda: self._node.lifecycle.register(self.zk))
                 if self.presenting is not None:
                     self.presenting.open()
-                await self.patiently(self.settings.open)
+                await self.retry_until_connected(self.settings.open)
                 await self._follow()
             except SessionExpired:
                 pass
@@ -201,7 +203,7 @@ class ZooKeeperPlane:
         """Who is controller, before one tells this broker to serve: it would name itself to its first clients. What is
         in the way is named when it stands for election."""
         try:
-            await self.patiently(self.candidate.look)
+            await self.retry_until_connected(self.election.read_controller)
         except SessionExpired:
             raise
         except (BadZnode, ZooKeeperError) as error:
@@ -225,8 +227,8 @@ class ZooKeeperPlane:
         while True:
             self._news.clear()
             try:
-                await self.patiently(self._stay_registered)
-                await self._look()
+                await self.retry_until_connected(self._stay_registered)
+                await self._check_controller()
             except SessionExpired:
                 raise
             except (BadZnode, ZooKeeperError) as error:
@@ -236,20 +238,20 @@ class ZooKeeperPlane:
                 return
 
     async def _stay_registered(self) -> None:
-        """Register again if another hand has removed the registration: while the session lives nothing else would."""
+        """Register again if another client has removed the registration: while the session lives nothing else would."""
         if self._own_watched or self._retired:
             return
         self._own_watched = True
         try:
             if await self._is_removed(paths.broker(self._node.config.node_id)) and not self._retired:
-                log.warning("the registration of this broker was removed by another hand; it registers again")
+                log.warning("the registration of this broker was removed by another client; it registers again")
                 await self._node.lifecycle.register(self.zk)
         except BaseException:
             self._own_watched = False
             raise
 
     async def _is_removed(self, own: str) -> bool:
-        """Whether this broker's registration is gone; not if another hand keeps it from us, for then it stands."""
+        """Whether this broker's registration is gone; not if another client keeps it from us, for then it stands."""
         try:
             return await self.zk.exists(own, self._own_changed) is None
         except NoAuth:
@@ -266,27 +268,27 @@ class ZooKeeperPlane:
         await sleep(self._world.tasks, RETRY_MAX_MS)
         self._news.set()
 
-    async def _look(self) -> None:
-        seen = await self.patiently(self.candidate.look)
-        if not isinstance(seen, Ours):
+    async def _check_controller(self) -> None:
+        seen = await self.retry_until_connected(self.election.read_controller)
+        if not isinstance(seen, ControllerHere):
             if self.claimed_epoch is not None:
                 self.deposed("/controller is not ours any more")  # resign first
-            if isinstance(seen, Nobody) and not self._retired:
-                won = await self._stand()
+            if isinstance(seen, ControllerVacant) and not self._retired:
+                won = await self._elect()
                 if won is not None:
                     await self._claim(won)
             return
         if self.claimed_epoch is None:
             if self._retired or seen.resigned:
                 await sleep(self._world.tasks, self._rest_ms)
-                await self.patiently(self.candidate.resign)
+                await self.retry_until_connected(self.election.resign)
                 self._news.set()
             else:
                 await self._claim(seen)  # the answer to our election was lost
 
-    async def _stand(self) -> Ours | None:
+    async def _elect(self) -> ControllerHere | None:
         try:
-            return await self.candidate.stand()
+            return await self.election.elect()
         except ConnectionLoss:
             if not await self.connected():
                 raise SessionExpired("/controller") from None
@@ -295,32 +297,32 @@ class ZooKeeperPlane:
 
     # ---- the controller role
 
-    async def _claim(self, won: Ours) -> None:
+    async def _claim(self, won: ControllerHere) -> None:
         """Read everything, tell the brokers everything, then decide."""
         node = self._node
         log.info("elected controller, epoch %d", won.epoch)
-        self.receiving.saw(won.epoch)
+        self.controller_requests.saw(won.epoch)
         try:
-            found = await self.patiently(lambda: load(node, self.zk, won.epoch, won.epoch_version))
+            found = await self.retry_until_connected(lambda: load(node, self.zk, won.epoch, won.epoch_version))
         except SessionExpired:
             raise
         except (BadZnode, ZooKeeperError) as error:
             await self._unable(error)
-            self.candidate.resigned = won.epoch  # another may be able to
+            self.election.resigned = won.epoch  # another may be able to
             return
         if self._link is Link.LOST:
             raise SessionExpired("/controller")
         self._next += 1
         keep(node, found)
         node.replicas.stopped.clear()
-        self.telling.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
-        self.receiving.complete = True
+        self.publisher.event(lambda listener: listener.load_snapshot(found.records, self._next - 1, won.epoch))
+        self.controller_requests.complete = True
         self.claimed_epoch = won.epoch
         self.writer.open(won.epoch, won.epoch_version, found.known_znodes)
         self.channels.open(won.epoch, self._next - 1, found.written_by)
-        self.telling.event(lambda listener: listener.became_active(won.epoch))
-        node.lifecycle.heard()
-        node.controller.tell(asks.TakeStock(dead=found.dead, back=found.back))
+        self.publisher.event(lambda listener: listener.became_active(won.epoch))
+        node.lifecycle.metadata_changed()
+        node.controller.submit_nowait(requests.ReconcileOnFailover(dead=found.dead, back=found.back))
         self.watching.open()
 
     def _step_down(self) -> None:
@@ -329,11 +331,11 @@ class ZooKeeperPlane:
             return
         self.claimed_epoch = None
         self._node.replicas.undecided.kept = frozenset()
-        self.receiving.forget()  # what we read is no ground to serve on: we may not have decided on it
+        self.controller_requests.forget()  # what we read is no ground to serve on: we may not have decided on it
         self.watching.close()
         self.writer.close()
         self.channels.close()
-        self.telling.event(lambda listener: listener.lost_active())
+        self.publisher.event(lambda listener: listener.lost_active())
         self.settings.read_again()
 
     def denied(self, offset: int, why: str, code: Code = Code.CLUSTER_AUTHORIZATION_FAILED) -> None:
@@ -344,7 +346,7 @@ class ZooKeeperPlane:
         self.deposed(why, rest_ms=DENIED_REST_MS)
 
     def _refused_by_broker(self, broker_id: int) -> None:
-        self.candidate.refused_by_broker()
+        self.election.refused_by_broker()
         self.deposed(f"broker {broker_id} knows a newer controller epoch than {self.claimed_epoch}")
 
     def deposed(self, why: str, *, rest_ms: int = RETRY_MS) -> None:
@@ -353,7 +355,7 @@ class ZooKeeperPlane:
         self._rest_ms = rest_ms
         if self.claimed_epoch is not None:
             log.warning("giving up the controller role: %s", why)
-            self.candidate.resigned = self.claimed_epoch
+            self.election.resigned = self.claimed_epoch
             self._step_down()
         self._news.set()
 
@@ -373,8 +375,8 @@ class ZooKeeperPlane:
 
     async def deliver(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         """The writer's word that records are in the znodes."""
-        await self.telling.free()
-        await self.telling.committed(records, offset, epoch)
+        await self.publisher.free()
+        await self.publisher.committed(records, offset, epoch)
 
     # ---- what the node asks
 
@@ -383,20 +385,20 @@ class ZooKeeperPlane:
         carried out; begins at once, so be ``telling.free`` before you look at the image."""
         if records:
             self._next += len(records)
-            await self.telling.committed(records, self._next - 1, self.receiving.controller_epoch)
+            await self.publisher.committed(records, self._next - 1, self.controller_requests.controller_epoch)
 
     @property
     def leader(self) -> tuple[int | None, int]:
         """The controller as known here, and the newest controller epoch seen."""
         if self.claimed_epoch is not None:
             return self._node.config.node_id, self.claimed_epoch
-        held = self.candidate.held
-        return (None if held is None else held.broker_id), self.receiving.controller_epoch
+        elsewhere = self.election.elsewhere
+        return (None if elsewhere is None else elsewhere.broker_id), self.controller_requests.controller_epoch
 
     def voters(self) -> dict[int, tuple[str, int]]:
         """The controller's address, where other brokers reach it."""
-        held: Held | None = self.candidate.held
-        return {} if held is None or held.address is None else {held.broker_id: held.address}
+        elsewhere: ControllerElsewhere | None = self.election.elsewhere
+        return {} if elsewhere is None or elsewhere.address is None else {elsewhere.broker_id: elsewhere.address}
 
     @property
     def quorum(self) -> None:
@@ -412,7 +414,7 @@ class ZooKeeperPlane:
         """Leave what a tool leaves that wants topics deleted, which outlives this controller (TD-1); False when this
         is not the active controller any more."""
         try:
-            await self.patiently(lambda: self.watching.admin.mark_for_deletion(topics))
+            await self.retry_until_connected(lambda: self.watching.admin.mark_for_deletion(topics))
         except SessionExpired:
             return False
         return self.writer.guard is not None

@@ -16,7 +16,7 @@ from moldau.model import Code
 from moldau.ports import Handle
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 
-log = logging.getLogger("moldau.lifecycle")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 100
 AGAIN_MS = 2_000

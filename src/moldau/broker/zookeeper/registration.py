@@ -20,7 +20,7 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.znodes import BrokerZnode, broker_json, parse_broker
 
-log = logging.getLogger("moldau.lifecycle")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 200
 MARGIN_MS = 5_000

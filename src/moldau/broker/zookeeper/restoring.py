@@ -1,4 +1,4 @@
-"""What another hand removed from ZooKeeper and this broker still knows: assignments, states, ids of topics.
+"""What another client removed from ZooKeeper and this broker still knows: assignments, states, ids of topics.
 
 Whoever becomes the controller writes it again before it decides anything. Taken for something new, a partition would be
 led by a replica whatever it has, and the others' logs cut to that. Source: Kafka's tools before 2.8 write a topic's
@@ -198,7 +198,7 @@ def passed_producer_ids(
 async def assigned_undecided(node: ZooKeeperNode, zk: ZooKeeper) -> dict[TopicPartition, bytes]:
     """Partitions whose logs are here, that the image does not know, and that ZooKeeper knows or may know all the same,
     with their topics' ids: the topic's znode cannot be read or names them, or their states stand. No log is a stray
-    for what another hand has removed or damaged. ZooKeeperError as the port says."""
+    for what another client has removed or damaged. ZooKeeperError as the port says."""
     image, logs, me = node.metadata.image, node.replicas.logs.logs, node.config.node_id
     unknown: dict[str, list[TopicPartition]] = {}
     for partition in logs:

@@ -15,7 +15,7 @@ from functools import partial
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.folders import make_folders
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.image import Image
 from moldau.image.quotas import quota, quota_record, quotas
 from moldau.ports import Handle
@@ -27,7 +27,7 @@ from moldau.zookeeper.notes import parse_config, parse_config_change
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.settings import RESOURCES, entity_of, judged, quota_entity, quota_entity_of, records_of
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 KEPT_MS = 15 * 60_000
 """How long a note stays for brokers that are slow."""
@@ -112,7 +112,7 @@ class ZnodeSettings:
             return await self._read(entities)
 
         try:
-            found = await self._plane.patiently(read)
+            found = await self._plane.retry_until_connected(read)
         except ZooKeeperError as error:
             log.debug("settings of new topics are not known: %s", error)
             return []  # the next session reads all of them
@@ -128,15 +128,17 @@ class ZnodeSettings:
             await self._news.wait()
             self._news.clear()
             try:
-                notes = await self._plane.patiently(self._notes)
+                notes = await self._plane.retry_until_connected(self._notes)
                 fresh = [note for note in notes if note not in self._seen]
                 if fresh:
-                    await self._plane.patiently(partial(self._apply_notes, fresh))
+                    await self._plane.retry_until_connected(partial(self._apply_notes, fresh))
                 self._seen = set(notes)
                 if wait_ms > RETRY_MS:
                     log.info("changes of settings are heard of again")
                 if wait_ms > RETRY_MS or self._missed:
-                    await self._plane.patiently(self._read_all)  # what was changed meanwhile left no note, perhaps
+                    await self._plane.retry_until_connected(
+                        self._read_all
+                    )  # what was changed meanwhile left no note, perhaps
                     wait_ms = RETRY_MS
             except SessionExpired:
                 return
@@ -152,7 +154,7 @@ class ZnodeSettings:
     async def _make_folders(self) -> None:
         """What every broker makes at its start, and somebody has removed since."""
         try:
-            await self._plane.patiently(partial(make_folders, self._plane.zk))
+            await self._plane.retry_until_connected(partial(make_folders, self._plane.zk))
         except ZooKeeperError as error:
             log.debug("%s", error)
 
@@ -197,7 +199,7 @@ class ZnodeSettings:
         return settings
 
     async def _take(self, found: dict[str, dict[str, str]]) -> None:
-        await self._plane.telling.free()
+        await self._plane.publisher.free()
         image: Image = self._node.metadata.image
         records = [
             record
@@ -209,7 +211,7 @@ class ZnodeSettings:
         if self._plane.claimed_epoch is None:
             await self._plane.feed(records)
         else:
-            self._node.controller.tell(asks.AdoptConfigs(records=tuple(records)))
+            self._node.controller.submit_nowait(requests.AdoptConfigs(records=tuple(records)))
 
     async def _sweep(self, notes: Sequence[str]) -> None:
         await sleep(self._node.world.tasks, KEPT_MS)
@@ -217,7 +219,7 @@ class ZnodeSettings:
             if (guard := self._plane.writer.guard) is None:
                 return
             try:
-                await self._plane.patiently(partial(self._plane.zk.multi, [guard, Delete(path=note)]))
+                await self._plane.retry_until_connected(partial(self._plane.zk.multi, [guard, Delete(path=note)]))
             except ZooKeeperError as error:
                 log.debug("a note stays: %s", error)
 

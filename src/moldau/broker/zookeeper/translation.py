@@ -2,7 +2,7 @@
 
 Pure: this broker's image and a request in, records out; the image's listeners then act as on any other record. Of the
 partitions that this broker holds, LeaderAndIsr speaks; of everything else UpdateMetadata does. What is older than what
-is known changes nothing; a repeated request changes nothing either. Fences are in ``receiving.py``.
+is known changes nothing; a repeated request changes nothing either. Fences are in ``controller_requests.py``.
 Source: protocol guide; KIP-516 (topic ids).
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any
 
 from moldau.broker.zookeeper.batch import DURING_DELETE, FULL
 from moldau.image import Endpoint, Image, Partition
@@ -30,6 +29,9 @@ from moldau.wire.records.metadata import (
 from moldau.wire.schema import Message
 
 PLAINTEXT = 0
+Role = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+Shown = UpdateMetadataRequest.UpdateMetadataPartitionState
+State = Role | Shown
 
 
 class Draft:
@@ -59,7 +61,7 @@ class Draft:
     def topic(self, name: str, id: bytes) -> bytes:
         """Make a topic known; another that had its name is gone. Its id, made from the name when it has none."""
         known = self.id_of(name)
-        if id == NO_UUID:  # before KIP-516; ``receiving.py`` lets nobody through who says it
+        if id == NO_UUID:  # before KIP-516; ``controller_requests.py`` lets nobody through who says it
             id = known or hashlib.sha256(name.encode()).digest()[:16]
         if known != id:
             if known is not None:
@@ -131,20 +133,20 @@ def topic_without_id(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> st
     return next((name for name, id, _ in named if id == NO_UUID), None)
 
 
-def _is_a_partition(state: Any) -> bool:
+def _is_a_partition(state: State) -> bool:
     """Whether a state is one that a partition can have. Any client may send it, and no image holds anything else."""
     return state.partition_index >= 0 and state.leader_epoch >= 0 and bool(state.replicas)
 
 
-def _leads_beside(before: Partition, state: Any) -> bool:
+def _leads_beside(before: Partition, state: State) -> bool:
     """Whether a state names another leader than the one that is known under the same epoch: there is one in each."""
     return state.leader_epoch == before.leader_epoch and len({before.leader, state.leader} - {NO_LEADER}) > 1
 
 
 def partition_record(
-    topic_id: bytes, state: Any, moving: tuple[list[int], list[int]], before: Partition | None
+    topic_id: bytes, state: State, moving: tuple[list[int], list[int]], before: Partition | None
 ) -> PartitionRecord:
-    epoch = state.partition_epoch if hasattr(state, "partition_epoch") else state.zk_version
+    epoch = state.partition_epoch if isinstance(state, Role) else state.zk_version
     replicas = list(dict.fromkeys(state.replicas))  # nobody twice, whoever sent it
     same = before is not None and list(before.replicas) == replicas
     return PartitionRecord(
@@ -216,7 +218,7 @@ def shown_in(
             yield topic.topic_name, bytes(topic.topic_id), state
 
 
-def _show(draft: Draft, me: int, name: str, given: bytes, state: Any) -> None:
+def _show(draft: Draft, me: int, name: str, given: bytes, state: Shown) -> None:
     if not _is_a_partition(state) or not is_topic_name(name) or draft.is_anothers(name, given):
         return
     before = draft.known(name, state.partition_index)

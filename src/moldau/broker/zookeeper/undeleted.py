@@ -20,7 +20,7 @@ from moldau.model import Code
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.schema import Message
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 Name = tuple[str, int]
 """A partition as StopReplica names it."""
@@ -60,7 +60,7 @@ class Undeleted:
                 if broker_id not in kept and broker_id != sender.controller_id and _hears(image, broker_id, sender):
                     self._asked.setdefault(broker_id, {})[topic, key[1]] = key[0]
 
-    def heard(
+    def stop_replica_answered(
         self,
         image: Image,
         broker_id: int,

@@ -1,7 +1,7 @@
 """What others write into ZooKeeper, as the active controller notices it: brokers that come and go, topics made by hand.
 
 One task, one look at a time: a watch only marks what must be looked at again, and each look arms its watch before it
-reads (law Z7). What is found becomes asks to the controller role. Requests of tools are in ``admin_znodes.py``.
+reads (law Z7). What is found becomes requests to the controller role. Requests of tools are in ``admin_znodes.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.moving_states import MovingStates
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
-from moldau.controller import asks
+from moldau.controller import requests
 from moldau.controller.replies import Refused
 from moldau.image import Broker, Topic
 from moldau.model import Code
@@ -32,7 +32,7 @@ from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.survey import topic as survey_topic
 from moldau.zookeeper.znodes import Assignment, BrokerZnode, TopicZnode, parse_broker, parse_topic
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 Look = Callable[[], Awaitable[object]]
 
@@ -65,7 +65,7 @@ class Watching:
             "brokers": self._brokers,
             "topics": self._topics,
             **self.admin.looks,
-            "moving states": self._moving.look,
+            "moving states": self._moving.check,
             "directories": self._failed_directories,
             "unread": self._unread,
         }
@@ -110,7 +110,7 @@ class Watching:
                 if what not in dirty:
                     continue
                 try:
-                    await self._plane.patiently(look)
+                    await self._plane.retry_until_connected(look)
                 except SessionExpired:
                     return
                 except BadZnode as error:
@@ -144,7 +144,7 @@ class Watching:
         )
         if gone:
             log.info("brokers %s are not registered any more", [id for id, _ in gone])
-            await self._ask(asks.BrokersGone(brokers=gone))
+            await self._submit(requests.BrokersGone(brokers=gone))
         for znode, epoch in registered.values():
             await self._registered(znode, epoch)
 
@@ -153,8 +153,8 @@ class Watching:
         known = self._node.metadata.image.brokers.get(znode.id)
         if known is None or known.epoch != epoch:
             log.info("broker %d is registered, epoch %d", znode.id, epoch)
-            await self._ask(
-                asks.RegisterBroker(
+            await self._submit(
+                requests.RegisterBroker(
                     broker_id=znode.id,
                     cluster_id=self._node.cluster_id,
                     incarnation_id=incarnation(epoch),  # a session's, not a process's: the same may come back (C7)
@@ -173,12 +173,14 @@ class Watching:
             or await is_refused(self._node.peers, znode.endpoints, self._node.config.inter_broker_listener)
         ):
             return  # its process is gone; its session will follow
-        await self._ask(asks.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset))
+        await self._submit(
+            requests.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset)
+        )
 
-    async def _ask(self, ask: Any) -> Any:
-        reply = await self._node.controller.ask(ask)
+    async def _submit(self, request: object) -> Any:  # Any: each request has a reply of its own kind
+        reply = await self._node.controller.submit(request)
         if isinstance(reply, Refused):
-            log.info("%s: %s %s", type(ask).__name__, reply.code.name, reply.message or "")
+            log.info("%s: %s %s", type(request).__name__, reply.code.name, reply.message or "")
         return reply
 
     # ---- log directories (KIP-112)
@@ -212,7 +214,7 @@ class Watching:
                 raise
         lost = [name for name in image.names if name not in names]
         if lost and set(lost) & (image.names.keys() - set(await self._plane.zk.children(paths.TOPICS))):
-            self._plane.deposed(f"topics {lost} were removed from ZooKeeper by another hand; everything is read anew")
+            self._plane.deposed(f"topics {lost} were removed from ZooKeeper by another client; everything is read anew")
 
     def _deny(self, name: str, error: NoAuth) -> None:
         """An ACL keeps a topic from us: it is looked at again in a while, and the others are looked at now."""
@@ -294,8 +296,8 @@ class Watching:
             settings = known_znodes.settings[entity]
         waiting = known_znodes.unborn.get(name, {})
         if waiting:
-            reply = await self._ask(
-                asks.AdoptPartitions(
+            reply = await self._submit(
+                requests.AdoptPartitions(
                     name=name,
                     topic_id=znode.id,
                     configs=tuple(sorted(settings.items())),
@@ -310,7 +312,7 @@ class Watching:
             await self._refuse_decrease(known, znode, found.topics[name][1].version)
 
     async def _refuse_decrease(self, known: Topic, znode: TopicZnode, version: int) -> None:
-        """Put partitions back into a topic's znode that another hand took away (LI-2): they stand, with their leaders
+        """Put partitions back into a topic's znode that another client took away (LI-2): they stand, with their leaders
         and replicas, and the next controller would know of none of them."""
         taken = [number for number in known.partitions if number not in znode.partitions]
         if not taken:

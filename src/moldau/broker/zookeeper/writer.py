@@ -13,7 +13,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from moldau.broker.host import Host
 from moldau.broker.zookeeper.parts import WriterPlane
@@ -40,7 +39,7 @@ from moldau.zookeeper.lost_answers import was_made
 from moldau.zookeeper.payload import ZNODE_MAX
 from moldau.zookeeper.writing import operations
 
-log = logging.getLogger("moldau.controller")
+log = logging.getLogger(__name__)
 
 OPS_MAX = 1_000
 BYTES_MAX = ZNODE_MAX
@@ -48,7 +47,7 @@ OP_BYTES = 60
 LOSSES_MAX = 8
 """How often one large transaction is lost, with a connection after each, until it is given up."""
 EMPTIED_MAX = 100
-"""How often what another hand keeps putting below a znode that is to go is removed first."""
+"""How often what another client keeps putting below a znode that is to go is removed first."""
 LARGE_BYTES = 1 << 13
 """No server's jute.maxbuffer is smaller: what has fewer bytes was lost by the net, and is written again for ever."""
 
@@ -102,7 +101,7 @@ class Writer:
         self._image.apply_all(records)
         self.put(ops, offset, records)
 
-    def put(self, ops: Sequence[Op], offset: int, records: Sequence[Any] = ()) -> None:
+    def put(self, ops: Sequence[Op], offset: int, records: Sequence[Message] = ()) -> None:
         """Queue operations that were worked out already."""
         self.known_znodes.applied(ops)
         self._queue.append(Proposal(records, offset, ops))
@@ -192,11 +191,11 @@ class Writer:
         return True
 
     async def _empty(self, path: str, piece: Sequence[Op]) -> None:
-        """Remove what another hand has put below a znode that goes: it goes with it, as in Kafka. The next controller
+        """Remove what another client has put below a znode that goes: it goes with it, as in Kafka. The next controller
         would find it there too, and give the controller role up over it as this one."""
         own = {op.path for op in piece if isinstance(op, Delete)}
         foreign = [one for one in await self._below(path) if one not in own]
-        log.warning("%s goes, and what another hand put below it: %s", path, ", ".join(foreign[:3]))
+        log.warning("%s goes, and what another client put below it: %s", path, ", ".join(foreign[:3]))
         guard = Check(path=paths.CONTROLLER_EPOCH, version=self._version)
         for at in range(0, len(foreign), OPS_MAX):
             await self._plane.zk.multi([guard, *(Delete(path=one) for one in foreign[at : at + OPS_MAX])])

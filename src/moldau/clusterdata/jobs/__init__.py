@@ -18,7 +18,7 @@ Row = tuple[object, ...]
 
 
 class Job(NamedTuple):
-    """A job: what it finds, its columns, its tasks, and the rows of a task. ``options`` are those that it heeds."""
+    """A job: what it finds, its columns, its tasks, and the rows of a task. ``options`` are those that it takes."""
 
     about: str
     columns: tuple[Column, ...]
@@ -82,7 +82,7 @@ def tell(name: str, wish: Wish) -> Told:
         topics, nothing = heard.topics, heard.entries == 0
     else:
         rows = [row for task in tasks for row in job.rows(task, wish)]
-        topics, nothing = _topics(name, tasks), not tasks
+        topics, nothing = _topics(tasks), not tasks
     if nothing:
         return Told(rows, True, (), heard.unread_lines, heard.damaged)
     groups = {str(row[0]) for row in rows}
@@ -91,7 +91,7 @@ def tell(name: str, wish: Wish) -> Told:
     return Told(rows, nothing, tuple(absent), heard.unread_lines, heard.damaged)
 
 
-def _topics(name: str, tasks: Sequence[object]) -> set[str]:
+def _topics(tasks: Sequence[object]) -> set[str]:
     """The topics whose replicas are among the files."""
     found: set[str] = set()
     for task in tasks:

@@ -51,7 +51,7 @@ def plan(wish: Wish) -> Sequence[Task]:
     ]
 
 
-def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
+def rows(task: Task, _wish: Wish) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each replica of a partition."""
     pace = Pace(None)
     try:

@@ -141,7 +141,7 @@ class _Reader:
         return AvroField(str(field["name"]), self.type(field["type"], space, within), tuple(aliases))
 
     def _union(self, branches: list[object], space: str, within: tuple[str, ...]) -> AvroType:
-        others = [one for one in branches if one != "null" and one != {"type": "null"}]
+        others = [one for one in branches if one not in ("null", {"type": "null"})]
         if not others:
             return AvroType(kind="null")
         if len(others) == 1:

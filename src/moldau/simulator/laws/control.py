@@ -11,7 +11,7 @@ from typing import Any
 from moldau.broker.node import Node
 from moldau.controller.active import Outcome
 from moldau.controller.facts import Facts
-from moldau.controller.laws import Watch
+from moldau.controller.laws import LawChecker
 from moldau.image import Delta, Image, image_hash
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.quorum import driver_of
@@ -27,7 +27,7 @@ class ControlLaws:
         self._observer = observer
         self._hashes: dict[int, tuple[int, bytes]] = {}
         self._images: dict[int, Image] = {}
-        self._watch: Watch | None = None
+        self._watch: LawChecker | None = None
         self._asks: dict[int, tuple[int, Any]] = {}  # offset of a proposal's last record -> (epoch, its request)
         self._controllers: dict[int, Any] = {}
         observer.listeners.append(self.heard)
@@ -49,11 +49,11 @@ class ControlLaws:
         if not is_news:
             return
         if self._watch is None or whole:
-            self._watch = Watch(image)
+            self._watch = LawChecker(image)
             return
-        ask = self._asks.get(node.metadata.offset, (0, None))[1]
+        request = self._asks.get(node.metadata.offset, (0, None))[1]
         try:
-            self._watch.after(image, delta, ask)
+            self._watch.after(image, delta, request)
         except AssertionError as error:
             self._observer.cluster.violated(
                 f"C1..C12, S10, S11: at metadata offset {node.metadata.offset}: {error}".partition("\n")[0]
@@ -71,15 +71,15 @@ class ControlLaws:
         C4: no reply before all that it saw is committed. A process that is no controller any more refuses.
         """
         shell, controller = node.controller, node.controller._controller
-        decide, settle = controller.ask, shell._settle
+        decide, settle = controller.decide, shell._settle
         saw: dict[int, int] = {}
 
-        def asked(ask: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
-            answer: Outcome = decide(ask, facts)
+        def requested(request: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
+            answer: Outcome = decide(request, facts)
             if controller.epoch is None:
                 return answer
             if answer.records and controller.epoch >= self._asks.get(controller._last_proposed, (0, None))[0]:
-                self._asks[controller._last_proposed] = (controller.epoch, ask)
+                self._asks[controller._last_proposed] = (controller.epoch, request)
             if answer.token is not None:
                 saw[answer.token] = controller._last_proposed
             elif answer.reply is not None:  # a part of a decision says nothing
@@ -91,7 +91,7 @@ class ControlLaws:
                 self._spoken(id, node, saw.pop(token))
             settle(token, reply)
 
-        controller.ask, shell._settle = asked, settled  # type: ignore[method-assign]  # seen from outside
+        controller.decide, shell._settle = requested, settled  # type: ignore[method-assign]  # seen from outside
 
     def _spoken(self, id: int, node: Node, saw: int) -> None:
         committed = driver_of(node).quorum.high_watermark

@@ -25,7 +25,7 @@ RUNNING = (Role.LEADER, Role.FOLLOWER)
 ALL = -1
 
 
-class Held(NamedTuple):
+class DeletedLog(NamedTuple):
     """A replica's log at the last look, where it began, what stood on the disk of that, and where this life of its
     had to begin by what had stood there.
     """
@@ -42,7 +42,7 @@ class DeletionLaws:
     def __init__(self, observer: ClusterObserver, topic: TopicPlan, *, expires: bool) -> None:
         self._observer, self._topic, self._expires = observer, topic, expires
         self._violated = observer.cluster.violated
-        self._held: dict[TopicPartition, dict[int, Held]] = {}
+        self._held: dict[TopicPartition, dict[int, DeletedLog]] = {}
         self._deleted: dict[TopicPartition, int] = {}
         self._may_begin: dict[TopicPartition, int] = {}
         self._unbounded: set[TopicPartition] = set()
@@ -65,7 +65,7 @@ class DeletionLaws:
                 if seen is not None and seen.log is log and start < seen.start:
                     self._violated(f"S20: n{id} has {where} from {start} on, and had it from {seen.start} on")
                 due = 0 if seen is None else seen.due if seen.log is log else seen.on_file
-                held[id] = Held(log, start, log.dir.starts.on_file.get(where, 0), due)
+                held[id] = DeletedLog(log, start, log.dir.starts.on_file.get(where, 0), due)
             leader = of.get(state.leader)
             if leader is not None and leader.log.dir.offline is None and _follows(leader, state):
                 self._holds(where, state.leader, "leads", leader)

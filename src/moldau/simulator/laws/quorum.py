@@ -18,7 +18,7 @@ from moldau.quorum import events as on
 from moldau.quorum import laws as machine_laws
 from moldau.quorum.election_state import ElectionState
 from moldau.quorum.laws import Entry, History, Sight
-from moldau.quorum.messages import FetchAsk, SnapshotAsk
+from moldau.quorum.messages import RaftFetchRequest, RaftSnapshotRequest
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.machines.quorum_coverage import coverage
 from moldau.wire import batch
@@ -124,12 +124,12 @@ class QuorumLaws:
         self._persisted[id] = persisted.epoch
         entry = _entries(driver.executor.log)
         sight = Sight(id, quorum, persisted, quorum.log.flushed, entry, {}, effects, now_ms, 0)
-        self._ask(CHECKS, sight)
+        self._submit(CHECKS, sight)
         # By which voters a commit was counted was noted when it was made: they may be others by now.
-        self._ask((machine_laws.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
+        self._submit((machine_laws.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
         self._epochs_rise()
 
-    def _ask(self, checks: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
+    def _submit(self, checks: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
         for check in checks:
             try:
                 check(self._history, sight)
@@ -145,11 +145,15 @@ class QuorumLaws:
 
         def fed(event: on.Event) -> None:
             quorum = driver.quorum
-            asks = FetchAsk | SnapshotAsk
-            if isinstance(event, on.Asked) and isinstance(event.ask, asks) and isinstance(quorum.role, Leader):
-                ask = event.ask
-                if ask.epoch == quorum.role.epoch:
-                    self._history.fetched_ms[id, ask.epoch, ask.replica.id] = self._now_ms()
+            requests = RaftFetchRequest | RaftSnapshotRequest
+            if (
+                isinstance(event, on.RequestReceived)
+                and isinstance(event.request, requests)
+                and isinstance(quorum.role, Leader)
+            ):
+                request = event.request
+                if request.epoch == quorum.role.epoch:
+                    self._history.fetched_ms[id, request.epoch, request.replica.id] = self._now_ms()
             current.append((quorum, event))
             feed(event)
             current.pop()
@@ -169,7 +173,7 @@ class QuorumLaws:
             changed_after = isinstance(counted[-1], do.AppendVoters)
             self._history.counted = (quorum.voter_log.before if changed_after else quorum.voters).ids
         if effects:
-            self._ask(AT_EACH_STEP, Sight(id, quorum, _NOTHING, 0, _no_entry, {}, effects, self._now_ms(), 0))
+            self._submit(AT_EACH_STEP, Sight(id, quorum, _NOTHING, 0, _no_entry, {}, effects, self._now_ms(), 0))
 
     # ---- by the clock, and on disk
 
@@ -185,7 +189,7 @@ class QuorumLaws:
             self._history.fetch_timeout_ms = int(driver.quorum.timing.fetch_timeout_ms * CLOCKS_DIFFER) + LATE_MS
             awake_ms = self._awake_ms.get(id, 0)
             sight = Sight(id, driver.quorum, _NOTHING, 0, _no_entry, {}, [], self._now_ms(), awake_ms)
-            self._ask((machine_laws.a_leader_without_a_majority_resigns,), sight)
+            self._submit((machine_laws.a_leader_without_a_majority_resigns,), sight)
 
     def _has_its_snapshot(self, id: int, driver: Any) -> None:
         """R7: a log that starts late has the snapshot that ends there, in its memory and on its disk."""

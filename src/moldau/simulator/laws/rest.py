@@ -131,7 +131,9 @@ def folders(observer: ClusterObserver) -> list[str]:
                     found.add(name)
         if observer.cluster.plan.kafka:
             found = {name for name in found if name.rpartition("-")[0] in observer.image.names}
-        found, assigned = ({name for name in all if name.rpartition("-")[0] not in marked} for all in (found, assigned))
+        found, assigned = (
+            {name for name in names if name.rpartition("-")[0] not in marked} for names in (found, assigned)
+        )
         if found != assigned:
             broken.append(
                 f"C9: n{id} has folders {sorted(found - assigned)} too many and {sorted(assigned - found)} too few"

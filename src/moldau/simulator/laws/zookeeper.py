@@ -15,7 +15,7 @@ from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.controller.facts import Settings
-from moldau.controller.laws import Law, Step, Watch
+from moldau.controller.laws import Law, LawChecker, Step
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
@@ -60,7 +60,7 @@ class ZooKeeperLaws:
         self._violated = observer.cluster.violated
         self._epoch = 0  # the newest controller epoch that was committed
         self._registered: dict[int, int] = {}  # czxid -> the session that registered a broker
-        self._watches: dict[Node, tuple[Image, Watch]] = {}
+        self._watches: dict[Node, tuple[Image, LawChecker]] = {}
         self._guarded: dict[Node, int] = {}  # -> the newest controller epoch that it has obeyed
         self._rested_s = -1.0
         observer.ensemble.witnesses.append(self._committed)
@@ -139,7 +139,7 @@ class ZooKeeperLaws:
         """C1 .. C12 over the decisions of the active controller, from what it loaded on."""
         watched = self._watches.get(node)
         if watched is None or watched[0] is not image:
-            self._watches[node] = (image, Watch(image, partial(self._judge, id)))
+            self._watches[node] = (image, LawChecker(image, partial(self._judge, id)))
             self._loaded(id, image)
         elif plane_of(node).claimed_epoch is not None:
             self._go_last(id, image, delta)
@@ -195,13 +195,13 @@ class ZooKeeperLaws:
     def _guard(self, id: int, node: Node) -> None:
         """Check every request of a controller, as the broker handles it."""
         self._guarded[node] = 0
-        receiving = plane_of(node).receiving
+        handler = plane_of(node).controller_requests
         for name in REQUESTS:
-            setattr(receiving, name, self._checked(id, node, getattr(receiving, name)))
+            setattr(handler, name, self._checked(id, node, getattr(handler, name)))
 
     def _checked(self, id: int, node: Node, real: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         async def checked(request: Request, *more: object) -> T:
-            known = plane_of(node).receiving.controller_epoch  # one that it has won itself, too
+            known = plane_of(node).controller_requests.controller_epoch  # one that it has won itself, too
             answer = await real(request, *more)
             if (answer[0] if isinstance(answer, tuple) else answer) is Code.NONE:
                 self._obeyed(id, node, request, known)
@@ -235,7 +235,7 @@ class ZooKeeperLaws:
             return ["L8: nobody, or more than one, holds the controller role"]
         tree = self._observer.ensemble.tree
         broken = [
-            f"Z7: {path} is still there: nobody heeded it" for path in tree.znodes if path.startswith(DIRECTORIES)
+            f"Z7: {path} is still there: nobody handled it" for path in tree.znodes if path.startswith(DIRECTORIES)
         ]
         for law in LAWS:
             try:

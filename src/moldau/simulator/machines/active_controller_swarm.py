@@ -11,7 +11,10 @@ import random
 from typing import Any
 
 from moldau.controller.active import ActiveController
-from moldau.controller.asks import (
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.laws import LawChecker
+from moldau.controller.replies import Refused, Registered, TopicsCreated, TopicsDeleted
+from moldau.controller.requests import (
     BrokerRefused,
     CreateTopics,
     DeleteTopics,
@@ -22,9 +25,6 @@ from moldau.controller.asks import (
     RegisterBroker,
     Tick,
 )
-from moldau.controller.facts import Facts, Settings
-from moldau.controller.laws import Watch
-from moldau.controller.replies import Refused, Registered, TopicsCreated, TopicsDeleted
 from moldau.image import Delta, Image, image_hash
 from moldau.model import Code
 from moldau.simulator.machines.record import Broken, RunRecord
@@ -70,7 +70,7 @@ class ControllerSimulation:
         self.leader = self.nodes[0]
         self.waiting: dict[tuple[int, int], tuple[Any, int]] = {}
         self.told: list[tuple[Any, Any]] = []
-        self.watch = Watch(self.nodes[0].image, record.check)
+        self.watch = LawChecker(self.nodes[0].image, record.check)
         self.change = self.rng.choice([0.02, 0.06, 0.2])
         self.commits = self.rng.choice([0.1, 0.4, 0.7])
         self.elect()
@@ -123,25 +123,25 @@ class ControllerSimulation:
 
     # ---- requests
 
-    def append(self, answer: Any, ask: Any) -> None:
+    def append(self, answer: Any, request: Any) -> None:
         saw = len(self.log) + len(answer.records)
         self.log += answer.records
         if answer.records:
             self.ends.append(len(self.log))
         if answer.token is None:
-            self.check_reply(ask, answer.reply, saw)
+            self.check_reply(request, answer.reply, saw)
         else:
-            self.waiting[self.epoch, answer.token] = ask, saw
+            self.waiting[self.epoch, answer.token] = request, saw
 
     def settle(self, ready: list[tuple[int, Any]]) -> None:
         for token, reply in ready:
-            ask, saw = self.waiting.pop((self.epoch, token))
-            self.check_reply(ask, reply, saw)
+            request, saw = self.waiting.pop((self.epoch, token))
+            self.check_reply(request, reply, saw)
 
-    def check_reply(self, ask: Any, reply: Any, saw: int) -> None:  # Any: each request's own kind
+    def check_reply(self, request: Any, reply: Any, saw: int) -> None:  # Any: each request's own kind
         self.record.check(a_reply_follows_its_commit, reply, saw, self.hw)
         self.record.coverage.add(type(reply).__name__)
-        self.told.append((ask, reply))
+        self.told.append((request, reply))
 
     def step(self) -> None:
         self.now_ms += self.rng.randrange(300)
@@ -156,16 +156,16 @@ class ControllerSimulation:
             self.ask_the_deposed()
             what = "somebody asks a deposed controller"
         else:
-            ask = self.some_ask()
-            self.append(self.leader.controller.ask(ask, self.facts()), ask)
-            what = type(ask).__name__
+            request = self.some_ask()
+            self.append(self.leader.controller.decide(request, self.facts()), request)
+            what = type(request).__name__
         self.record.event(self.now_ms, f"{what} -> epoch {self.epoch} log {self.hw}/{len(self.log)}")
 
     def ask_the_deposed(self) -> None:
         for node in self.nodes:
             if node is not self.leader:
-                ask = CreateTopics(topics=(NewTopic(name="late", partitions=1, replication_factor=1),))
-                self.record.check(a_deposed_controller_changes_nothing, node.controller.ask(ask, self.facts()))
+                request = CreateTopics(topics=(NewTopic(name="late", partitions=1, replication_factor=1),))
+                self.record.check(a_deposed_controller_changes_nothing, node.controller.decide(request, self.facts()))
 
     def some_ask(self) -> Any:
         working = self.leader.controller.working
@@ -175,13 +175,13 @@ class ControllerSimulation:
         if broker is None or self.rng.random() < 0.1:
             incarnation = bytes([id, self.rng.randrange(3)]) * 8
             return RegisterBroker(broker_id=id, cluster_id="c", incarnation_id=incarnation, previous_is_gone=True)
-        beat = Heartbeat(broker_id=id, broker_epoch=broker.epoch, metadata_offset=self.hw)
+        heartbeat = Heartbeat(broker_id=id, broker_epoch=broker.epoch, metadata_offset=self.hw)
         name = f"t{self.rng.randrange(4)}"
         return self.rng.choice(
             [
-                beat,
-                beat,
-                beat,
+                heartbeat,
+                heartbeat,
+                heartbeat,
                 Tick(),
                 BrokerRefused(broker_id=id, broker_epoch=broker.epoch),
                 CreateTopics(topics=(NewTopic(name=name, partitions=2, replication_factor=2),)),
@@ -228,11 +228,11 @@ def all_told_is_in_the_log(world: ControllerSimulation) -> None:
     made = {bytes(record.topic_id) for kind, record in kinds if kind == "TopicRecord"}
     gone = {bytes(record.topic_id) for kind, record in kinds if kind == "RemoveTopicRecord"}
     epochs = {record.broker_epoch for kind, record in kinds if kind == "RegisterBrokerRecord"}
-    for ask, reply in world.told:
+    for request, reply in world.told:
         match reply:
             case TopicsCreated(topics=topics):
                 assert all(t.topic_id in made for t in topics if t.problem.code is Code.NONE), f"{reply} is not so"
             case TopicsDeleted(topics=topics):
                 assert all(t.topic_id in gone for t in topics if t.problem.code is Code.NONE), f"{reply} is not so"
             case Registered(broker_epoch=epoch):
-                assert epoch in epochs, f"{reply} to {ask} is not so"
+                assert epoch in epochs, f"{reply} to {request} is not so"

@@ -1,15 +1,15 @@
 """Random runs of the controller: any requests in any order, drawn by the seed; then a core of brokers, and quiescence.
 
-Quiescence: the core's brokers beat, leaders report all replicas in sync, the background passes run. Then every
-partition that the core can serve has a leader (L1), no broker of the core is fenced (L5), moves have ended (L7), and a
-broker that asks to shut down soon may (L12). Read next: controller_play.py.
+Quiescence: the core's brokers send heartbeats, leaders report all replicas in sync, the background passes run. Then
+every partition that the core can serve has a leader (L1), no broker of the core is fenced (L5), moves have ended (L7),
+and a broker that asks to shut down soon may (L12). Read next: controller_play.py.
 """
 
 from __future__ import annotations
 
 from random import Random
 
-from moldau.controller.asks import ElectUncleanLeaders, RebalanceLeaders, Tick
+from moldau.controller.requests import ElectUncleanLeaders, RebalanceLeaders, Tick
 from moldau.image import NO_LEADER, Partition, Recovery, image_hash
 from moldau.simulator.machines.controller_play import ACTIONS, Action, Play
 from moldau.simulator.machines.record import Broken, RunRecord
@@ -38,7 +38,7 @@ def play(seed: int, record: RunRecord) -> None:
     weights = [rng.choice([0.1, 1, 1, 3]) for _ in ACTIONS]
     for _ in range(rng.choice([30, 80, 160])):
         action = rng.choices(ACTIONS, weights)[0]
-        before = len(world.desk.image.topics), len(world.desk.image.index.moving)
+        before = len(world.harness.image.topics), len(world.harness.image.index.moving)
         world.do(action, rng.randrange(256), rng.randrange(256), rng.randrange(256))
         notice(world, action, before)
     same_state(world)
@@ -48,7 +48,7 @@ def play(seed: int, record: RunRecord) -> None:
 
 def notice(world: Play, action: Action, before: tuple[int, int]) -> None:
     """Coverage: what the image shows now."""
-    image, hit = world.desk.image, world.desk.record.coverage
+    image, hit = world.harness.image, world.harness.record.coverage
     topics, moving = before
     if len(image.topics) < topics:
         hit.add("a topic was deleted")
@@ -79,9 +79,9 @@ def _coverage_of(p: Partition) -> set[str]:
 
 def same_state(world: Play) -> None:
     """C3: what the controller decides on is what has been committed."""
-    working = world.desk.controller.working
+    working = world.harness.controller.working
     assert working is not None
-    if image_hash(working) != image_hash(world.desk.image):
+    if image_hash(working) != image_hash(world.harness.image):
         raise Broken("C3", "the working image is not the committed one")
 
 
@@ -94,52 +94,52 @@ def core_of(world: Play, rng: Random) -> list[int]:
 
 def quiescence(world: Play, core: list[int], rng: Random) -> None:
     """End the faults; only ``core`` lives. Brokers outside it send nothing any more."""
-    desk = world.desk
-    desk.record.event(desk.now_ms - 1_000_000, f"-- only {core} live on")
+    harness = world.harness
+    harness.record.event(harness.now_ms - 1_000_000, f"-- only {core} live on")
     for id in core:
-        broker = desk.image.brokers.get(id)
+        broker = harness.image.brokers.get(id)
         if broker is None or broker.in_controlled_shutdown:
             world.incarnations[id] += 1
-            desk.register(id, world.incarnations[id] % 256, previous_is_gone=True)
+            harness.register(id, world.incarnations[id] % 256, previous_is_gone=True)
     for _ in range(5):
         for _ in range(10):
-            desk.now_ms += 300
-            desk.ask(Tick())
+            harness.now_ms += 300
+            harness.submit(Tick())
         for id in core:
             # It has read its own registration, and no more: the log is busy (KAFKA-13959).
-            desk.beat(id, metadata_offset=desk.image.registered_at.get(id, 0))
-    desk.record.check(brokers_of_the_core_serve, world, core)
+            harness.heartbeat(id, metadata_offset=harness.image.registered_at.get(id, 0))
+    harness.record.check(brokers_of_the_core_serve, world, core)
     for _ in range(3):
-        desk.ask(ElectUncleanLeaders())
+        harness.submit(ElectUncleanLeaders())
         report_all_in_sync(world)
-        desk.ask(RebalanceLeaders())
+        harness.submit(RebalanceLeaders())
         for id in core:
-            desk.beat(id)
-    desk.record.check(partitions_have_leaders, world, core)
-    desk.record.check(moves_have_ended, world, core)
+            harness.heartbeat(id)
+    harness.record.check(partitions_have_leaders, world, core)
+    harness.record.check(moves_have_ended, world, core)
     leave(world, core, rng)
 
 
 def report_all_in_sync(world: Play) -> None:
     """Every leader has seen all live replicas catch up."""
-    desk = world.desk
-    for name in sorted(desk.image.names):
-        for number in sorted(desk.image.topics[desk.image.names[name]].partitions):
-            p = desk.partition(name, number)
+    harness = world.harness
+    for name in sorted(harness.image.names):
+        for number in sorted(harness.image.topics[harness.image.names[name]].partitions):
+            p = harness.partition(name, number)
             if p.leader != NO_LEADER:
-                desk.set_isr(name, number, *(r for r in p.replicas if desk.image.is_active(r)), recovery=0)
+                harness.set_isr(name, number, *(r for r in p.replicas if harness.image.is_active(r)), recovery=0)
 
 
 def partitions(world: Play) -> list[tuple[str, Partition]]:
-    image = world.desk.image
+    image = world.harness.image
     return [(name, p) for name in sorted(image.names) for p in image.topics[image.names[name]].partitions.values()]
 
 
 def brokers_of_the_core_serve(world: Play, core: list[int]) -> None:
     """L5: a broker that lives and reads its own registration is unfenced."""
-    image = world.desk.image
+    image = world.harness.image
     fenced = [id for id in core if not image.is_active(id)]
-    assert not fenced, f"{fenced} beat, and are not let in: {[image.brokers.get(id) for id in fenced]}"
+    assert not fenced, f"{fenced} send heartbeats, and are not let in: {[image.brokers.get(id) for id in fenced]}"
 
 
 def partitions_have_leaders(world: Play, core: list[int]) -> None:
@@ -162,17 +162,17 @@ def moves_have_ended(world: Play, core: list[int]) -> None:
 
 def leave(world: Play, core: list[int], rng: Random) -> None:
     """L12: a broker that asks to shut down may, as soon as the others know who leads in its place (KAFKA-14292)."""
-    desk = world.desk
+    harness = world.harness
     leaver = rng.choice(core)
     offset = 0
     for _ in range(6):
-        reply = desk.beat(leaver, want_shut_down=True)
+        reply = harness.heartbeat(leaver, want_shut_down=True)
         if reply.should_shut_down:
             return
-        offset = offset or desk.next_offset - 1
+        offset = offset or harness.next_offset - 1
         for id in core:
             if id != leaver:
-                desk.beat(id, metadata_offset=offset)
+                harness.heartbeat(id, metadata_offset=offset)
         report_all_in_sync(world)
     if any(p.leader == leaver for _, p in partitions(world)):
         return  # no other can lead what it leads; it may not shut down

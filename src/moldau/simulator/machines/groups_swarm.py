@@ -61,7 +61,7 @@ class Members:
         actions: list[tuple[float, Callable[[], str | None]]] = [
             (4, self.join), (4, self.sync), (3, self.commit_offset), (3, self.heartbeat), (2, self.leave),
             (1, self.look), (1, self.something_rare), (4, self.wait), (4, self.do_their_part), (3, self.log_catches_up),
-            (1, self.next_append_is_refused), (1, self.another_coordinator), (1, self.beat_on),
+            (1, self.next_append_is_refused), (1, self.another_coordinator), (1, self.keep_sending_heartbeats),
         ]  # fmt: skip
         self.actions = [action for _, action in actions]
         self.weights = [weight * rng.choice([0.2, 1, 1, 3]) for weight, _ in actions]
@@ -158,17 +158,17 @@ class Members:
         if name not in self.known:
             return None
         self.world.heartbeat(self.known[name].member_id, self.known[name].generation)
-        return f"{name} beats"
+        return f"{name} sends a heartbeat"
 
-    def beat_on(self) -> str:
-        """All that were let in beat for half a minute, and do nothing else: not even sync (KAFKA-12890)."""
+    def keep_sending_heartbeats(self) -> str:
+        """All that were let in send heartbeats for half a minute, and do nothing else: not even sync (KAFKA-12890)."""
         for _ in range(10):
             self.learn()
             for reply in self.known.values():
                 self.world.heartbeat(reply.member_id, reply.generation)
             self.world.commit()
             self.world.wait(3_000)
-        return "all beat, and do nothing else"
+        return "all send heartbeats, and do nothing else"
 
     def leave(self) -> str | None:
         self.learn()
@@ -182,8 +182,8 @@ class Members:
         return f"{name} leaves"
 
     def look(self) -> str:
-        self.world.ask(FetchOffsets("g", None))
-        self.world.ask(ListGroups())
+        self.world.submit(FetchOffsets("g", None))
+        self.world.submit(ListGroups())
         self.world.describe()
         return "somebody looks"
 
@@ -215,7 +215,7 @@ class Members:
             case "topic":
                 world.topics_deleted("t")
             case "offset":
-                world.ask(DeleteOffsets("g", (TopicPartition("t", 0),)))
+                world.submit(DeleteOffsets("g", (TopicPartition("t", 0),)))
             case "group":
                 world.delete()
             case "refused":
@@ -286,7 +286,7 @@ class Members:
         self.record.check(nobody_waits, world)
 
     def behave(self, name: str, phase: str) -> str:
-        """Do a right client's work of a second: join, sync, beat, rejoin when told to. Return its phase."""
+        """Do a right client's work of a second: join, sync, send heartbeats, rejoin when told to. Return its phase."""
         world = self.world
         joined, synced = world.answers.get(name), world.answers.get(f"sync {name}")
         if phase == "out":

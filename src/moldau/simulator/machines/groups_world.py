@@ -14,7 +14,6 @@ from typing import Any
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.facts import (
     Append,
-    Ask,
     Commit,
     CommitItem,
     Committed,
@@ -33,6 +32,7 @@ from moldau.groups.facts import (
     Refused,
     Reply,
     Schedule,
+    ShardRequest,
     Sync,
     TimerKey,
     TopicsDeleted,
@@ -81,16 +81,16 @@ class GroupSimulation:
 
     # --- driving
 
-    def ask(self, ask: Ask, name: str | None = None) -> Any:
+    def submit(self, request: ShardRequest, name: str | None = None) -> Any:
         """Make a request; return the answer when it came at once, else None (see ``answers[name]`` later)."""
         self.count += 1
         token = name if name is not None else f"#{self.count}"
         self.answers.pop(token, None)
         self.audit.asked(token)
-        before = deepcopy(self.shard.groups.get(ask.group_id)) if isinstance(ask, Commit) else None
-        effects = self.shard.step(ask, self.now, token)
-        if isinstance(ask, Commit):
-            self.record.check(self.audit.may_commit, before, ask, effects)
+        before = deepcopy(self.shard.groups.get(request.group_id)) if isinstance(request, Commit) else None
+        effects = self.shard.step(request, self.now, token)
+        if isinstance(request, Commit):
+            self.record.check(self.audit.may_commit, before, request, effects)
         self._carry_out(effects)
         return self.answers.get(token)
 
@@ -155,7 +155,7 @@ class GroupSimulation:
     def join(self, name: str, member_id: str = "", **facts: Any) -> Any:
         """Join group "g" (or ``group_id``), answered under ``name``."""
         self.count += 1
-        ask = Join(
+        request = Join(
             facts.pop("group_id", "g"),
             member_id,
             facts.pop("instance_id", None),
@@ -168,10 +168,10 @@ class GroupSimulation:
             f"u{self.count}",
             **facts,
         )
-        return self.ask(ask, name)
+        return self.submit(request, name)
 
     def sync(self, name: str, joined: Any, assignments: dict[str, bytes] | None = None, **facts: Any) -> Any:
-        ask = Sync(
+        request = Sync(
             "g",
             joined.member_id,
             facts.get("instance_id"),
@@ -180,33 +180,33 @@ class GroupSimulation:
             facts.get("protocol_name"),
             tuple((assignments or {}).items()),
         )
-        return self.ask(ask, name)
+        return self.submit(request, name)
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Code:
-        code = self.ask(Heartbeat("g", member_id, instance_id, generation)).code
+        code = self.submit(Heartbeat("g", member_id, instance_id, generation)).code
         assert isinstance(code, Code)
         return code
 
     def leave(self, *leavers: str | Leaver) -> Any:
-        return self.ask(Leave("g", tuple(v if isinstance(v, Leaver) else Leaver(v) for v in leavers)))
+        return self.submit(Leave("g", tuple(v if isinstance(v, Leaver) else Leaver(v) for v in leavers)))
 
     def commit_offset(self, offset: int, member_id: str = "", generation: int = -1, **facts: Any) -> Any:
         """Commit t-0 (or ``topic``, ``partition``); the code, or None while it is not committed."""
         item = CommitItem(facts.pop("topic", "t"), facts.pop("partition", 0), offset, -1, facts.pop("metadata", ""))
         group_id, instance_id = facts.pop("group_id", "g"), facts.pop("instance_id", None)
-        reply = self.ask(Commit(group_id, member_id, instance_id, generation, (item,), **facts))
+        reply = self.submit(Commit(group_id, member_id, instance_id, generation, (item,), **facts))
         return None if reply is None else reply.codes[0]
 
     def offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | None:
         """The committed offset, or None."""
-        item = self.ask(FetchOffsets(group_id, (TopicPartition(topic, partition),))).items[0]
+        item = self.submit(FetchOffsets(group_id, (TopicPartition(topic, partition),))).items[0]
         return None if item.stored is None else item.stored.offset
 
     def describe(self, group_id: str = "g") -> Any:
-        return self.ask(Describe(group_id))
+        return self.submit(Describe(group_id))
 
     def delete(self, group_id: str = "g") -> Any:
-        reply = self.ask(DeleteGroup(group_id))
+        reply = self.submit(DeleteGroup(group_id))
         return None if reply is None else reply.code
 
     def topics_deleted(self, *topics: str) -> None:

@@ -10,7 +10,14 @@ from moldau.model import Code
 from moldau.quorum import Candidate, Follower, Leader, Prospective, Quorum, Resigned, Unattached
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
-from moldau.quorum.messages import ChangeAnswer, EndAsk, FetchAnswer, FetchAsk, VoteAnswer, VoteAsk
+from moldau.quorum.messages import (
+    EndEpochRequest,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
+    VoterChangeResponse,
+)
 
 COVERAGE_POINTS = frozenset(
     {
@@ -44,10 +51,10 @@ def told(id: int, quorum: Quorum, event: on.Event | None) -> str:
     match event:
         case None:
             what = "starts"
-        case on.Asked(token, ask):
-            what = f"{type(ask).__name__} from {token.node}"
-        case on.Answered(peer, ask, _) | on.Unreachable(peer, ask) | on.Refused(peer, ask):
-            what = f"{type(event).__name__} {type(ask).__name__} by {peer}"
+        case on.RequestReceived(token, request):
+            what = f"{type(request).__name__} from {token.node}"
+        case on.ResponseReceived(peer, request, _) | on.Unreachable(peer, request) | on.Refused(peer, request):
+            what = f"{type(event).__name__} {type(request).__name__} by {peer}"
         case _:
             what = type(event).__name__
     role, log = quorum.role, quorum.log
@@ -68,9 +75,9 @@ def coverage(before: Quorum | None, after: Quorum, event: on.Event | None, effec
                 hit.add("a snapshot was installed")
             case do.LostActive() if after.log.end > after.high_watermark:
                 hit.add("an active leader lost uncommitted records")
-            case do.SendAnswer(_, FetchAnswer(code=Code.FENCED_LEADER_EPOCH)):
+            case do.SendResponse(_, RaftFetchResponse(code=Code.FENCED_LEADER_EPOCH)):
                 hit.add("a fetch was fenced")
-            case do.SendAnswer(_, FetchAnswer(diverging=diverging)) if diverging is not None:
+            case do.SendResponse(_, RaftFetchResponse(diverging=diverging)) if diverging is not None:
                 hit.add("histories parted")
     if before is None or event is None:
         hit.add(f"started as {type(after.role).__name__}")
@@ -86,9 +93,11 @@ def _of_roles(before: Quorum, after: Quorum, event: on.Event) -> set[str]:
         case Leader(epoch=old), (Unattached(epoch=new) | Follower(epoch=new)) if new > old:
             hit.add("a newer epoch deposed a leader")
         case ((Follower() | Unattached() | Prospective()), (Candidate() | Leader())):
-            if isinstance(event, on.Asked) and isinstance(event.ask, EndAsk):
+            if isinstance(event, on.RequestReceived) and isinstance(event.request, EndEpochRequest):
                 hit.add("the first successor stood at once")
-        case Prospective(), (Follower() | Unattached()) if isinstance(event, on.Answered | on.Tick | on.Refused):
+        case Prospective(), (Follower() | Unattached()) if isinstance(
+            event, on.ResponseReceived | on.Tick | on.Refused
+        ):
             hit.add("a bid came to nothing")
         case Follower(stand_at_ms=None), Follower(stand_at_ms=int()):
             hit.add("the dead leader was not waited for")
@@ -96,9 +105,9 @@ def _of_roles(before: Quorum, after: Quorum, event: on.Event) -> set[str]:
             hit.add("an election was lost")
         case Unattached(), Follower() if not after.is_voter:
             hit.add("an observer found the leader")
-    if isinstance(event, on.Answered) and isinstance(event.ask, FetchAsk):
+    if isinstance(event, on.ResponseReceived) and isinstance(event.request, RaftFetchRequest):
         role = before.role
-        if not isinstance(role, Follower) or role.in_flight != event.ask.serial:
+        if not isinstance(role, Follower) or role.in_flight != event.request.serial:
             hit.add("a late answer was dropped")
     return hit
 
@@ -117,7 +126,7 @@ def _of_voters(before: Quorum | None, after: Quorum, effects: list[do.Effect]) -
                 hit.add("a set was taken back")
             case do.InstallSnapshot() if before is not None and before.voters != after.voters:
                 hit.add("a snapshot said who votes")
-            case do.SendAnswer(_, ChangeAnswer(code=code)) if code is not Code.NONE:
+            case do.SendResponse(_, VoterChangeResponse(code=code)) if code is not Code.NONE:
                 hit.add("a change was refused")
     led = before is not None and isinstance(before.role, Leader)
     if led and isinstance(after.role, Resigned) and not after.is_voter:
@@ -127,11 +136,11 @@ def _of_voters(before: Quorum | None, after: Quorum, effects: list[do.Effect]) -
 
 def _of_votes(after: Quorum, event: on.Event, effects: list[do.Effect]) -> set[str]:
     hit = set()
-    if isinstance(event, on.Asked) and isinstance(event.ask, VoteAsk):
+    if isinstance(event, on.RequestReceived) and isinstance(event.request, RaftVoteRequest):
         for effect in effects:
             match effect:
-                case do.SendAnswer(_, VoteAnswer(code=Code.NONE, granted=False)):
-                    if not event.ask.pre_vote:
+                case do.SendResponse(_, RaftVoteResponse(code=Code.NONE, granted=False)):
+                    if not event.request.pre_vote:
                         hit.add("a vote was refused")
                     elif isinstance(after.role, Follower) and after.role.heard:
                         hit.add("a pre-vote was refused: the leader is heard")

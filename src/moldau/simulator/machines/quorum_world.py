@@ -33,8 +33,8 @@ from moldau.quorum import (
 )
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
+from moldau.quorum import messages as say
 from moldau.quorum.log_view import EpochStart
-from moldau.quorum.messages import BatchSpan, FetchAsk, SnapshotAnswer, SnapshotAsk, VoteAnswer, VoteAsk
 from moldau.simulator.machines.quorum_coverage import coverage, told
 from moldau.simulator.machines.record import Broken, RunRecord
 
@@ -45,12 +45,12 @@ class Crash(Exception):
 
 @dataclass
 class QuorumDisk:
-    election: ElectionState = ElectionState()
+    election: ElectionState = ElectionState()  # noqa: RUF009  # it cannot be changed
     start: int = 0
     entries: list[laws.Entry] = field(default_factory=list)
     flushed: int = 0
     snapshots: dict[int, list[laws.Entry]] = field(default_factory=dict)
-    noted: OffsetAndEpoch = OffsetAndEpoch(0, 0)
+    noted: OffsetAndEpoch = OffsetAndEpoch(0, 0)  # noqa: RUF009  # it cannot be changed
     """What was committed, and in which epoch: kept beside the log."""
 
     @property
@@ -94,7 +94,7 @@ class Token:
     node: int
     life: int
     number: int
-    ask: Any
+    request: Any
 
 
 @dataclass
@@ -113,7 +113,7 @@ class QuorumSimulation:
     fetch_batches: int = 8
     chunk: int = 100
     check_majority: bool = True
-    timing: Timing = Timing()
+    timing: Timing = Timing()  # noqa: RUF009  # it cannot be changed
     record: RunRecord = field(default_factory=RunRecord)
 
     def __post_init__(self) -> None:
@@ -207,9 +207,9 @@ class QuorumSimulation:
         if power and disk.flushed < disk.end:
             disk.cut(self.rng.randint(max(disk.flushed, disk.start), disk.end))
         for other in self.nodes.values():
-            for number, (peer, ask) in list(other.waiting.items()):
+            for number, (peer, request) in list(other.waiting.items()):
                 if peer == id:
-                    self._fail_later(other, number, on.Unreachable(peer, ask))
+                    self._fail_later(other, number, on.Unreachable(peer, request))
 
     def lose_log(self, id: int) -> None:
         """Its folder is removed: its log, its snapshots and its votes; what is noted beside the folder stays."""
@@ -242,11 +242,10 @@ class QuorumSimulation:
         if self.now < node.paused_until:
             self.after(node.paused_until - self.now, lambda: self.feed(id, event, node.life if life is None else life))
             return
-        asks = FetchAsk | SnapshotAsk
-        if isinstance(event, on.Asked) and isinstance(event.ask, asks) and isinstance(node.quorum.role, Leader):
-            ask = event.ask
-            if ask.epoch == node.quorum.role.epoch:
-                self.history.fetched_ms[id, ask.epoch, ask.replica.id] = self.now
+        if isinstance(event, on.RequestReceived) and isinstance(node.quorum.role, Leader):
+            request, epoch = event.request, node.quorum.role.epoch
+            if isinstance(request, say.RaftFetchRequest | say.RaftSnapshotRequest) and request.epoch == epoch:
+                self.history.fetched_ms[id, epoch, request.replica.id] = self.now
         quorum, effects = step(node.quorum, event, self._at())
         self._finish(node, quorum, effects, event)
 
@@ -339,12 +338,13 @@ class QuorumSimulation:
                 disk.cut(end)
             case do.Sync():
                 self._sync(node)
-            case do.SendAsk(peer, ask):
-                self._send(node, peer, ask)
-            case do.SendAnswer(token, answer):
-                if isinstance(answer, VoteAnswer) and isinstance(token.ask, VoteAsk) and not token.ask.pre_vote:
+            case do.SendRequest(peer, request):
+                self._send(node, peer, request)
+            case do.SendResponse(token, answer):
+                votes = isinstance(answer, say.RaftVoteResponse) and isinstance(token.request, say.RaftVoteRequest)
+                if votes and not token.request.pre_vote:
                     spoken = laws.a_vote_is_spoken_after_it_is_persisted
-                    self.record.check(spoken, disk.election, answer, token.ask.candidate)
+                    self.record.check(spoken, disk.election, answer, token.request.candidate)
                 self._reply(node, token, answer)
             case do.ServeRecords(token, answer, begin, end):
                 self._serve(node, token, answer, begin, end)
@@ -390,21 +390,21 @@ class QuorumSimulation:
         self.feed(node.id, on.Flushed(end), life)
 
     def _serve(self, node: QuorumNode, token: Token, answer: Any, begin: int, end: int) -> None:
-        spans: list[BatchSpan] = []
+        spans: list[say.BatchSpan] = []
         data: list[laws.Entry] = []
         offset = begin
         while offset < end and len(spans) < self.fetch_batches:
             entry = node.disk.entry(offset)
             data.append(entry)
-            spans.append(BatchSpan(offset, offset + 1, entry[0]))
+            spans.append(say.BatchSpan(offset, offset + 1, entry[0]))
             offset += 1
         self._reply(node, token, answer._replace(spans=tuple(spans), data=data))
 
-    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: SnapshotAnswer) -> None:
+    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: say.RaftSnapshotResponse) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
         piece = held[answer.position : answer.position + self.chunk]
         code = Code.NONE if answer.position <= len(held) else Code.POSITION_OUT_OF_RANGE
-        full = SnapshotAnswer(
+        full = say.RaftSnapshotResponse(
             code, answer.epoch, answer.leader, answer.snapshot, len(held), answer.position, len(piece), piece
         )
         self._reply(node, token, full)
@@ -423,13 +423,13 @@ class QuorumSimulation:
 
     # --- network ---
 
-    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:  # Any: each request's own kind
+    def _send(self, node: QuorumNode, peer: int, request: Any) -> None:  # Any: each request's own kind
         self.sequence += 1
         number = self.sequence
-        node.waiting[number] = (peer, ask)
-        token = Token(node.id, node.life, number, ask)
+        node.waiting[number] = (peer, request)
+        token = Token(node.id, node.life, number, request)
         life = node.life
-        self.after(2000, lambda: self._fail(node, number, life, on.Unreachable(peer, ask)))
+        self.after(2000, lambda: self._fail(node, number, life, on.Unreachable(peer, request)))
         if self._lost(node.id, peer):
             return
         self.after(self.rng.randint(*self.delay_ms), lambda: self._arrive(token, peer))
@@ -440,14 +440,14 @@ class QuorumSimulation:
     def _arrive(self, token: Token, peer: int) -> None:
         if self.nodes[peer].quorum is None:
             asker = self.nodes[token.node]
-            self._fail_later(asker, token.number, on.Refused(peer, token.ask))
+            self._fail_later(asker, token.number, on.Refused(peer, token.request))
             return
-        self.feed(peer, on.Asked(token, token.ask))
+        self.feed(peer, on.RequestReceived(token, token.request))
 
     def _reply(self, node: QuorumNode, token: Token, answer: Any) -> None:  # Any: each request has its own answer
         if self._lost(node.id, token.node):
             return
-        event = on.Answered(node.id, token.ask, answer)
+        event = on.ResponseReceived(node.id, token.request, answer)
         asker = self.nodes[token.node]
         self.after(self.rng.randint(*self.delay_ms), lambda: self._fail(asker, token.number, token.life, event))
 

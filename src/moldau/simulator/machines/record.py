@@ -45,7 +45,7 @@ def verdict(error: BaseException) -> Broken:
 class RunRecord:
     """The record of one run, filled by its simulation."""
 
-    __slots__ = ("_hash", "checks", "events", "coverage", "trace", "virtual_ms")
+    __slots__ = ("_hash", "checks", "coverage", "events", "trace", "virtual_ms")
 
     def __init__(self) -> None:
         self.events = 0

@@ -37,7 +37,7 @@ class MessageInFlight(NamedTuple):
 
     asker: int
     peer: int
-    ask: Any
+    request: Any
     answer: Any = None
 
 
@@ -77,7 +77,7 @@ class VotersScope:
 
     def moves(self, state: QuorumState) -> Iterable[tuple[str, Callable[[], QuorumState]]]:
         for at, message in enumerate(state.messages):
-            what = type(message.ask if message.answer is None else message.answer).__name__
+            what = type(message.request if message.answer is None else message.answer).__name__
             way = (
                 f"{message.asker} to {message.peer}" if message.answer is None else f"{message.peer} to {message.asker}"
             )
@@ -127,9 +127,9 @@ def _finish(state: QuorumState, id: int, quorum: Quorum, effects: list[do.Effect
                 replica = replica._replace(entries=(*replica.entries, *data))
             case do.Truncate(end):
                 replica = replica._replace(entries=replica.entries[:end], flushed=min(replica.flushed, end))
-            case do.SendAsk(peer, ask):
-                messages.append(MessageInFlight(id, peer, ask))
-            case do.SendAnswer(token, answer):
+            case do.SendRequest(peer, request):
+                messages.append(MessageInFlight(id, peer, request))
+            case do.SendResponse(token, answer):
                 messages.append(token._replace(answer=answer))
             case do.ServeRecords(token, answer, begin, end):
                 data = replica.entries[begin:end]
@@ -159,13 +159,13 @@ def _without(state: QuorumState, at: int) -> tuple[MessageInFlight, QuorumState]
 def _arrive(state: QuorumState, at: int) -> QuorumState:
     message, state = _without(state, at)
     if message.answer is None:
-        return _feed(state, message.peer, on.Asked(message, message.ask))
-    return _feed(state, message.asker, on.Answered(message.peer, message.ask, message.answer))
+        return _feed(state, message.peer, on.RequestReceived(message, message.request))
+    return _feed(state, message.asker, on.ResponseReceived(message.peer, message.request, message.answer))
 
 
 def _lose(state: QuorumState, at: int) -> QuorumState:
     message, state = _without(state, at)
-    return _feed(state._replace(losses=state.losses - 1), message.asker, on.Unreachable(message.peer, message.ask))
+    return _feed(state._replace(losses=state.losses - 1), message.asker, on.Unreachable(message.peer, message.request))
 
 
 def _flush(state: QuorumState, id: int) -> QuorumState:
@@ -198,7 +198,7 @@ def _crash(state: QuorumState, id: int) -> QuorumState:
     state = _finish(state, id, quorum, effects)
     for message in lost:
         if message.asker != id:
-            state = _feed(state, message.asker, on.Unreachable(message.peer, message.ask))
+            state = _feed(state, message.asker, on.Unreachable(message.peer, message.request))
     return state
 
 

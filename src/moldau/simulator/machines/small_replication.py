@@ -59,8 +59,12 @@ class ReplicasScope:
                 len(state.controller.history),
                 sorted(map(repr, state.in_flight)),
                 state.parked,
+                memory.committed,
+                memory.shown,
+                memory.writers,
+                memory.leader_hw,
+                state.acked,
             )
-            + (memory.committed, memory.shown, memory.writers, memory.leader_hw, state.acked)
         )
 
 

@@ -13,7 +13,7 @@ from random import Random
 
 from moldau.model import Code
 from moldau.quorum import Leader, Timing, VoterSet
-from moldau.quorum.messages import AddVoterAsk
+from moldau.quorum.messages import AddVoterRequest
 from moldau.quorum.tally import won
 from moldau.simulator.machines import quorum_swarm as quorum
 from moldau.simulator.machines.quorum_world import QuorumDisk
@@ -91,7 +91,7 @@ def may_lose(world: VoterSimulation, id: int) -> bool:
     for node in world.nodes.values():
         role = None if node.quorum is None else node.quorum.role
         change = role.change if isinstance(role, Leader) else None
-        if change is not None and isinstance(change.ask, AddVoterAsk) and change.ask.voter.key.id == id:
+        if change is not None and isinstance(change.request, AddVoterRequest) and change.request.voter.key.id == id:
             return False
     holding = {one for one, node in world.nodes.items() if one != id and _holds_all(world, node.disk)}
     return all(majority_exists(world, one, id) and won(holding, one.ids) for one in sets_known(world))

@@ -23,7 +23,13 @@ from moldau.quorum import (
 )
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
-from moldau.quorum.messages import AddVoterAsk, ChangeAsk, RemoveVoterAsk, SnapshotAnswer, UpdateVoterAsk
+from moldau.quorum.messages import (
+    AddVoterRequest,
+    RaftSnapshotResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VoterChangeRequest,
+)
 from moldau.simulator.machines.quorum_world import QuorumNode, QuorumSimulation, Token
 
 OUTSIDE = -1
@@ -107,7 +113,7 @@ class VoterSimulation(QuorumSimulation):
         voters = tuple(VotersAt(offset, what) for offset, what in found if isinstance(what, VoterSet))
         super()._serve(node, token, answer._replace(voters=voters), begin, end)
 
-    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: SnapshotAnswer) -> None:
+    def _serve_snapshot(self, node: QuorumNode, token: Token, answer: RaftSnapshotResponse) -> None:
         held = node.disk.snapshots[answer.snapshot.offset]
         found = [what for _, what in held if isinstance(what, VoterSet)]
         self.voters_served = found[-1] if found else None
@@ -117,23 +123,23 @@ class VoterSimulation(QuorumSimulation):
         if token.node == OUTSIDE:
             self.answers.append(answer.code)
             return
-        if isinstance(answer, SnapshotAnswer) and answer.code is Code.NONE:
+        if isinstance(answer, RaftSnapshotResponse) and answer.code is Code.NONE:
             answer = answer._replace(voters=self.voters_served)
         super()._reply(node, token, answer)
 
-    def _send(self, node: QuorumNode, peer: int, ask: Any) -> None:  # Any: each request's own kind
-        super()._send(node, -2 - peer if peer < 0 else peer, ask)
+    def _send(self, node: QuorumNode, peer: int, request: Any) -> None:  # Any: each request's own kind
+        super()._send(node, -2 - peer if peer < 0 else peer, request)
 
     # --- changes ---
 
-    def ask(self, id: int, ask: ChangeAsk) -> None:
+    def submit(self, id: int, request: VoterChangeRequest) -> None:
         self.sequence += 1
-        self.feed(id, on.Asked(Token(OUTSIDE, 0, self.sequence, ask), ask))
+        self.feed(id, on.RequestReceived(Token(OUTSIDE, 0, self.sequence, request), request))
 
     def add(self, id: int, timeout_ms: int = 5000) -> None:
         leader = self.leader()
         if leader is not None:
-            self.ask(leader, AddVoterAsk(self.entry_of(id), timeout_ms))
+            self.submit(leader, AddVoterRequest(self.entry_of(id), timeout_ms))
 
     def remove(self, id: int, timeout_ms: int = 5000) -> None:
         leader = self.leader()
@@ -141,14 +147,14 @@ class VoterSimulation(QuorumSimulation):
             quorum = self.nodes[leader].quorum
             assert quorum is not None
             listed = quorum.voters.voter(id)
-            self.ask(leader, RemoveVoterAsk(self.entry_of(id).key if listed is None else listed.key, timeout_ms))
+            self.submit(leader, RemoveVoterRequest(self.entry_of(id).key if listed is None else listed.key, timeout_ms))
 
     def update(self, id: int, port: int) -> None:
         leader = self.leader()
         if leader is not None:
             quorum = self.nodes[leader].quorum
             assert quorum is not None
-            self.ask(leader, UpdateVoterAsk(quorum.role.epoch, voter(id, port)))
+            self.submit(leader, UpdateVoterRequest(quorum.role.epoch, voter(id, port)))
 
     def voting(self) -> tuple[int, ...]:
         """The newest committed set, as the newest leader has it."""

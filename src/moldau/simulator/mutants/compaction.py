@@ -53,14 +53,15 @@ def lets_what_a_run_meets_end_the_node(patches: Patches) -> None:
 
 
 WORLD = f"{ZOOKEEPER} {COMPACTION}"
-MUTANTS = tuple(
-    Mutant(bug, what, WORLD, laws, patch, first)
-    for bug, what, laws, patch, first in (
-        ("own (S5)", "keys that begin alike are one key", ("S5", "S1"), takes_keys_that_begin_alike_for_one, 0),
-        ("own (S5)", "what is not committed replaces what is", ("S5",), lets_the_uncommitted_replace, 2),
-        ("KIP-534", "a tombstone goes the next time, however soon", ("S5", "S1"), gives_tombstones_no_time, 0),
-    )
-) + (
+MUTANTS = (
+    *(
+        Mutant(bug, what, WORLD, laws, patch, first)
+        for bug, what, laws, patch, first in (
+            ("own (S5)", "keys that begin alike are one key", ("S5", "S1"), takes_keys_that_begin_alike_for_one, 0),
+            ("own (S5)", "what is not committed replaces what is", ("S5",), lets_the_uncommitted_replace, 2),
+            ("KIP-534", "a tombstone goes the next time, however soon", ("S5", "S1"), gives_tombstones_no_time, 0),
+        )
+    ),
     Mutant("own (X7)", "what a compaction meets in a damaged segment ends the node", f"{ZOOKEEPER} {DAMAGED}", ("X7",),
            lets_what_a_run_meets_end_the_node, 0),
 )  # fmt: skip

@@ -11,7 +11,6 @@ from typing import Any
 
 from moldau.controller import (
     active,
-    asks,
     brokers,
     change,
     failures,
@@ -20,6 +19,7 @@ from moldau.controller import (
     reassignment,
     replica_states,
     replies,
+    requests,
     selectors,
     state_change,
     topics,
@@ -213,7 +213,7 @@ def _changed_registration(patches: Patches, alter: Any) -> None:
                 alter(view, record)
         return decision
 
-    patches.put(ledger.DECISIONS, asks.RegisterBroker, register)
+    patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
 
 
 def a_restart_takes_an_older_epoch(patches: Patches) -> None:
@@ -245,7 +245,7 @@ def a_living_broker_is_replaced(patches: Patches) -> None:
         copied = {name: getattr(ask, name) for name in type(ask).__slots__} | {"previous_is_gone": True}
         return real(view, type(ask)(**copied))
 
-    patches.put(ledger.DECISIONS, asks.RegisterBroker, register)
+    patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
 
 
 def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
@@ -257,7 +257,7 @@ def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
             ask = replace(ask, metadata_offset=-1)
         return real(view, ask)
 
-    patches.put(ledger.DECISIONS, asks.Heartbeat, heartbeat)
+    patches.put(ledger.DECISIONS, requests.Heartbeat, heartbeat)
 
 
 def the_controllers_own_sleep_fences_all(patches: Patches) -> None:
@@ -392,11 +392,11 @@ def a_deletion_is_answered_and_not_written(patches: Patches) -> None:
 
 def a_creation_that_comes_again_is_answered_from_memory(patches: Patches) -> None:
     """Lost or not: what was promised in a controller role before is not in the log that a new one decides on."""
-    real, take = active.ActiveController.ask, active.ActiveController._take
+    real, take = active.ActiveController.decide, active.ActiveController._take
     kept: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def asked(self: Any, ask: Any, facts: Any) -> Any:
-        if self.working is None or not isinstance(ask, asks.CreateTopics):
+        if self.working is None or not isinstance(ask, requests.CreateTopics):
             return real(self, ask, facts)
         memory = kept.setdefault(id(self), (self, {}))[1]
         if repr(ask) in memory:
@@ -406,7 +406,7 @@ def a_creation_that_comes_again_is_answered_from_memory(patches: Patches) -> Non
             memory[repr(ask)] = self._waiting[-1].reply
         return answer
 
-    patches.set(active.ActiveController, "ask", asked)
+    patches.set(active.ActiveController, "decide", asked)
 
 
 def a_deleted_partition_was_never_offline(patches: Patches) -> None:

@@ -25,7 +25,7 @@ CHECKS = (
     "moldau.simulator.machines.active_controller_swarm", "moldau.simulator.machines.quorum_swarm",
     "moldau.simulator.machines.replication_world", "moldau.simulator.machines.voters_swarm", "moldau.simulator.run",
 )  # fmt: skip
-"""Where laws are judged: machines alone, their worlds, whole clusters, what clients saw."""
+"""Where laws are checked: machines alone, their worlds, whole clusters, what clients saw."""
 
 LAWS = (
     *(f"C{number}" for number in range(1, 14)),
@@ -42,7 +42,7 @@ _ID = re.compile(r"[SCRZLX]\d+")
 
 
 class Law(NamedTuple):
-    """A law, where it is judged (module.function without ``moldau.``), and the mutants named for it."""
+    """A law, where it is checked (module.function without ``moldau.``), and the mutants named for it."""
 
     id: str
     checked: tuple[str, ...]
@@ -70,7 +70,7 @@ def laws(mutants: Iterable[Mutant]) -> list[Law]:
 
 
 def _functions() -> Iterator[tuple[str, str]]:
-    """(where, docstring) of every function and method of the judges' modules."""
+    """(where, docstring) of every function and method of the modules that check."""
     for module in map(import_module, CHECKS):
         short = module.__name__.removeprefix("moldau.")
         for name, value in vars(module).items():
@@ -85,4 +85,4 @@ def _functions() -> Iterator[tuple[str, str]]:
 def table(mutants: Iterable[Mutant]) -> str:
     """The whole table."""
     rows = "\n".join(law.row() for law in laws(mutants))
-    return f"| law | judged by | mutants |\n|---|---|---|\n{rows}\n"
+    return f"| law | checked by | mutants |\n|---|---|---|\n{rows}\n"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.broker.replicas.isr_updates import Asks, IsrUpdates
+from moldau.broker.replicas.isr_updates import IsrUpdates, PendingUpdates
 from moldau.broker.zookeeper import batch, translation
-from moldau.broker.zookeeper.receiving import Receiving
+from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
 from moldau.controller import change, isr
 from moldau.image import Broker
 from moldau.replication.facts import IsrAnswer
@@ -30,8 +30,8 @@ def refuses_an_isr_that_it_has_already(patches: Patches) -> None:
     real = IsrUpdates._send
     asked: dict[int, int] = {}
 
-    async def send(self: IsrUpdates, asks: Asks) -> dict[tuple[bytes, int], IsrAnswer]:
-        answers = await real(self, asks)
+    async def send(self: IsrUpdates, pending: PendingUpdates) -> dict[tuple[bytes, int], IsrAnswer]:
+        answers = await real(self, pending)
         asked[id(self)] = asked.get(id(self), 0) + 1
         return {} if asked[id(self)] % 2 else answers
 
@@ -54,14 +54,14 @@ def waits_for_a_list_that_says_it_is_complete(patches: Patches) -> None:
     def told_cluster(self: Any, request: UpdateMetadataRequest) -> None:  # Any: in place of a method
         self._cluster_known |= request.type == batch.FULL
 
-    patches.set(Receiving, "_told_cluster", told_cluster)
+    patches.set(ControllerRequestHandler, "_told_cluster", told_cluster)
 
 
 def looks_up_no_epoch_that_it_has(patches: Patches) -> None:
     async def whose_epochs(self: Any, request: UpdateMetadataRequest) -> list[int]:  # Any: in place of a method
         return translation.newly_live(self._node.metadata.image, request)
 
-    patches.set(Receiving, "_whose_epochs", whose_epochs)
+    patches.set(ControllerRequestHandler, "_whose_epochs", whose_epochs)
 
 
 MUTANTS = tuple(

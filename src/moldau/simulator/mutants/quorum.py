@@ -10,7 +10,7 @@ from typing import Any
 from moldau.model.value import replace
 from moldau.quorum import Candidate, LogView, OffsetAndEpoch, Quorum, election, follower, leader, moves
 from moldau.quorum import effects as do
-from moldau.quorum import step as door
+from moldau.quorum import step as step_module
 from moldau.quorum.roles import Leader
 from moldau.quorum.state import StepContext
 from moldau.quorum.tally import reached_by_majority
@@ -56,7 +56,7 @@ def keeps_leading_alone(patches: Patches) -> None:
 
 
 def stands_without_asking_first(patches: Patches) -> None:
-    for module in (moves, election, follower, door):
+    for module in (moves, election, follower, step_module):
         if hasattr(module, "become_prospective"):
             patches.set(
                 module, "become_prospective", lambda context, retries=0: moves.become_candidate(context, retries)
@@ -64,13 +64,15 @@ def stands_without_asking_first(patches: Patches) -> None:
 
 
 def grants_pre_votes_although_it_hears_the_leader(patches: Patches) -> None:
-    patches.set(election, "_would_vote", lambda context, ask: not isinstance(context.role, Leader))
+    patches.set(election, "_would_vote", lambda context, request: not isinstance(context.role, Leader))
 
 
 def waits_for_a_dead_leader(patches: Patches) -> None:
     real = follower.handle_fetch_failure
     patches.set(
-        follower, "handle_fetch_failure", lambda context, peer, ask, *, dead: real(context, peer, ask, dead=False)
+        follower,
+        "handle_fetch_failure",
+        lambda context, peer, request, *, dead: real(context, peer, request, dead=False),
     )
 
 
@@ -86,21 +88,21 @@ def fetches_before_it_has_flushed(patches: Patches) -> None:
 def votes_twice_in_an_epoch(patches: Patches) -> None:
     real = election.handle_vote_request
 
-    def vote(context: StepContext, token: Any, ask: Any) -> None:  # Any: a mutant takes whatever it stands for
-        if not ask.pre_vote and context.role.epoch == ask.epoch and not isinstance(context.role, Leader):
+    def vote(context: StepContext, token: Any, request: Any) -> None:  # Any: a mutant takes whatever it stands for
+        if not request.pre_vote and context.role.epoch == request.epoch and not isinstance(context.role, Leader):
             context.update_role(voted=None)
-        real(context, token, ask)
+        real(context, token, request)
 
-    patches.set(election, "_may_vote", lambda quorum, ask: election._log_is_as_new(quorum, ask))
+    patches.set(election, "_may_vote", lambda quorum, request: election._log_is_as_new(quorum, request))
     patches.set(election, "handle_vote_request", vote)
 
 
 def votes_for_short_logs(patches: Patches) -> None:
-    patches.set(election, "_log_is_as_new", lambda quorum, ask: True)
+    patches.set(election, "_log_is_as_new", lambda quorum, request: True)
 
 
 def compares_log_lengths_only(patches: Patches) -> None:
-    patches.set(election, "_log_is_as_new", lambda quorum, ask: ask.last.offset >= quorum.log.last.offset)
+    patches.set(election, "_log_is_as_new", lambda quorum, request: request.last.offset >= quorum.log.last.offset)
 
 
 def commits_before_its_log_is_proved(patches: Patches) -> None:
@@ -125,8 +127,8 @@ def commits_what_it_does_not_hold(patches: Patches) -> None:
 def never_truncates(patches: Patches) -> None:
     real = follower.handle_fetch_response
 
-    def fetched(context: StepContext, peer: int, ask: Any, answer: Any) -> None:
-        real(context, peer, ask, answer._replace(diverging=None))
+    def fetched(context: StepContext, peer: int, request: Any, answer: Any) -> None:
+        real(context, peer, request, answer._replace(diverging=None))
 
     patches.set(follower, "handle_fetch_response", fetched)
 

@@ -112,8 +112,7 @@ class WatermarkOfTheLeader(Partition):
 
     def appended_from_leader(self, leader_high_watermark: int, leader_log_start: int) -> Effects:
         super().appended_from_leader(leader_high_watermark, leader_log_start)
-        if leader_high_watermark > self.high_watermark:
-            self.high_watermark = leader_high_watermark
+        self.high_watermark = max(self.high_watermark, leader_high_watermark)
         return NOTHING
 
 

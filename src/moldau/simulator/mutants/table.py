@@ -51,7 +51,7 @@ CHECKED = (
     *("Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7", "Z8"),
     *("L1", "L2", "L3", "L5", "L7", "L8", "L9", "L11", "L12", "L13", "X7"),
 )
-"""The laws that the machines' worlds judge by, and S5, C9 and Z1 to Z8 of whole clusters."""
+"""The laws that the machines' worlds check, and S5, C9 and Z1 to Z8 of whole clusters."""
 
 
 def _hunt(name: str, hunts: int, limit: int) -> Hunted:
@@ -82,7 +82,7 @@ def wrong(one: Hunted) -> bool:
 @click.option("--limit", default=2500, show_default=True, help="Seeds after which a hunt is given up.")
 @click.option("--only", default="", help="Only mutants whose bug, name or machine contains this.")
 @click.option("--processes", default=min(2, cpu_count() or 1), show_default=True)
-@click.option("--laws", is_flag=True, help="Hunt nothing: show each law, who judges it, and the mutants named for it.")
+@click.option("--laws", is_flag=True, help="Hunt nothing: show each law, what checks it, and the mutants named for it.")
 def mutants(hunts: int, limit: int, only: str, processes: int, laws: bool) -> None:
     """Hunt the known mistakes."""
     if laws:

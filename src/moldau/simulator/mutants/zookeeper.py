@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from moldau.broker.zookeeper import admin_znodes, channels, writer
-from moldau.broker.zookeeper.candidate import Candidate, Ours
+from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
+from moldau.broker.zookeeper.election import ControllerElection, ControllerHere
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
-from moldau.broker.zookeeper.receiving import Receiving
 from moldau.broker.zookeeper.settings import ZnodeSettings
 from moldau.model import Code
 from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
@@ -41,9 +41,9 @@ def removes_requests_whoever_is_controller(patches: Patches) -> None:
 
 
 def is_elected_before_the_epoch_is(patches: Patches) -> None:
-    async def stand(self: Any) -> Ours | None:
+    async def elect(self: Any) -> ControllerHere | None:
         epoch, version = await self._epoch()
-        self._stood = epoch + 1
+        self._elected_for = epoch + 1
         data = controller_json(ControllerZnode(broker_id=self._node.config.node_id))
         try:
             await self._zk.create(paths.CONTROLLER, data, ephemeral=True)
@@ -51,9 +51,9 @@ def is_elected_before_the_epoch_is(patches: Patches) -> None:
         except (NodeExists, BadVersion):
             self._changed()
             return None
-        return Ours(epoch + 1, version + 1)
+        return ControllerHere(epoch + 1, version + 1)
 
-    patches.set(Candidate, "stand", stand)
+    patches.set(ControllerElection, "elect", elect)
 
 
 def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
@@ -63,7 +63,7 @@ def obeys_what_was_said_to_an_earlier_life(patches: Patches) -> None:
         self.saw(request.controller_epoch)
         return None
 
-    patches.set(Receiving, "_refusal", refusal)
+    patches.set(ControllerRequestHandler, "_refusal", refusal)
 
 
 def obeys_a_deposed_controller(patches: Patches) -> None:
@@ -77,7 +77,7 @@ def obeys_a_deposed_controller(patches: Patches) -> None:
         self.saw(request.controller_epoch)
         return None
 
-    patches.set(Receiving, "_refusal", refusal)
+    patches.set(ControllerRequestHandler, "_refusal", refusal)
 
 
 def sets_states_whatever_they_were(patches: Patches) -> None:
@@ -92,7 +92,7 @@ def resigns_for_others(patches: Patches) -> None:
         with contextlib.suppress(NoNode):
             await self._zk.delete(paths.CONTROLLER)
 
-    patches.set(Candidate, "resign", resign)
+    patches.set(ControllerElection, "resign", resign)
 
 
 def serves_on_without_its_session(patches: Patches) -> None:

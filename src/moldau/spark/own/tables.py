@@ -136,11 +136,11 @@ class _Job(Table):
 
 
 def job(given: Given, paths: tuple[str, ...]) -> Table:
-    """The table of a job; options that it does not heed are refused."""
+    """The table of a job; options that it does not take are refused."""
     name = choice(given, "job", tuple(JOBS))
     for option in ("topics", "groups", "every"):
         if option not in JOBS[name].options:
-            given.refuse(option, f"the job {name} does not heed it")
+            given.refuse(option, f"the job {name} does not take it")
     every = given.get("every")
     every_ms = HOUR_MS if every is None else duration_ms("every", every)
     if every_ms < 1:

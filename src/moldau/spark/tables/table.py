@@ -51,29 +51,41 @@ class Format(Protocol):
     store: Store
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> Layout:
+        """How its files are partitioned and named."""
 
-    def prepare(self, schema: pa.Schema, *, evolve: bool) -> None: ...
+    def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """Make the table for rows of this schema, if there is none; change its schema where that may be."""
 
-    def check(self, schema: pa.Schema, *, evolve: bool) -> None: ...
+    def check(self, schema: pa.Schema, *, evolve: bool) -> None:
+        """TableError unless rows of this schema may be appended."""
 
-    def last(self, pipeline: str, query_id: str) -> Entry | None: ...
+    def last(self, pipeline: str, query_id: str) -> Entry | None:
+        """The newest line that is the query's in a pipeline's ledger; None without one."""
 
-    def lost(self, pipeline: str) -> Entry | None: ...
+    def lost(self, pipeline: str) -> Entry | None:
+        """The line of a batch that the ledger has, and the table not; None when all are there."""
 
-    def commit(self, files: Sequence[DataFile], entry: Entry) -> None: ...
+    def commit(self, files: Sequence[DataFile], entry: Entry) -> None:
+        """Put files into the table with the line of their batch, in one commit."""
 
-    def rewind(self, pipeline: str, batch_id: int) -> Entry: ...
+    def rewind(self, pipeline: str, batch_id: int) -> Entry:
+        """Take out what came after a batch; the line that is the last one now."""
 
-    def rows_at(self, pipeline: str, batch_id: int) -> int: ...
+    def rows_at(self, pipeline: str, batch_id: int) -> int:
+        """How many rows the table had after a batch."""
 
-    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]: ...
+    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
+        """Join small files and remove old ones; what was done, in numbers."""
 
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """How many rows the table has."""
 
-    def data_files(self) -> Iterable[tuple[Store, str, int]]: ...
+    def data_files(self) -> Iterable[tuple[Store, str, int]]:
+        """The files with rows: the store, the path and the size of each."""
 
-    def read(self) -> pa.Table: ...
+    def read(self) -> pa.Table:
+        """All rows."""
 
 
 class Table:
@@ -114,6 +126,7 @@ class Table:
         return self.format.store
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Append a batch, as ``foreachBatch`` hands it over."""
         self.append(rows, self.key_of(rows, batch_id))
 
     def key_of(self, rows: DataFrame, batch_id: int) -> BatchKey:

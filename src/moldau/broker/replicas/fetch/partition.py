@@ -49,11 +49,11 @@ class PartitionReader(Protocol):
 
     def load(self, asked: FetchPartition, load: Load) -> None: ...
 
-    def note(self, asked: FetchPartition) -> None: ...
+    def mark_changed(self, asked: FetchPartition) -> None: ...
 
-    def touch(self, asked: FetchPartition, *, urgent: bool = False) -> None: ...
+    def notify(self, asked: FetchPartition, *, urgent: bool = False) -> None: ...
 
-    def arrived(self, asked: FetchPartition, first_offset: int) -> None: ...
+    def records_appended(self, asked: FetchPartition, first_offset: int) -> None: ...
 
     def count_next_fetch(self, asked: FetchPartition) -> None: ...
 
@@ -62,8 +62,21 @@ class FetchPartition:
     """A partition and its reader; replicas know it as one of their ``FetchWaiter``."""
 
     __slots__ = (
-        "fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "log_start_offset", "max_bytes", "number",
-        "loaded", "reader", "replica", "reported", "sent_high_watermark", "sent_log_start", "topic", "topic_id",
+        "fetch_offset",
+        "key",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "loaded",
+        "log_start_offset",
+        "max_bytes",
+        "number",
+        "reader",
+        "replica",
+        "reported",
+        "sent_high_watermark",
+        "sent_log_start",
+        "topic",
+        "topic_id",
     )  # fmt: skip
 
     def __init__(self, reader: PartitionReader, key: PartKey, topic: FetchRequest.FetchTopic) -> None:
@@ -118,18 +131,18 @@ class FetchPartition:
         """The follower that reads; -1 for a consumer."""
         return self.reader.terms.replica_id
 
-    def arrived(self, first_offset: int) -> None:
+    def records_appended(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
-        self.reader.arrived(self, first_offset)
+        self.reader.records_appended(self, first_offset)
 
-    def touch(self, *, urgent: bool = False) -> None:
+    def notify(self, *, urgent: bool = False) -> None:
         """There may be something to read, or (``urgent``) something to say at once."""
         if self.reader.asks_for(self):
-            self.reader.touch(self, urgent=urgent)
+            self.reader.notify(self, urgent=urgent)
 
-    def note(self) -> None:
+    def mark_changed(self) -> None:
         """There is something new to tell, which nobody need be woken for."""
-        self.reader.note(self)
+        self.reader.mark_changed(self)
 
     def count_next_fetch(self) -> None:
         """The leader counts this follower's next fetch, whether or not it names the partition."""

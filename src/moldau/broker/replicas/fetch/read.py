@@ -131,7 +131,7 @@ def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
     if verdict.effects:
         reader.replicas.act(replica, verdict.effects)  # type: ignore[arg-type]
     if replica.deletions:
-        replica.settle_deletions()
+        replica.complete_deletions()
     return verdict.code, verdict.diverging
 
 

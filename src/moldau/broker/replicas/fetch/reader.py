@@ -27,7 +27,7 @@ DISK_WAIT_MS = 10_000
 IN_MEMORY_BYTES = 1 << 20
 """After so many bytes of records that were read an answer takes no more of them; parts of files that are sent unread do
 not count."""
-LOOK_AT_ONCE = 1000
+PARTITIONS_AT_ONCE = 1000
 """Partitions that one turn of the loop looks at, when a request names more."""
 Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
 
@@ -96,7 +96,7 @@ class FetchReader:
         self.unread.clear()
         self.uncounted.clear()
         while self.parts:
-            for _ in range(min(len(self.parts), LOOK_AT_ONCE)):
+            for _ in range(min(len(self.parts), PARTITIONS_AT_ONCE)):
                 _, asked = self.parts.popitem()
                 self._unwatch(asked)
             yield
@@ -107,24 +107,24 @@ class FetchReader:
 
     # ---- what happens to partitions
 
-    def note(self, asked: FetchPartition) -> None:
+    def mark_changed(self, asked: FetchPartition) -> None:
         """There is something new to tell, which nobody need be woken for."""
         self.unread[asked.key] = asked
 
-    def touch(self, asked: FetchPartition, *, urgent: bool = False) -> None:
+    def notify(self, asked: FetchPartition, *, urgent: bool = False) -> None:
         """There may be something to read, or (``urgent``) something to say at once."""
         self.unread[asked.key] = asked
         waiting = self.waiting
         if waiting is not None:
             waiting.urgent |= urgent
-            self.replicas.purgatory.call(waiting)
+            self.replicas.purgatory.notify(waiting)
 
-    def arrived(self, asked: FetchPartition, first_offset: int) -> None:
+    def records_appended(self, asked: FetchPartition, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
         self.unread[asked.key] = asked
         waiting = self.waiting
         if waiting is not None:
-            self.replicas.purgatory.call(waiting)
+            self.replicas.purgatory.notify(waiting)
         assert asked.replica is not None
         asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
 
@@ -146,7 +146,7 @@ class FetchReader:
         def done() -> None:
             self.loading = False
             asked.loaded = True
-            self.touch(asked, urgent=True)
+            self.notify(asked, urgent=True)
 
         self.loading = True
         self.replicas.cold_reads.begin(load, done)
@@ -169,10 +169,12 @@ class FetchReader:
         """Answer now if that is due, else park."""
         self.terms = terms
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
-        look = self._look()
-        for_disk = self.loading and not look.size and not look.urgent
-        if not for_disk and (terms.max_wait_ms <= 0 or not self.parts or look.urgent or look.size >= terms.min_bytes):
-            response = self.respond(look.found)
+        progress = self.collect()
+        for_disk = self.loading and not progress.size and not progress.urgent
+        if not for_disk and (
+            terms.max_wait_ms <= 0 or not self.parts or progress.urgent or progress.size >= terms.min_bytes
+        ):
+            response = self.respond(progress.found)
             self._let_go()
             return response
         if not self.lasting:
@@ -186,25 +188,25 @@ class FetchReader:
         """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
         self.terms = terms
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
-        found = (yield from self._look_on()).found
+        found = (yield from self._collect_in_slices()).found
         return (yield from self.respond_in_slices(found))
 
-    def _look(self) -> FetchProgress:
-        """All of ``_look_on``, at once."""
-        look = FetchProgress(self.terms.max_bytes)
-        self._look_at(list(self.unread), look)
-        return look
+    def collect(self) -> FetchProgress:
+        """All of ``_collect_in_slices``, at once."""
+        progress = FetchProgress(self.terms.max_bytes)
+        self._collect_from(list(self.unread), progress)
+        return progress
 
-    def _look_on(self) -> Generator[None, None, FetchProgress]:
+    def _collect_in_slices(self) -> Generator[None, None, FetchProgress]:
         """Read what is marked, within the limits; marks stay on what has more. Pauses after some partitions."""
-        look, keys = FetchProgress(self.terms.max_bytes), list(self.unread)
-        for begin in range(0, len(keys), LOOK_AT_ONCE):
+        progress, keys = FetchProgress(self.terms.max_bytes), list(self.unread)
+        for begin in range(0, len(keys), PARTITIONS_AT_ONCE):
             if begin:
                 yield
-            self._look_at(keys[begin : begin + LOOK_AT_ONCE], look)
-        return look
+            self._collect_from(keys[begin : begin + PARTITIONS_AT_ONCE], progress)
+        return progress
 
-    def _look_at(self, keys: list[PartKey], look: FetchProgress) -> None:
+    def _collect_from(self, keys: list[PartKey], progress: FetchProgress) -> None:
         """Read these partitions.
 
         What there was no room for keeps its place before what was served: none starves, and none is forgotten.
@@ -213,12 +215,12 @@ class FetchReader:
             asked = self.unread.get(key)
             if asked is None:  # forgotten during a pause
                 continue
-            data = read(self, asked, look.left if look.in_memory_left > 0 else 0, first=not look.size)
-            look.found.append((asked, data))
+            data = read(self, asked, progress.left if progress.in_memory_left > 0 else 0, first=not progress.size)
+            progress.found.append((asked, data))
             records = data.records
             length = len(records) if records else 0
             if type(records) is bytes or getattr(records, "was_read", False):
-                look.in_memory_left -= length
+                progress.in_memory_left -= length
             at_once = (
                 data.error_code
                 or data.diverging_epoch.epoch >= 0
@@ -226,12 +228,12 @@ class FetchReader:
                 or data.log_start_offset != asked.sent_log_start >= 0
             )
             if at_once:
-                look.urgent = True
-            elif not length and look.size and asked.has_more(self.terms.replica_id):
+                progress.urgent = True
+            elif not length and progress.size and asked.has_more(self.terms.replica_id):
                 continue
             self.unread.pop(key, None)
-            look.size += length
-            look.left -= length
+            progress.size += length
+            progress.left -= length
             if at_once or length or data.high_watermark != asked.sent_high_watermark:
                 self.unread[key] = asked  # at the end: next time the others come first
 
@@ -265,8 +267,8 @@ class FetchReader:
         response = FetchResponse(session_id=self.session_id)
         found.reverse()
         while found:
-            piece = found[: -LOOK_AT_ONCE - 1 : -1]
-            del found[-LOOK_AT_ONCE:]
+            piece = found[: -PARTITIONS_AT_ONCE - 1 : -1]
+            del found[-PARTITIONS_AT_ONCE:]
             self._put(piece, response, topics)
             if found:
                 yield
@@ -347,14 +349,14 @@ class DelayedFetch:
         self.urgent = False
         self.answer: asyncio.Future[FetchResponse | None] = asyncio.get_running_loop().create_future()
 
-    def look(self) -> None:
+    def try_complete(self) -> None:
         """Answer if there is enough by now."""
         reader = self._reader
         if not self.urgent and reader.terms.min_bytes > 1 and self._estimate() < reader.terms.min_bytes:
             return
-        look = reader._look()
-        if self.urgent or look.urgent or look.size >= reader.terms.min_bytes:
-            self._finish(look)
+        progress = reader.collect()
+        if self.urgent or progress.urgent or progress.size >= reader.terms.min_bytes:
+            self._finish(progress)
 
     def _estimate(self) -> int:
         """An upper bound of what could be read, from positions alone."""
@@ -373,7 +375,7 @@ class DelayedFetch:
         return total
 
     def expire(self) -> None:
-        self._finish(self._reader._look())
+        self._finish(self._reader.collect())
 
     def abandon(self) -> None:
         """Nobody hears what there is."""
@@ -386,8 +388,8 @@ class DelayedFetch:
         if not self.answer.done():
             self.answer.set_exception(error)
 
-    def _finish(self, look: FetchProgress) -> None:
-        response = self._reader.respond(look.found)
+    def _finish(self, progress: FetchProgress) -> None:
+        response = self._reader.respond(progress.found)
         self._end()
         if not self.answer.done():
             self.answer.set_result(response)

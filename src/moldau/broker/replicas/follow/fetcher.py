@@ -30,7 +30,7 @@ from moldau.storage import LogError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
-log = logging.getLogger("moldau.fetcher")
+log = logging.getLogger(__name__)
 
 PARKED_MS = 3
 """A request unanswered for this long is taken to wait at the leader: another may follow it."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.controller.active import ActiveController
-from moldau.controller.asks import (
+from moldau.controller.facts import Facts, Settings
+from moldau.controller.laws import LawChecker
+from moldau.controller.requests import (
     AlterPartition,
     BrokerRefused,
     CreateTopics,
@@ -19,8 +21,6 @@ from moldau.controller.asks import (
     RegisterBroker,
     UnregisterBroker,
 )
-from moldau.controller.facts import Facts, Settings
-from moldau.controller.laws import Watch
 from moldau.image import Broker, Delta, Endpoint, Image, Partition
 from moldau.model import Code
 from moldau.simulator.machines.record import RunRecord
@@ -28,7 +28,7 @@ from moldau.simulator.machines.record import RunRecord
 CLUSTER_ID = "a-simulated-cluster-AA"
 
 
-class Desk:
+class ControllerHarness:
     """Make requests; look at ``image``, ``records`` (of the last request) and ``delta``."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Desk:
         self._heard_by: Any = None
         self.records: list[Any] = []
         self.delta = Delta()
-        self.watch = Watch(self.image, self.record.check) if watch else None
+        self.watch = LawChecker(self.image, self.record.check) if watch else None
         self.controller = ActiveController(Settings(cluster_id=CLUSTER_ID, **settings))
         self.rounds = 0
         answer = self.controller.claim(1, self.image, self.facts())
@@ -62,21 +62,21 @@ class Desk:
     def facts(self, **fields: Any) -> Facts:
         return Facts(now_ms=self.now_ms, next_offset=self.next_offset, seed=b"seed", **fields)
 
-    def ask(self, ask: Any, **facts: Any) -> Any:
+    def submit(self, request: Any, **facts: Any) -> Any:
         """Return the reply to a request, its records committed."""
         self.rounds += 1
-        reply = self._ask(ask, **facts)
-        self._note(ask, reply)
+        reply = self._submit(request, **facts)
+        self._note(request, reply)
         return reply
 
-    def _note(self, ask: Any, reply: Any) -> None:
+    def _note(self, request: Any, reply: Any) -> None:
         """Note whose heartbeats this controller got, apart from what it remembers itself."""
-        id = getattr(ask, "broker_id", None)
+        id = getattr(request, "broker_id", None)
         if id is None:
             return
-        if isinstance(ask, (Heartbeat, RegisterBroker)) and reply.code == Code.NONE:
+        if isinstance(request, (Heartbeat, RegisterBroker)) and reply.code == Code.NONE:
             self._heard_ms[id] = self.now_ms
-        elif isinstance(ask, (BrokerRefused, UnregisterBroker)):
+        elif isinstance(request, (BrokerRefused, UnregisterBroker)):
             self._heard_ms.pop(id, None)
 
     def _heard(self) -> frozenset[int]:
@@ -86,28 +86,28 @@ class Desk:
         since_ms = self.now_ms - self.controller.settings.session_timeout_ms
         return frozenset(id for id, at_ms in self._heard_ms.items() if at_ms >= since_ms)
 
-    def _ask(self, ask: Any, **facts: Any) -> Any:
-        answer = self.controller.ask(ask, self.facts(**facts))
+    def _submit(self, request: Any, **facts: Any) -> Any:
+        answer = self.controller.decide(request, self.facts(**facts))
         while answer.reply is None and answer.token is None:
-            self.commit(answer.records, ask)
-            answer = self.controller.ask(answer.then, self.facts())
+            self.commit(answer.records, request)
+            answer = self.controller.decide(answer.then, self.facts())
         if answer.then is not None:
-            return self._in_parts(ask, answer)
-        ready = self.commit(answer.records, ask)
+            return self._in_parts(request, answer)
+        ready = self.commit(answer.records, request)
         if answer.token is None:
             return answer.reply
         ((token, reply),) = ready
         assert token == answer.token
         return reply
 
-    def _in_parts(self, ask: Any, answer: Any) -> Any:
+    def _in_parts(self, request: Any, answer: Any) -> Any:
         """Return the reply to a request that is decided in parts, when all are through."""
-        ready = self.commit(answer.records, ask)
+        ready = self.commit(answer.records, request)
         reply = answer.reply if answer.token is None else ready[0][1]
-        self.ask(answer.then)
+        self.submit(answer.then)
         return reply
 
-    def commit(self, records: Any, ask: Any = None) -> list[tuple[int, Any]]:
+    def commit(self, records: Any, request: Any = None) -> list[tuple[int, Any]]:
         self.records = list(records)
         self.delta = Delta()
         if records:
@@ -115,13 +115,13 @@ class Desk:
             self.image.apply_all(records, self.next_offset - 1, self.delta)
         if self.watch is not None:
             assert self.controller.working is not None
-            self.watch.after(self.image, self.delta, ask, self.controller.settings, heard=self._heard())
+            self.watch.after(self.image, self.delta, request, self.controller.settings, heard=self._heard())
         return self.controller.committed(self.next_offset - 1)
 
     # ---- what tests do often
 
     def register(self, id: int, incarnation: int = 0, **fields: Any) -> Any:
-        return self.ask(
+        return self.submit(
             RegisterBroker(
                 broker_id=id,
                 cluster_id=CLUSTER_ID,
@@ -131,18 +131,18 @@ class Desk:
             )
         )
 
-    def beat(self, id: int, **fields: Any) -> Any:
+    def heartbeat(self, id: int, **fields: Any) -> Any:
         epoch = self.image.brokers[id].epoch
         wish = {"broker_epoch": epoch, "metadata_offset": self.next_offset - 1, **fields}
-        return self.ask(Heartbeat(broker_id=id, **wish))
+        return self.submit(Heartbeat(broker_id=id, **wish))
 
     def add_broker(self, id: int, **fields: Any) -> None:
         assert self.register(id, **fields).code == 0
-        assert not self.beat(id).is_fenced
+        assert not self.heartbeat(id).is_fenced
 
     def create(self, name: str, *assignments: tuple[int, ...], configs: dict[str, str] | None = None) -> bytes:
         topic = NewTopic(name=name, assignments=tuple(enumerate(assignments)), configs=tuple((configs or {}).items()))
-        (result,) = self.ask(CreateTopics(topics=(topic,))).topics
+        (result,) = self.submit(CreateTopics(topics=(topic,))).topics
         assert result.problem.code == 0, result
         return bytes(result.topic_id)
 
@@ -163,10 +163,10 @@ class Desk:
             "isr": tuple((id, self.image.brokers[id].epoch) for id in isr),
             **fields,
         }
-        ask = AlterPartition(
+        request = AlterPartition(
             broker_id=partition.leader,
             broker_epoch=self.image.brokers[partition.leader].epoch,
             changes=(IsrChange(key=partition.key, **wish),),
         )
-        (result,) = self.ask(ask).partitions
+        (result,) = self.submit(request).partitions
         return result.code

@@ -20,7 +20,7 @@ from tests.packages.broker.zookeeper_nodes import Nodes
 PARTITIONS = 170
 
 
-class Ear:
+class RecordingListener:
     """Notes what it is told, each batch in three parts."""
 
     def __init__(self) -> None:
@@ -41,25 +41,25 @@ def whole(*offsets: int) -> list[tuple[int, int]]:
 
 def spoken(scene: Any) -> list[Any]:
     """What is heard while ``scene(telling)`` runs, which is given a loop."""
-    ear = Ear()
+    listener = RecordingListener()
 
     async def work() -> None:
         loop = asyncio.get_running_loop()
-        await scene(MetadataPublisher((ear,), SimpleNamespace(call_soon=loop.call_soon)), ear)  # type: ignore[arg-type]
+        await scene(MetadataPublisher((listener,), SimpleNamespace(call_soon=loop.call_soon)), listener)  # type: ignore[arg-type]
 
     asyncio.run(work())
-    return ear.heard
+    return listener.heard
 
 
 def test_others_have_their_turn_in_between_and_the_next_batch_waits() -> None:
-    async def scene(telling: MetadataPublisher, ear: Ear) -> None:
+    async def scene(publisher: MetadataPublisher, listener: RecordingListener) -> None:
         async def second() -> None:
-            await telling.free()
-            await telling.committed((), 2, 1)
+            await publisher.free()
+            await publisher.committed((), 2, 1)
 
-        both = asyncio.gather(telling.committed((), 1, 1), second())
+        both = asyncio.gather(publisher.committed((), 1, 1), second())
         await asyncio.sleep(0)
-        ear.heard.append("another")
+        listener.heard.append("another")
         await both
 
     heard = spoken(scene)
@@ -68,24 +68,24 @@ def test_others_have_their_turn_in_between_and_the_next_batch_waits() -> None:
 
 
 def test_who_is_deposed_has_carried_out_what_was_under_way() -> None:
-    async def scene(telling: MetadataPublisher, ear: Ear) -> None:
-        task = asyncio.ensure_future(telling.committed((), 1, 1))
+    async def scene(publisher: MetadataPublisher, listener: RecordingListener) -> None:
+        task = asyncio.ensure_future(publisher.committed((), 1, 1))
         await asyncio.sleep(0)
-        telling.event(lambda listener: listener.lost_active())
+        publisher.event(lambda listener: listener.lost_active())
         await task
-        await telling.free()
+        await publisher.free()
 
     assert spoken(scene) == [*whole(1), "lost"]
 
 
 def test_what_was_begun_is_not_left_half_done_when_its_task_is_cancelled() -> None:
-    async def scene(telling: MetadataPublisher, ear: Ear) -> None:
-        task = asyncio.ensure_future(telling.committed((), 1, 1))
+    async def scene(publisher: MetadataPublisher, listener: RecordingListener) -> None:
+        task = asyncio.ensure_future(publisher.committed((), 1, 1))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await telling.free()
+        await publisher.free()
 
     assert spoken(scene) == whole(1)
 

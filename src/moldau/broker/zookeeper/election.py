@@ -25,14 +25,14 @@ from moldau.zookeeper.znodes import (
     parse_controller_epoch,
 )
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 
-class Nobody(NamedTuple):
+class ControllerVacant(NamedTuple):
     """There is no controller."""
 
 
-class Ours(NamedTuple):
+class ControllerHere(NamedTuple):
     """This session holds the controller role, under an epoch; ``resigned``: we have given it up, or it is not what we
     won.
     """
@@ -42,14 +42,14 @@ class Ours(NamedTuple):
     resigned: bool = False
 
 
-class Held(NamedTuple):
+class ControllerElsewhere(NamedTuple):
     """Another session does; the address is None when that broker is not registered."""
 
     broker_id: int
     address: tuple[str, int] | None
 
 
-class Candidate:
+class ControllerElection:
     """One node's candidacy. ``changed`` is called whenever /controller may have changed."""
 
     def __init__(
@@ -66,45 +66,45 @@ class Candidate:
         self._node = node
         self._zk = zk
         self._changed = changed
-        self.held: Held | None = None
+        self.elsewhere: ControllerElsewhere | None = None
         """Who is controller, if another node is."""
         self.resigned: int | None = None
         """Newest controller epoch of ours that is over, whatever the znode says."""
-        self._stood: int | None = None
+        self._elected_for: int | None = None
         """The controller epoch that we last stood for."""
 
-    async def look(self) -> Nobody | Ours | Held:
+    async def read_controller(self) -> ControllerVacant | ControllerHere | ControllerElsewhere:
         """Read /controller, and watch it."""
         watch = lambda happened, path: self._changed()  # noqa: E731
         while True:
             if await self._zk.exists(paths.CONTROLLER, watch) is None:
-                self.held = None
-                return Nobody()
+                self.elsewhere = None
+                return ControllerVacant()
             try:
                 data, stat = await self._zk.get(paths.CONTROLLER)
             except NoNode:
                 continue
             if stat.ephemeral_owner == self._zk.session_id:
-                self.held = None
+                self.elsewhere = None
                 epoch, version = await self._epoch()
                 over = self.resigned is not None and self.resigned >= epoch
-                return Ours(epoch, version, over or epoch != self._stood)
+                return ControllerHere(epoch, version, over or epoch != self._elected_for)
             try:
                 seen = parse_controller(data)
             except BadZnode as error:
                 log.error("nobody can be controller until it is gone: %s", error)
-                self.held = None
-                return Held(-1, None)
+                self.elsewhere = None
+                return ControllerElsewhere(-1, None)
             id = seen.broker_id
             if seen.kraft_controller_epoch >= 0:
-                self.held = Held(id, self._of_quorum(id))
-                return self.held
+                self.elsewhere = ControllerElsewhere(id, self._of_quorum(id))
+                return self.elsewhere
             if id == self._node.config.node_id:
                 # Our own earlier life, whose session has not ended yet: it will, and the watch tells.
-                self.held = None
-                return Held(id, None)
-            self.held = Held(id, await self._address(id))
-            return self.held
+                self.elsewhere = None
+                return ControllerElsewhere(id, None)
+            self.elsewhere = ControllerElsewhere(id, await self._address(id))
+            return self.elsewhere
 
     def _of_quorum(self, id: int) -> tuple[str, int] | None:
         """A controller of the quorum rules: the cluster migrates, and whoever is not told where it is cannot follow
@@ -136,7 +136,7 @@ class Candidate:
                 with contextlib.suppress(NodeExists):
                     await self._zk.create(paths.CONTROLLER_EPOCH, controller_epoch_text(0))
 
-    async def stand(self) -> Ours | None:
+    async def elect(self) -> ControllerHere | None:
         """Try to be controller: the controller role if we won, None if somebody else was faster; ConnectionLoss: look
         again.
         """
@@ -148,7 +148,7 @@ class Candidate:
             timestamp_ms=self._node.world.clock.wall_ms(),
             incarnation_id=self._node.lifecycle.incarnation_id,
         )
-        self._stood = epoch + 1
+        self._elected_for = epoch + 1
         self._refused = False
         try:
             await self._zk.multi(
@@ -160,7 +160,7 @@ class Candidate:
         except (NodeExists, BadVersion):
             self._changed()
             return None
-        return Ours(epoch + 1, version + 1)
+        return ControllerHere(epoch + 1, version + 1)
 
     def refused_by_broker(self) -> None:
         """Brokers know a newer controller epoch than this one has stood for, and do not say which."""

@@ -1,7 +1,8 @@
-"""Several seats of one quorum in one process, over real files and a wire without sockets: every message is encoded
+"""Several members of one quorum in one process, over real files and a wire without sockets: every message is encoded
 and read.
 
-A seat can be killed without warning (its peers see a broken connection, then refusals) and started again on its folder.
+A member can be killed without warning (its peers see a broken connection, then refusals) and started again on its
+folder.
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ class Listener:
         self.offset = offset
 
 
-class Seat:
+class QuorumMember:
     """One node's plane in the test's quorum."""
 
-    def __init__(self, quorum: SeatedQuorum, id: int, **changes: Any) -> None:
+    def __init__(self, quorum: LoopbackQuorum, id: int, **changes: Any) -> None:
         self.quorum = quorum
         self.listener = Listener()
         folder = quorum.folder / str(id)
@@ -131,7 +132,7 @@ class Seat:
         """What it is and what it holds, in one line."""
         quorum, listener = self.plane.quorum, self.listener
         if quorum is None:
-            return f"node {self.config.node_id}: not seated"
+            return f"node {self.config.node_id}: not added_member"
         role, log = quorum.role, quorum.log
         return (
             f"node {self.config.node_id}: {type(role).__name__}, epoch {role.epoch}, leader {quorum.leader},"
@@ -149,24 +150,24 @@ class Seat:
 
     async def _ask_the_leader(self, message: Any, timeout_ms: int) -> Any:
         leader, _ = self.plane.leader
-        seat = None if leader is None else self.quorum.seats.get(leader)
-        if seat is None:
+        member = None if leader is None else self.quorum.members.get(leader)
+        if member is None:
             raise ConnectionError("no leader is known")
-        answer = await seat.plane.change_voters(message)
+        answer = await member.plane.change_voters(message)
         return RESPONSES[type(message)](error_code=int(answer.code))
 
     async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
         return await self.quorum.carry(self, port, message, timeout_ms or 2000)
 
 
-class SeatedQuorum:
-    """All seats by node id."""
+class LoopbackQuorum:
+    """All members by node id."""
 
     def __init__(self, folder: Path, voters: Sequence[int], **changes: Any) -> None:
         self.folder = folder
         self.voters = tuple(voters)
         self.changes = changes
-        self.seats: dict[int, Seat] = {}
+        self.members: dict[int, QuorumMember] = {}
         self.failures: list[BaseException] = []
         self.versions: dict[int, int] = {}
         self.joining: tuple[int, ...] = ()
@@ -175,55 +176,55 @@ class SeatedQuorum:
 
     async def start(self, *ids: int, **changes: Any) -> None:
         for id in ids:
-            self.seats[id] = Seat(self, id, **changes)
-        await asyncio.gather(*(self.seats[id].plane.start() for id in ids))
+            self.members[id] = QuorumMember(self, id, **changes)
+        await asyncio.gather(*(self.members[id].plane.start() for id in ids))
 
     def kill(self, id: int) -> None:
         """As kill -9 does: nothing is said, nothing is closed."""
-        seat = self.seats.pop(id)
-        seat.alive = False
-        driver = seat.plane._driver
+        member = self.members.pop(id)
+        member.alive = False
+        driver = member.plane._driver
         assert driver is not None
         driver._over = True
-        seat.plane._driver = None
-        seat.world.tasks.join()  # type: ignore[attr-defined]  # no thread writes into the next life's files
-        for future in list(seat.inflight):
+        member.plane._driver = None
+        member.world.tasks.join()  # type: ignore[attr-defined]  # no thread writes into the next life's files
+        for future in list(member.inflight):
             if not future.done():
                 future.set_exception(ConnectionResetError("the peer is gone"))
 
     async def stop(self) -> None:
-        for seat in list(self.seats.values()):
-            await seat.plane.stop()
-        self.seats.clear()
+        for member in list(self.members.values()):
+            await member.plane.stop()
+        self.members.clear()
 
-    async def carry(self, source: Seat, target: int, message: Any, timeout_ms: int) -> Any:
+    async def carry(self, source: QuorumMember, target: int, message: Any, timeout_ms: int) -> Any:
         """One request and its response, as bytes both ways."""
-        seat = next((one for one in self.seats.values() if one.port == target), None)
+        member = next((one for one in self.members.values() if one.port == target), None)
         await asyncio.sleep(0)
         if not source.alive:
             raise ConnectionAbortedError("this node is gone")
-        if seat is None:
+        if member is None:
             raise ConnectionRefusedError(f"nobody listens at {target}")
         version = min(self.versions.get(message.api_key, message.versions[1]), message.versions[1])
         request = type(message).decode(message.encode(version), version)
-        answer = seat.plane.handle(request, version)
+        answer = member.plane.handle(request, version)
         if inspect.isawaitable(answer):
             future = asyncio.ensure_future(answer)
-            seat.inflight.add(future)
+            member.inflight.add(future)
             try:
                 answer = await asyncio.wait_for(future, timeout_ms / 1000)
             except TimeoutError:
                 raise ConnectionError("no answer in time") from None
             finally:
-                seat.inflight.discard(future)
+                member.inflight.discard(future)
         return RESPONSES[type(message)].decode(answer.encode(version), version)
 
     # ---- questions
 
-    def active(self) -> Seat | None:
+    def active(self) -> QuorumMember | None:
         """Who leads, as it thinks itself; an old leader that has not heard of the next epoch yet is no answer."""
-        found = [seat for seat in self.seats.values() if seat.listener.active is not None]
-        return max(found, key=lambda seat: seat.listener.active or 0, default=None)
+        found = [member for member in self.members.values() if member.listener.active is not None]
+        return max(found, key=lambda member: member.listener.active or 0, default=None)
 
     async def until(self, holds: Callable[[], Any], what: str, limit_s: float = 60.0) -> Any:
         """Wait until something holds (and is true); what it was."""
@@ -244,9 +245,9 @@ class SeatedQuorum:
 
     def state(self) -> str:
         """One line for each node."""
-        return "\n".join(seat.state() for seat in self.seats.values())
+        return "\n".join(member.state() for member in self.members.values())
 
-    async def leader(self) -> Seat:
+    async def leader(self) -> QuorumMember:
         return await self.until(self.active, "an active leader")  # type: ignore[no-any-return]
 
     async def asked(self, ask: Callable[[QuorumPlane], Awaitable[Any]]) -> Code:
@@ -275,6 +276,6 @@ class SeatedQuorum:
                 continue
             await self._committed_or_lost(leader, epoch, offset, f"the commit of {', '.join(names)} at {offset}")
 
-    async def _committed_or_lost(self, leader: Seat, epoch: int, offset: int, what: str) -> None:
+    async def _committed_or_lost(self, leader: QuorumMember, epoch: int, offset: int, what: str) -> None:
         heard = leader.listener
         await self.until(lambda: heard.offset >= offset or heard.active != epoch, what)

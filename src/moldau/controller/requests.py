@@ -1,6 +1,7 @@
-"""Everything that a controller can be asked, one frozen value each. Answers: ``replies.py``; decisions: ``ledger.py``.
+"""What a controller is asked to decide: one frozen value for each request. Answers: ``replies.py``; decisions:
+``ledger.py``.
 
-Fields are named as in Kafka's requests; the request files of the broker translate. Lists are tuples. Asks that
+Fields are named as in Kafka's requests; the request files of the broker translate. Lists are tuples. Requests that
 are a clock's or a socket's observation (Tick, BrokerRefused, RebalanceLeaders ...) come from the node itself.
 """
 
@@ -94,7 +95,7 @@ class BrokersGone:
 
 
 @value(kw_only=True)
-class TakeStock:
+class ReconcileOnFailover:
     """What a controller that has just read the whole cluster begins with: who of the loaded brokers is dead, and whose
     process died and is back."""
 

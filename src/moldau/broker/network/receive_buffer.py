@@ -9,7 +9,7 @@ limits: ``memory.py``. Read next: ``connection.py``, which finds the frames.
 
 from __future__ import annotations
 
-from moldau.broker.network.memory import LARGEST_BUFFER, Holder, RequestMemory
+from moldau.broker.network.memory import LARGEST_BUFFER, MemoryOwner, RequestMemory
 
 SHARED_BYTES = 64 * 1024
 _SIZE_BYTES = 4
@@ -27,13 +27,13 @@ class SharedBuffer:
         self.view = memoryview(self.data)
 
 
-class Receiving:
+class ReceiveBuffer:
     """The receiving side of one connection."""
 
-    __slots__ = ("_filled", "_kept", "_need", "_own", "_shared", "_starved", "_usual", "holder", "memory")
+    __slots__ = ("_filled", "_kept", "_need", "_own", "_shared", "_starved", "_usual", "memory", "owner")
 
-    def __init__(self, holder: Holder, memory: RequestMemory, shared: SharedBuffer) -> None:
-        self.holder = holder
+    def __init__(self, owner: MemoryOwner, memory: RequestMemory, shared: SharedBuffer) -> None:
+        self.owner = owner
         self.memory = memory
         self._shared = shared
         self._kept = b""
@@ -66,7 +66,7 @@ class Receiving:
     def space(self) -> memoryview:
         """Where the loop puts what comes next; never empty."""
         if self._own is None and self._usual and not self._kept:  # its frames are large: spare a copy of what comes
-            self._own = self.memory.spare(self.holder, self._usual)
+            self._own = self.memory.spare(self.owner, self._usual)
             self._filled, self._need = 0, _SIZE_BYTES
         if self._own is not None:
             return memoryview(self._own)[self._filled :]
@@ -110,14 +110,14 @@ class Receiving:
             self.memory.hold(left)
         elif left:
             size = max(left, min(need, max(2 * left, self._usual)))
-            buffer = self.memory.buffer(self.holder, size)
+            buffer = self.memory.buffer(self.owner, size)
             if buffer is None:
-                buffer = self.memory.keep(self.holder, left)
+                buffer = self.memory.keep(self.owner, left)
             buffer[:left] = came[start:]
             self._own, self._filled, self._need = buffer, left, need
             self._starved = left == len(buffer) < need
         if own is not None:
-            self.memory.release(self.holder, own)
+            self.memory.release(self.owner, own)
 
     def retry(self) -> None:
         """There may be memory again."""
@@ -128,12 +128,12 @@ class Receiving:
         """Move the beginning of a frame into a larger buffer, if there is memory for it."""
         own = self._own
         assert own is not None, "only a frame in a buffer of its own grows"
-        larger = self.memory.buffer(self.holder, min(self._need, 4 * self._filled))
+        larger = self.memory.buffer(self.owner, min(self._need, 4 * self._filled))
         self._starved = larger is None
         if larger is not None:
             larger[: self._filled] = own
             self._own = larger
-            self.memory.release(self.holder, own)
+            self.memory.release(self.owner, own)
 
     def take(self) -> bytearray:
         """The buffer of what came, for somebody who looks into it for longer, and gives it back to the memory."""
@@ -148,4 +148,4 @@ class Receiving:
             self._kept = b""
         own, self._own, self._starved = self._own, None, False
         if own is not None:
-            self.memory.release(self.holder, own)
+            self.memory.release(self.owner, own)

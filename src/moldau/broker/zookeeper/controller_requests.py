@@ -39,7 +39,7 @@ from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import parse_controller_epoch
 
-log = logging.getLogger("moldau.zookeeper")
+log = logging.getLogger(__name__)
 
 RETRY_MS = 100
 LOOK_MS = 10
@@ -78,7 +78,7 @@ class RequestLog:
         self._node.state_change_log.say(lines, self._node.config.node_id, self._request, self._id, *more)
 
 
-class Receiving:
+class ControllerRequestHandler:
     """One broker's. ``controller_epoch`` is the newest that was seen, in a request or won here."""
 
     def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
@@ -127,7 +127,7 @@ class Receiving:
                 return refusal, []
             self.complete |= request.type in {FULL, UNKNOWN} and self._cluster_known
             self._asks_once = request.type == UNKNOWN
-            node.lifecycle.heard()
+            node.lifecycle.metadata_changed()
             told = [
                 (name, id, number, Code.KAFKA_STORAGE_ERROR if node.replicas.is_offline((id, number)) else code)
                 for name, id, number, code in codes
@@ -154,7 +154,7 @@ class Receiving:
                 return refusal
             self._told_cluster(request)
             self._asks_once = request.type == UNKNOWN
-            node.lifecycle.heard()
+            node.lifecycle.metadata_changed()
             request_log.done({})
         if self._blind and not self._looking:
             self._looking = True
@@ -413,8 +413,8 @@ class Receiving:
         return [name for name in topics if name not in kept]
 
     def _set_aside(self, topics: Sequence[str]) -> None:
-        """Nobody told this broker to delete them: it was away when somebody did, or another hand removed their znodes,
-        or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
+        """Nobody told this broker to delete them: it was away when somebody did, or another client removed their
+        znodes, or ZooKeeper is an older copy of itself. Their logs are an operator's to delete."""
         image = self._node.metadata.image
         known = [(name, image.topics[image.names[name]]) for name in topics]
         has, vanish = self._node.replicas.has, self._node.replicas.undecided.vanish
@@ -436,7 +436,7 @@ class Receiving:
             async with self._order:
                 image = self._node.metadata.image
                 epochs = await self._epochs([broker.id for broker in image.live_brokers() if broker.epoch < 0])
-                await self._plane.telling.free()
+                await self._plane.publisher.free()
                 await self._plane.feed(translation.with_epochs(self._node.metadata.image, epochs))
                 if not self._blind:
                     break
@@ -448,7 +448,7 @@ class Receiving:
         carrying it out took its turns. A session that ended in one of these has been told nothing."""
         new = [record.name for record in records if isinstance(record, TopicRecord)]
         settings = await self._plane.settings.of_topics(new) if new else []
-        await self._plane.telling.free()
+        await self._plane.publisher.free()
         if (refusal := self._refusal(request)) is not None:
             return refusal
         self._keep_replaced(records)

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 
-from moldau.broker.zookeeper.candidate import Candidate
+from moldau.broker.zookeeper.election import ControllerElection
 from moldau.ports.zookeeper import Delete
 from tests.packages.broker.data_cluster import run
 from tests.packages.broker.zookeeper_server import Server
@@ -29,7 +29,7 @@ def candidates(count: int, scenario: Callable[..., Awaitable[None]]) -> None:
                 world=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 0)),
                 lifecycle=SimpleNamespace(incarnation_id=uuid.UUID(int=id).bytes),
             )
-            made.append(Candidate(node, session, lambda: None))
+            made.append(ControllerElection(node, session, lambda: None))
         await sessions[0].create("/controller_epoch", b"0")
         await scenario(server, *made)
         for session in sessions:
@@ -42,14 +42,14 @@ def candidates(count: int, scenario: Callable[..., Awaitable[None]]) -> None:
     run(with_sessions)
 
 
-async def stands(candidate: Candidate) -> int:
-    won = await candidate.stand()
+async def stands(election: ControllerElection) -> int:
+    won = await election.elect()
     assert won is not None
     return won.epoch
 
 
 def test_who_was_refused_since_another_was_elected_stands_for_the_next_epoch() -> None:
-    async def scenario(server: Server, first: Candidate, second: Candidate) -> None:
+    async def scenario(server: Server, first: ControllerElection, second: ControllerElection) -> None:
         assert await stands(first) == 1
         server.apply(0, [Delete(path="/controller")])
         assert await stands(second) == 2
@@ -62,7 +62,7 @@ def test_who_was_refused_since_another_was_elected_stands_for_the_next_epoch() -
 
 
 def test_who_was_refused_and_is_asked_to_stand_again_before_it_has_resigned_stands_for_the_next_epoch() -> None:
-    async def scenario(server: Server, first: Candidate, second: Candidate) -> None:
+    async def scenario(server: Server, first: ControllerElection, second: ControllerElection) -> None:
         assert await stands(first) == 1
         server.apply(0, [Delete(path="/controller")])
         assert await stands(second) == 2
@@ -75,8 +75,8 @@ def test_who_was_refused_and_is_asked_to_stand_again_before_it_has_resigned_stan
     candidates(2, scenario)
 
 
-def test_who_was_refused_and_is_the_controller_passes_over_more_and_more_epochs_until_it_is_heeded() -> None:
-    async def scenario(server: Server, first: Candidate) -> None:
+def test_who_was_refused_and_is_the_controller_passes_over_more_and_more_epochs_until_it_is_accepted() -> None:
+    async def scenario(server: Server, first: ControllerElection) -> None:
         stood = []
         for _ in range(4):
             stood.append(await stands(first))
