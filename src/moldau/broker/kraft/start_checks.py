@@ -29,8 +29,10 @@ from moldau.wire.schema import Message
 HEAD_BYTES = 9 << 20
 """Whole batches are at least within this: Apache Kafka makes none of more than 8 MiB."""
 _LEVEL = Struct(">h")
-_MARKS = {one.name: pack_metadata(FeatureLevelRecord(name=one.name))[: -_LEVEL.size - 1] for one in SUPPORTED}
-"""What stands before a feature's level, by feature: metadata logs are not compressed."""
+_BEGINS = pack_metadata(FeatureLevelRecord())[:3]
+"""How the record of a feature's level begins: metadata logs are not compressed."""
+_MARKS = {pack_metadata(FeatureLevelRecord(name=one.name))[: -_LEVEL.size - 1]: one.high for one in SUPPORTED}
+"""What stands before a feature's level, and the highest that is supported."""
 
 
 async def own_meta(config: NodeConfig, world: World) -> MetaProperties:
@@ -57,19 +59,20 @@ def refuse_own_log(disk: Disk, folder: str) -> None:
 
 def _refuse_newer(data: bytes) -> None:
     """NewerLevel when there is one. Records are decoded only where bytes look like it: a log may be long."""
-    if any(_has_newer(data, _MARKS[one.name], one.high) for one in SUPPORTED):
+    if any(level > highest for level, highest in _levels(data)):
         for _ in decided(data):
             pass
 
 
-def _has_newer(data: bytes, mark: bytes, highest: int) -> bool:
-    at = data.find(mark)
+def _levels(data: bytes) -> Iterator[tuple[int, int]]:
+    """What look like levels of features, each with the highest that is supported."""
+    at = data.find(_BEGINS)
     while at >= 0:
-        level = data[at + len(mark) :][: _LEVEL.size]
-        if len(level) == _LEVEL.size and _LEVEL.unpack(level)[0] > highest:
-            return True
-        at = data.find(mark, at + 1)
-    return False
+        for mark, highest in _MARKS.items():
+            end = at + len(mark) + _LEVEL.size
+            if data.startswith(mark, at) and end <= len(data):
+                yield *_LEVEL.unpack_from(data, at + len(mark)), highest
+        at = data.find(_BEGINS, at + 1)
 
 
 def _refuse_migration(disk: Disk, files: Sequence[str]) -> None:
