@@ -53,6 +53,7 @@ class Link:
         port: int,
         options: ConnectionOptions,
         broken: Callable[[], object] | None = None,
+        *,
         met: Callable[[Connection], object] | None = None,
     ) -> None:
         """``broken`` is told whenever the other side, or the way there, ended a connection that was made; ``met`` of
