@@ -64,6 +64,7 @@ class QuorumPlane:
         self._me = ReplicaKey(node.config.node_id, meta.directory_id or NO_UUID)
         self._listeners = listeners
         self._driver: Driver | None = None
+        self._is_kept_out = False
         self._membership = Membership(node, self._me, self._own_endpoints) if node.config.is_controller else None
 
     # ---- start and stop
@@ -84,7 +85,9 @@ class QuorumPlane:
 
         if migrates_for_kafka(connection.versions):
             connection.close()
-            self._world.tasks.spawn(end(), "quorum")
+            if not self._is_kept_out:
+                self._is_kept_out = True
+                self._world.tasks.spawn(end(), "quorum")
 
     async def stop(self) -> None:
         """Leave: a leader hands over first, and waits a little until the others know."""
