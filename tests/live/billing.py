@@ -9,6 +9,11 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import KafkaPeer
+from tests.interchange.asked import Asked
+
+from moldau.cluster.kills.cluster_poller import Address
+from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
+from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
 
 SOURCE, SINK, GROUP, STATE = "orders", "bills", "billing", "__transaction_state"
 COMPACT = {"cleanup.policy": "compact"}
@@ -27,6 +32,23 @@ def prepare(peer: KafkaPeer, others: list[int], coordinator: int = 1) -> None:
     for topic, done in admin.create_topics(topics).items():
         done.result(60)
         assert topic
+
+
+def lead(controller: Address, order: list[int]) -> None:
+    """Have the first of these brokers lead the orders, the bills and the group, in one step each: all are in sync."""
+    numbers = {SOURCE: [0, 1], SINK: [0, 1], "__consumer_offsets": [0]}
+    moves = AlterPartitionReassignmentsRequest
+    elections = ElectLeadersRequest
+    with Asked(controller) as node:
+        topics = [
+            moves.ReassignableTopic(
+                name=name, partitions=[moves.ReassignablePartition(partition_index=n, replicas=order) for n in those]
+            )
+            for name, those in numbers.items()
+        ]
+        node.ask(moves(timeout_ms=30_000, topics=topics))
+        parts = [elections.TopicPartitions(topic=name, partitions=those) for name, those in numbers.items()]
+        node.ask(elections(election_type=0, topic_partitions=parts, timeout_ms=30_000))
 
 
 RESTLESS = {"connections.max.idle.ms": 2_000, "metadata.max.age.ms": 2_000}
@@ -74,7 +96,7 @@ class Billing:
         try:
             for order in orders:
                 producer.produce(SINK, order.value(), partition=order.partition() or 0)
-            # Not the consumer's positions: a partition that was taken from it while it consumed has none any more.
+            # Not the consumer's positions: after a change of leader, or a seek, they are others (see decision 44).
             ends = {order.partition() or 0: (order.offset() or 0) + 1 for order in orders}
             billed = [TopicPartition(SOURCE, number, end) for number, end in ends.items()]
             producer.send_offsets_to_transaction(billed, consumer.consumer_group_metadata(), 30)

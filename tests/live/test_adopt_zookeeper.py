@@ -28,6 +28,7 @@ OLD = {"v0": "0.9.0", "v1": "0.10.2"}
 """message.format.version of topics, by the format that Kafka writes then."""
 ANOTHER = "MkU3OEVBNTcwNTJENDM2Qk"
 MIGRATES = "zookeeper.metadata.migration.enable"
+TO_KAFKA = "end it, or go back, with Kafka's own nodes first; this node has written nothing"
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -112,11 +113,12 @@ class Controller:
         }
         self._takes_part = {"zookeeper.connect": zookeeper, MIGRATES: "true"}
         self._folder = folder
+        self.data = folder / "data"
         folder.mkdir()
-        self._file = folder / "server.properties"
+        self.file = folder / "server.properties"
         self.write(migrates=True)
         subprocess.run(
-            java_command("kafka-storage", ["format", "-t", cluster_id, "-c", self._file], jars=JARS), check=True,
+            java_command("kafka-storage", ["format", "-t", cluster_id, "-c", self.file], jars=JARS), check=True,
             capture_output=True,
         )  # fmt: skip
         self.process = self.start()
@@ -124,12 +126,12 @@ class Controller:
     def write(self, *, migrates: bool) -> None:
         lines = self.quorum | (self._takes_part if migrates else {}) | {
             "process.roles": "controller", "node.id": 101, "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
-            "log.dirs": self._folder / "data",
+            "log.dirs": self.data,
         }  # fmt: skip
-        self._file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        self.file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     def start(self) -> subprocess.Popen[bytes]:
-        command = java_command("kafka.Kafka", [self._file], SMALL_HEAP, JARS)
+        command = java_command("kafka.Kafka", [self.file], SMALL_HEAP, JARS)
         return spawn(command, self._folder / "node.log")
 
     def stop(self) -> None:
@@ -159,6 +161,17 @@ def in_the_way(peer: KafkaPeer) -> dict[str, str]:
     return found
 
 
+def kept_out(file: Path, *folders: Path) -> str:
+    """What a node of Moldau says that does not start on a node's own file; its folders are as they were."""
+    before = contents(*folders)
+    run = subprocess.run(
+        [sys.executable, "-m", "moldau", "node", str(file)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 1, run
+    assert contents(*folders) == before
+    return run.stdout + run.stderr
+
+
 @pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="a minute of Apache Kafka's nodes: make interchange")
 def test_a_migration_of_kafkas_is_in_the_way_until_it_is_ended(tmp_path: Path) -> None:
     with cluster(tmp_path, KAFKA, session_ms=30_000, **ONE) as peer:
@@ -177,12 +190,24 @@ def test_a_migration_of_kafkas_is_in_the_way_until_it_is_ended(tmp_path: Path) -
 
             wait_until(partial(decides, zookeeper, 101), "the quorum's controller decides")
             peer.stop_node(1)
+            assert "are Apache Kafka's" in kept_out(file, peer.data_dir(1))
+            taking_part = file.read_text()
+            file.write_text(on_zookeeper)
+            assert "/controller is held by controller 101 of a quorum" in kept_out(file, peer.data_dir(1))
+            file.write_text(taking_part)
             left = [line for line in on_zookeeper.splitlines() if not line.startswith(("zookeeper.", "broker.id"))]
             file.write_text("\n".join([*left, "process.roles=broker", "node.id=1", text]))
+            assert TO_KAFKA in kept_out(file, peer.data_dir(1))
             peer.restart(1)
             assert "controllers 101 have" in in_the_way(peer)["migration"]
+            peer.stop_node(1)
+            assert TO_KAFKA in kept_out(file, peer.data_dir(1))
+            peer.restart(1)
 
             controller.stop()
+            for migrates in (True, False):
+                controller.write(migrates=migrates)
+                assert TO_KAFKA in kept_out(controller.file, controller.data)
             controller.write(migrates=False)
             controller.process = controller.start()
             wait_until(lambda: "migration" not in in_the_way(peer), "the migration is ended")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
-from billing import SINK, STATE, billing_runs, order, prepare, read
+from billing import SINK, STATE, billing_runs, lead, order, prepare, read
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_peer import KafkaPeer, ask_cluster, java_tool, wait_until
@@ -65,6 +66,10 @@ def move(peer: KafkaPeer, topic: str, replicas: list[int], folder: Path, partiti
         lambda: all(s[1:] == (wanted, wanted) for s in states(peer, topic).values()),
         f"{topic} is on {wanted}",
     )
+
+
+def _is_led_by(peer: KafkaPeer, topic: str, leader: int) -> bool:
+    return all(state[0] == leader for state in states(peer, topic).values())
 
 
 def _is_whole(peer: KafkaPeer, topic: str) -> bool:
@@ -178,6 +183,30 @@ def test_each_order_is_billed_once_though_leaders_are_killed_under_it(tmp_path: 
                 orders += order(where, range(len(orders), len(orders) + 200))
                 peer.restart(victim)
                 wait_until(lambda: all(s[2] == [1, 2, 3] for s in states(peer, SINK).values()), "all are in sync")
+            wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
+        assert sorted(read(where), key=int) == orders
+        print(f"{mix}: {len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")
+
+
+@long
+@pytest.mark.parametrize("mix", ["kmk", "mkk"], ids=["a controller of kafka", "a controller of moldau"])
+def test_each_order_is_billed_once_while_the_lead_goes_to_and_fro_between_kafka_and_moldau(
+    tmp_path: Path, mix: str
+) -> None:
+    """Orders, bills and the group are led by one of Moldau's and one of Kafka's brokers in turn, forty times."""
+    programs = [KAFKA if one == "k" else MOLDAU for one in mix]
+    ours = 1 + mix.index("m")
+    coordinator, theirs = (1, 3) if ours == 2 else (2, 3)
+    with cluster(tmp_path, *programs, session_ms=30_000, **ONE_COORDINATOR) as peer:
+        prepare(peer, [ours, theirs], coordinator)
+        where, controller = peer.bootstrap_servers, ("127.0.0.1", peer.ports[1][0])
+        orders: list[bytes] = []
+        with billing_runs(where) as billing:
+            for _ in range(20):
+                for leader, other in ((theirs, ours), (ours, theirs)):
+                    orders += order(where, range(len(orders), len(orders) + 60))
+                    lead(controller, [leader, other, coordinator])
+                    wait_until(partial(_is_led_by, peer, SINK, leader), f"{leader} leads")
             wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
         assert sorted(read(where), key=int) == orders
         print(f"{mix}: {len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")

@@ -17,7 +17,7 @@ from moldau.broker.api import ANSWERS, dispatch, handler
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.listeners import LOOPBACK, Listener
 from moldau.broker.config.node_config import NodeConfig
-from moldau.broker.config.storage_format import FormatRefused, own_meta
+from moldau.broker.config.storage_format import FormatRefused
 from moldau.broker.config.warnings_at_start import warn_of_settings
 from moldau.broker.controller.channel import LocalContext, NodeToControllerChannel
 from moldau.broker.controller.registration import ControllerRegistration
@@ -28,6 +28,7 @@ from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.kraft.answers import WrongCluster
 from moldau.broker.kraft.files import BrokenQuorumState
 from moldau.broker.kraft.plane import QuorumPlane
+from moldau.broker.kraft.start_checks import own_meta
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
 from moldau.broker.loop import run_in_slices
 from moldau.broker.metadata.cache import MetadataCache
@@ -172,7 +173,7 @@ class Node:
             self.zookeeper.plane, self.cluster_id = await join(self.zookeeper, listeners)
             self.plane = self.zookeeper.plane
             return
-        meta = own_meta(self.config, self.world.disk)
+        meta = await own_meta(self.config, self.world)
         self.cluster_id = meta.cluster_id
         if self.config.migrates:
             from moldau.broker.migration.driver import Migration
@@ -214,9 +215,8 @@ class Node:
             await self._stopping
             return False
         self.data.start()
-        self.metadata.subscribe(
-            self.state_change_log.carried_out
-        )  # after the replicas, which subscribed when they were loaded
+        # After the replicas, which subscribed when they were loaded.
+        self.metadata.subscribe(self.state_change_log.carried_out)
         return True
 
     async def _listen(self, one: Listener) -> None:

@@ -106,6 +106,10 @@ class Lines(Protocol):
 class Served(dict[int, tuple[int, int]]):
     """What a peer serves: api key -> (lowest, highest version)."""
 
+    migrates_at: int | None = None
+    """Of a controller that takes part in a migration from ZooKeeper (KIP-866): the highest metadata.version that it
+    supports, 0 when it does not say."""
+
     def pick(self, request: type[Message], highest: int | None, peer: str) -> int:
         """The highest version of ``request`` that both sides know, not above ``highest``; UnsupportedApi if none."""
         served = self.get(request.api_key)
@@ -145,4 +149,8 @@ async def shake_hands(line: Line, options: ConnectionOptions, peer: str) -> Serv
         response = await line.ask(request, version=older, timeout_ms=wait_ms)
     if response.error_code != Code.NONE:
         raise ConnectionError(f"{peer} refused the handshake with error {response.error_code}")
-    return Served({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
+    served = Served({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
+    if response.zk_migration_ready:
+        highest = [one.max_version for one in response.supported_features if one.name == "metadata.version"]
+        served.migrates_at = max(highest, default=0)
+    return served

@@ -178,6 +178,11 @@ def files(at: Path, id: int) -> list[Path]:
     return list((at / f"node-{id}").glob("*"))
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files but those that only say that a process is there."""
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
+
+
 async def not_started(nodes: Nodes, id: int, why: str) -> None:
     """Start a node that cannot, and is not even seen by ZooKeeper afterwards."""
     with pytest.raises(StartRefused, match=why):
@@ -198,6 +203,23 @@ def test_a_cluster_id_that_is_nonsense_or_another_s_stops_the_start(tmp_path: Pa
             await not_started(nodes, 1, f"belongs to node 1 of cluster {cluster}, not to node 1 of cluster another")
             nodes.write("/cluster/id", good)
             await nodes.boot(1)
+
+    run(scenario)
+
+
+def test_a_broker_of_another_cluster_writes_nothing_before_it_is_refused(tmp_path: Path) -> None:
+    """Not even a znode that every cluster has and this one lacks."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path, 1) as nodes:
+            cluster = nodes.json("/cluster/id")["id"]
+            await nodes.nodes.pop(1).stop()
+            nodes.write("/cluster/id", b'{"version":"1","id":"another"}')
+            nodes.server.apply(0, [Delete(path="/admin/delete_topics")])
+            before, held = dict(nodes.server.znodes), contents(tmp_path)
+            await not_started(nodes, 1, f"belongs to node 1 of cluster {cluster}, not to node 1 of cluster another")
+            assert nodes.server.znodes == before
+            assert contents(tmp_path) == held
 
     run(scenario)
 

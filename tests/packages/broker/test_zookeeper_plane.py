@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -508,13 +509,37 @@ def test_a_tool_s_plan_moves_replicas_and_goes_when_they_are_there(tmp_path: Pat
     run(scenario)
 
 
+def test_a_tool_s_plan_that_changes_nothing_is_taken_away_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t", partitions=1)
+            states = [nodes.server.znodes[f"/brokers/topics/t{of}"] for of in ("", "/partitions/0/state")]
+            here = nodes.json("/brokers/topics/t")["partitions"]["0"]
+            plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": here}]}
+            with caplog.at_level(logging.INFO, "moldau.controller"):
+                nodes.write("/admin/reassign_partitions", json.dumps(plan).encode())
+                await until(lambda: "/admin/reassign_partitions" not in nodes.server.znodes, "the plan is taken away")
+            assert f"t-0 is not moved: {here} are its replicas already" in caplog.text
+            assert [nodes.server.znodes[f"/brokers/topics/t{of}"] for of in ("", "/partitions/0/state")] == states
+
+    run(scenario)
+
+
 def test_a_tool_s_election_gives_the_lead_to_the_preferred_replica(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
             wish = {"version": 1, "partitions": [{"topic": "t", "partition": 0}]}
             await topic(nodes, "t", partitions=1)
+            turned = nodes.json("/brokers/topics/t")["partitions"]["0"][::-1]
+            plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": turned}]}
+            nodes.write("/admin/reassign_partitions", json.dumps(plan).encode())
+            await until(lambda: "/admin/reassign_partitions" not in nodes.server.znodes, "another one is preferred")
+            assert nodes.json("/brokers/topics/t/partitions/0/state")["leader"] == turned[-1]
             nodes.write("/admin/preferred_replica_election", json.dumps(wish).encode())
             await until(lambda: "/admin/preferred_replica_election" not in nodes.server.znodes, "it is done")
+            assert nodes.json("/brokers/topics/t/partitions/0/state")["leader"] == turned[0]
 
     run(scenario)
 

@@ -174,6 +174,20 @@ def test_a_move_that_cannot_be_is_refused(wish: dict[str, Any], code: Code) -> N
     assert d.records == []
 
 
+@pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
+def test_a_move_to_the_replicas_that_there_are_begins_nothing_and_is_no_error(classic: bool) -> None:
+    """As Apache Kafka 3.9's and 4's controllers answer: plans of its tools name partitions that stay, too."""
+    d = ControllerHarness(7, classic=classic, epoch_for_each_change=classic)
+    d.create("t", (1, 2, 3))
+    before = d.partition("t")
+    assert move(d, 1, 2, 3) == Code.NONE
+    assert (d.records, d.partition("t")) == ([], before)
+    assert move(d, 4, 5, 6) == Code.NONE
+    under_way = d.partition("t")
+    assert move(d, 4, 5, 6) == Code.NONE
+    assert d.partition("t") == under_way, "the same move once more"
+
+
 def test_a_broker_that_is_down_gets_no_replica_and_keeps_those_it_has() -> None:
     d = harness()
     for id in (3, 5):

@@ -21,7 +21,7 @@ from moldau.controller.active import ActiveController, Outcome
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.feature_support import demand_to_lead
 from moldau.controller.features import is_empty
-from moldau.controller.migration import MigrationState
+from moldau.controller.kafkas_migration import UNFINISHED, demand_no_migration_of_kafkas
 from moldau.controller.replies import Refused
 from moldau.image import Endpoint, Image
 from moldau.image.registration import Broker
@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
-UNFINISHED = (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION)
 NEVER_MS = 1 << 62
 RECONNECT_MS = 1_000
 """A living broker whose connection broke is back within a heartbeat and this."""
@@ -200,6 +199,7 @@ class ControllerService:
         has_log = not self._node.config.on_zookeeper  # which begins with records, and shows by no-ops how far it is
         if has_log:
             demand_to_lead(image.features)
+            demand_no_migration_of_kafkas(image.features, image.zk_migration_state)
         first = self._first_records(image) if has_log else ()
         answer = self._controller.claim(epoch, image, self._facts(), first)
         self._propose(answer)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from moldau.broker.controller.kafkas_controllers import migrates_for_kafka
 from moldau.broker.host import Host, WithPeers
 from moldau.broker.kraft.answers import refusal
 from moldau.broker.kraft.describing import describe
@@ -20,6 +21,8 @@ from moldau.broker.kraft.membership import Membership, MembershipNode
 from moldau.broker.kraft.requests import NotForUs, QuorumResponse, to_raft_request
 from moldau.broker.kraft.retention import Retention
 from moldau.broker.kraft.settings import RaftSettings
+from moldau.client.connection import Connection
+from moldau.controller.kafkas_migration import of_controllers
 from moldau.image import registration, snapshot_records
 from moldau.model import NO_UUID, Code
 from moldau.ports import PlaneEvents
@@ -69,15 +72,30 @@ class QuorumPlane:
         self._me = ReplicaKey(node.config.node_id, meta.directory_id or NO_UUID)
         self._listeners = listeners
         self._driver: Driver | None = None
+        self._is_kept_out = False
         self._membership = Membership(node, self._me, self._own_endpoints) if node.config.is_controller else None
 
     # ---- start and stop
 
     async def start(self) -> None:
-        """Begin to take part: the log is open, the newest snapshot is delivered, and the machine runs."""
+        """Begin to take part: the log is open, the newest snapshot is delivered, and the machine runs.
+        Ends with KafkasMigration beside who says what ``_met`` looks for."""
+        self._node.peers.met = self._met
         driver = Driver(self._settings())
         driver.start()
         self._driver = driver
+
+    def _met(self, connection: Connection) -> None:
+        """End beside a controller that takes a cluster of Kafka's from ZooKeeper: it is asked for nothing."""
+
+        async def end() -> None:
+            raise of_controllers([connection.peer])
+
+        if migrates_for_kafka(connection.versions):
+            connection.close()
+            if not self._is_kept_out:
+                self._is_kept_out = True
+                self._world.tasks.spawn(end(), "quorum")
 
     async def stop(self) -> None:
         """Leave: a leader hands over first, and waits a little until the others know."""

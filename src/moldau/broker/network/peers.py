@@ -53,10 +53,14 @@ class PeerLink:
         port: int,
         options: ConnectionOptions,
         broken: Callable[[], object] | None = None,
+        *,
+        met: Callable[[Connection], object] | None = None,
     ) -> None:
-        """``broken`` is told whenever the other side, or the way there, ended a connection that was made."""
+        """``broken`` is told whenever the other side, or the way there, ended a connection that was made; ``met`` of
+        each that has shaken hands."""
         self._world = world
         self._broken = broken
+        self._met = met
         self._address = (host, port)
         self._options = options
         self._connection: Connection | None = None
@@ -96,6 +100,8 @@ class PeerLink:
         self._making = None
         if not done.cancelled() and done.exception() is None:
             self._connection = done.result()
+            if self._met is not None:
+                self._met(self._connection)
             if self._broken is not None:
                 self._connection.on_close = self._ended
 
@@ -111,12 +117,13 @@ class PeerLink:
 
 
 class Peers:
-    """All links of a node."""
+    """All links of a node. ``met`` is told of each connection that has shaken hands."""
 
     def __init__(self, world: World, options: ConnectionOptions) -> None:
         self._world = world
         self._options = options
         self._links: dict[tuple[str, int, int], PeerLink] = {}
+        self.met: Callable[[Connection], object] | None = None
 
     async def ask(self, host: str, port: int, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
         """Ask the node at an address; OSError when it cannot be reached, ConnectionRefusedError when nobody listens."""
@@ -141,7 +148,7 @@ class Peers:
         key = (host, port, lane)
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = PeerLink(self._world, host, port, self._options)
+            link = self._links[key] = PeerLink(self._world, host, port, self._options, met=self.met)
         return link
 
     async def refuses(self, host: str, port: int) -> bool:

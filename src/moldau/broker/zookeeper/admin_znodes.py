@@ -9,7 +9,7 @@ refused is logged and removed. The looks run in ``watching.py``. Source: Kafka's
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
 from moldau.broker.loop import yield_to_loop
@@ -17,7 +17,7 @@ from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
 from moldau.controller import requests
 from moldau.controller.replies import DeleteResult, Refused
-from moldau.image import Delta, Image
+from moldau.image import Delta, Image, Partition
 from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Op, Set
 from moldau.zookeeper import paths
@@ -223,6 +223,9 @@ class AdminZnodes:
     async def _ask_moves(self, wishes: Moves) -> set[TopicPartition] | None:
         """Partitions that will not be moved; None when this node is controller no more."""
         log.info("%d partition(s) are to be moved", len(wishes))
+        for tp, replicas in wishes.items():
+            if self._is_there(tp, replicas):
+                log.info("%s-%d is not moved: %s are its replicas already", tp.topic, tp.partition, list(replicas))
         reply = await self._node.controller.submit(
             requests.AlterPartitionReassignments(
                 moves=tuple(
@@ -241,9 +244,17 @@ class AdminZnodes:
         return refused
 
     def _is_moving(self, tp: TopicPartition) -> bool:
-        topic = self._node.metadata.image.topic(tp.topic)
-        partition = None if topic is None else topic.partitions.get(tp.partition)
+        partition = self._partition(tp)
         return partition is not None and partition.reassigning
+
+    def _is_there(self, tp: TopicPartition, replicas: Sequence[int]) -> bool:
+        """Whether a partition has these replicas, in this order, and is moved nowhere: RA-2's move without a change."""
+        partition = self._partition(tp)
+        return partition is not None and not partition.reassigning and partition.replicas == tuple(replicas)
+
+    def _partition(self, tp: TopicPartition) -> Partition | None:
+        topic = self._node.metadata.image.topic(tp.topic)
+        return None if topic is None else topic.partitions.get(tp.partition)
 
     # ---- preferred leaders
 

@@ -6,18 +6,21 @@ that denies, ends the start with words that say which.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import FormatRefused, read_meta
+from moldau.broker.controller.kafkas_controllers import refuse_beside
 from moldau.broker.zookeeper.folders import make, make_folders
 from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.plane import ZooKeeperPlane
 from moldau.model import uuid_text
 from moldau.ports import PlaneEvents, World
 from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, ZooKeeper, ZooKeeperError
+from moldau.storage.checkpoints import MetaProperties
 from moldau.storage.errors import LogError
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
@@ -43,10 +46,13 @@ async def join(node: ZooKeeperHost, listeners: Sequence[PlaneEvents]) -> tuple[Z
     """The plane, connected and not yet started, and the cluster's id. FormatRefused says why not."""
 
     async def greet(zk: ZooKeeper) -> str:
-        await _refuse_older_controller(zk)
+        await _refuse_controller(zk, node.config)
+        await _refuse_foreign_folders(zk, node)
         await make_folders(zk)
         return await _cluster_id(node, zk, uuid_text(node.world.random.uuid()))
 
+    if node.config.migrates:
+        await refuse_beside(node.world, node.config.voters)
     zk, cluster_id = await _opened(node, greet)
     return ZooKeeperPlane(node, zk, listeners), cluster_id
 
@@ -61,6 +67,7 @@ async def join_to_migrate(node: Joining, cluster_id: str) -> ZooKeeper:
         except NoNode:
             return ""
 
+    await refuse_beside(node.world, node.config.voters, node.config.node_id)
     zk, found = await _opened(node, greet)
     if found == cluster_id:
         return zk
@@ -96,8 +103,9 @@ async def _opened(node: Joining, greet: Callable[[ZooKeeper], Awaitable[str]]) -
         raise FormatRefused(f"ZooKeeper at {ensemble.connect}: {error}") from error
 
 
-async def _refuse_older_controller(zk: ZooKeeper) -> None:
-    """FormatRefused beside brokers of Kafka 3.3 and before, as far as the controller is one: nobody has tried it."""
+async def _refuse_controller(zk: ZooKeeper, config: NodeConfig) -> None:
+    """FormatRefused beside brokers of Kafka 3.3 and before, as far as the controller is one, since nobody has tried it;
+    and beside a controller of a quorum, whom a broker that does not take part in the migration would never hear."""
     try:
         await zk.sync()  # a follower may not know yet who is controller
         held = parse_controller((await zk.get(paths.CONTROLLER))[0])
@@ -109,19 +117,44 @@ async def _refuse_older_controller(zk: ZooKeeper) -> None:
             f" {paths.CONTROLLER}): Moldau shares a ZooKeeper with brokers of Kafka 3.4 and later; bring all brokers to"
             " 3.9 first"
         )
+    if held.kraft_controller_epoch >= 0 and not config.migrates:
+        raise FormatRefused(
+            f"{paths.CONTROLLER} is held by controller {held.broker_id} of a quorum: the cluster is on its way from"
+            f" ZooKeeper to KRaft, or was left behind there, and this broker's file does not say that it takes part"
+            " (zookeeper.metadata.migration.enable, controller.quorum.voters). End the migration, or go back, first;"
+            " this node has written nothing"
+        )
+
+
+async def _refuse_foreign_folders(zk: ZooKeeper, node: Joining) -> None:
+    """FormatRefused when a directory of this node is another cluster's than the one that stands in ZooKeeper."""
+    try:
+        found = parse_cluster_id((await zk.get(paths.CLUSTER_ID))[0])
+    except NoNode:
+        return
+    for folder, known in _owners(node):
+        if known.cluster_id != found:
+            raise FormatRefused(
+                f"{folder} belongs to node {known.node_id} of cluster {known.cluster_id}, not to node"
+                f" {node.config.node_id} of cluster {found}, which stands in ZooKeeper at"
+                f" {node.config['zookeeper.connect']}"
+            )
+
+
+def _owners(node: Joining) -> Iterator[tuple[str, MetaProperties]]:
+    """Whose each directory is that says so; whoever claims the others tells what is wrong with them."""
+    for folder in node.config.log_dirs:
+        with contextlib.suppress(FormatRefused, OSError, LogError):
+            yield folder, read_meta(folder, node.world.disk)
 
 
 def _refuse_another(node: Joining) -> None:
     """FormatRefused when this node's directories are of a cluster, while none stands in ZooKeeper: a new one in its
     place would have none of its topics, and leave their logs to nobody."""
-    for folder in node.config.log_dirs:
-        try:
-            known = read_meta(folder, node.world.disk).cluster_id
-        except (FormatRefused, OSError, LogError):
-            continue  # whoever claims it tells
+    for folder, known in _owners(node):
         raise FormatRefused(
             f"no cluster stands in ZooKeeper at {node.config['zookeeper.connect']}, and {folder} belongs to cluster"
-            f" {known}: has ZooKeeper lost its data, or is its chroot another? Bring its data back from the"
+            f" {known.cluster_id}: has ZooKeeper lost its data, or is its chroot another? Bring its data back from the"
             " newest copy that there is (topics made and brokers in sync since then are not in it), or give this node"
             " empty directories"
         )

@@ -1,0 +1,220 @@
+"""Clusters that a node of Moldau keeps out of, by name and before it writes anything: migrations from ZooKeeper that
+Apache Kafka's own controllers began, levels that are newer than it is, and those of another id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.config.storage_format import format_storage
+from moldau.broker.kraft import batches
+from moldau.broker.kraft.answers import WrongCluster
+from moldau.broker.kraft.start_checks import refuse_own_log
+from moldau.broker.node import StartRefused
+from moldau.controller.feature_support import UnsupportedLevel
+from moldau.controller.features import NEWEST_LEVEL
+from moldau.controller.kafkas_migration import KafkasMigration
+from moldau.controller.migration import MigrationState
+from moldau.runtime.disk import RealDisk
+from moldau.runtime.world import RealRandom
+from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
+from moldau.wire.records.metadata import FeatureLevelRecord, ZkMigrationStateRecord
+from tests.packages.broker.crossing import QUORUM, READY, ZK, Crossing
+from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.hostile_peer import HostilePeer
+
+KAFKA_3_9, KAFKA_4 = 21, 25
+ANOTHER = "AAAAAAAAAAAAAAAAAAAAAQ"
+UNDER_WAY = MigrationState.PRE_MIGRATION, MigrationState.MIGRATION
+
+
+class Controller(HostilePeer):
+    """A controller that says how far up it supports metadata.version, and that it takes part in a migration."""
+
+    highest = KAFKA_3_9
+
+    def _handshake(self) -> ApiVersionsResponse:
+        answer = super()._handshake()
+        feature = ApiVersionsResponse.SupportedFeatureKey(
+            name="metadata.version", min_version=1, max_version=self.highest
+        )
+        answer.supported_features, answer.zk_migration_ready = [feature], True
+        return answer
+
+
+@asynccontextmanager
+async def migrating(folder: Path) -> AsyncIterator[tuple[Crossing, Controller]]:
+    """Three brokers on ZooKeeper, none of which runs; of controllers 101 and 102 the second one is Kafka's."""
+    async with Crossing(folder, 2) as crossing:
+        for id in crossing.brokers:
+            await crossing.stop(id)
+        peer = Controller()
+        crossing.ports[102] = await peer.listen()
+        crossing.voters = ",".join(f"{id}@127.0.0.1:{crossing.ports[id]}" for id in crossing.controllers)
+        try:
+            yield crossing, peer
+        finally:
+            peer.close()
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files but those that only say that a process is there."""
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
+
+
+async def refusal(crossing: Crossing, starting: Awaitable[object]) -> Exception:
+    """Why a node does not start, or ends soon after it has."""
+    task = asyncio.ensure_future(starting)
+    await until(lambda: crossing.failures or (task.done() and task.exception()), "it ends")
+    if crossing.failures:
+        task.cancel()
+        ((_, error),) = crossing.failures
+        crossing.failures.clear()
+    else:
+        error = task.exception()
+    assert isinstance(error, StartRefused | UnsupportedLevel | WrongCluster), error
+    return error
+
+
+async def ends(crossing: Crossing, id: int, mode: str) -> str:
+    """What a node says that does not start; it has changed neither a file nor a znode."""
+    before, znodes = contents(crossing.folder), dict(crossing.server.znodes)
+    error = await refusal(crossing, crossing.boot(id, mode))
+    await crossing.nodes.pop(id).stop()
+    assert contents(crossing.folder) == before
+    assert crossing.server.znodes == znodes
+    return str(error)
+
+
+@pytest.mark.parametrize(("id", "mode"), [(1, READY), (101, READY), (1, QUORUM)])
+def test_a_node_beside_kafkas_migrating_controllers_is_refused(tmp_path: Path, id: int, mode: str) -> None:
+    """A broker on ZooKeeper that would take part, a controller, a broker that would cross over."""
+
+    async def scenario() -> None:
+        async with migrating(tmp_path) as (crossing, peer):
+            if id == 101:
+                await crossing.boot(101, ZK)  # it is formatted, and has a log of its own
+                await crossing.stop(101)
+            said = await ends(crossing, id, mode)
+            assert f"the controllers at 127.0.0.1:{peer.port} are Apache Kafka's" in said
+
+    run(scenario)
+
+
+def test_a_broker_that_was_formatted_for_kraft_mode_ends_at_their_first_answer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with migrating(tmp_path) as (crossing, peer):
+            node = crossing.begin(1, QUORUM, log_dirs=str(tmp_path / "another"))
+            format_storage(node.config, crossing.cluster_id, RealDisk(), RealRandom())
+            assert isinstance(await refusal(crossing, node.start()), KafkasMigration)
+            assert not peer.met
+            await crossing.nodes.pop(1).stop()
+            log = (tmp_path / "another" / "__cluster_metadata-0").glob("*.log")
+            assert not any(segment.stat().st_size for segment in log)
+
+    run(scenario)
+
+
+def test_a_controller_of_moldau_in_a_migration_is_none_of_kafkas(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with migrating(tmp_path) as (crossing, peer):
+            peer.highest = KAFKA_4
+            for id in crossing.brokers:
+                await crossing.boot(id, READY)
+
+    run(scenario)
+
+
+def test_a_broker_that_takes_no_part_is_refused_beside_a_controller_of_a_quorum(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with migrating(tmp_path) as (crossing, _):
+            held = b'{"version":2,"brokerid":102,"timestamp":"1","kraftControllerEpoch":7}'
+            crossing.write("/controller", held)
+            said = await ends(crossing, 1, ZK)
+            assert "/controller is held by controller 102 of a quorum" in said
+
+    run(scenario)
+
+
+def logged(folder: Path, level: int, states: Sequence[int]) -> Path:
+    """A metadata log as Kafka's controllers begin it."""
+    log = folder / "__cluster_metadata-0"
+    log.mkdir(parents=True)
+    data, offset = b"", 0
+    first = FeatureLevelRecord(name="metadata.version", feature_level=level)
+    for records in ([first], *([ZkMigrationStateRecord(zk_migration_state=state)] for state in states)):
+        data += batches.proposal(records, offset, 1, 0)
+        offset += len(records)
+    (log / f"{0:020d}.log").write_bytes(data)
+    return log
+
+
+@pytest.mark.parametrize("migrates", [True, False], ids=["with the setting", "without it"])
+@pytest.mark.parametrize("states", [UNDER_WAY[:1], UNDER_WAY])
+def test_a_controller_does_not_go_on_with_the_log_of_kafkas_migration_or_end_it(
+    tmp_path: Path, states: Sequence[int], migrates: bool
+) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await crossing.boot(101, ZK)
+            await crossing.stop(101)
+            shutil.rmtree(tmp_path / "node-101" / "__cluster_metadata-0")
+            logged(tmp_path / "node-101", KAFKA_3_9, states)
+            said = await ends(crossing, 101, READY if migrates else ZK)
+            assert f"nobody has ended ({states[-1].name}, metadata.version 21)" in said  # type: ignore[attr-defined]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("level", "states"),
+    [(KAFKA_3_9, [*UNDER_WAY, MigrationState.POST_MIGRATION]), (KAFKA_3_9, []), (KAFKA_4, UNDER_WAY)],
+    ids=["ended", "none", "moldaus"],
+)
+def test_other_logs_are_gone_on_with(tmp_path: Path, level: int, states: Sequence[int]) -> None:
+    refuse_own_log(RealDisk(), str(logged(tmp_path, level, states)))
+    refuse_own_log(RealDisk(), str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("level", [NEWEST_LEVEL + 1, 1000])
+def test_a_metadata_log_of_a_newer_level_is_left_as_it_is(tmp_path: Path, level: int) -> None:
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await crossing.boot(101, ZK)
+            await crossing.stop(101)
+            shutil.rmtree(tmp_path / "node-101" / "__cluster_metadata-0")
+            logged(tmp_path / "node-101", level, [])
+            said = await ends(crossing, 101, ZK)
+            assert (
+                f"level {level} of metadata.version, and this version of Moldau supports 21 to {NEWEST_LEVEL}" in said
+            )
+
+    run(scenario)
+
+
+def test_a_broker_of_another_cluster_changes_nothing_on_either_side(tmp_path: Path) -> None:
+    """It hears of it with the first answer of the quorum."""
+
+    async def scenario() -> None:
+        async with Crossing(tmp_path) as crossing:
+            await crossing.stop(1)
+            ruling = await crossing.boot(101, ZK)
+            await until(lambda: ruling.is_active_controller, "a quorum of one rules")
+            node = crossing.begin(1, QUORUM, log_dirs=str(tmp_path / "another"))
+            format_storage(node.config, ANOTHER, RealDisk(), RealRandom())
+            before = contents(tmp_path / "another")
+            error = await refusal(crossing, node.start())
+            assert "another cluster" in str(error)
+            assert not ruling.metadata.image.brokers
+            await crossing.nodes.pop(1).stop()
+            after = contents(tmp_path / "another")
+            assert {file: after[file] for file in before} == before
+            assert not any(data for file, data in after.items() if file.suffix == ".log")
+
+    run(scenario)
