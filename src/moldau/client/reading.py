@@ -172,9 +172,10 @@ def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | 
     records = part.records if part.records is not None else _NOTHING
     places = batch.positions(records)
     if (old := message_sets.first_old(records, places)) is not None:
-        records = _turned(records, old)
-        if isinstance(records, int):
-            return records
+        turned = _turned(records, old)
+        if isinstance(turned, int):
+            return turned
+        records = turned
         places = batch.positions(records)
     *batches, end = places
     if not end and len(records) >= batch.HEADER_SIZE:

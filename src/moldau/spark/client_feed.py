@@ -33,7 +33,7 @@ _LOST = {
 
 def _room(size: int) -> memoryview:
     """Memory that is about to be written: a bytearray would be filled with zeros first, megabytes in each fetch."""
-    return memoryview(np.empty(size, np.uint8))
+    return np.empty(size, np.uint8).data
 
 
 def open_feed(options: Options) -> ClientFeed:
