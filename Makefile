@@ -50,7 +50,7 @@ CLIENTS := client foreign_aiokafka foreign_codecs foreign_confluent foreign_grou
 ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contract zookeeper_directories \
 	zookeeper_ensemble zookeeper_lost zookeeper_wiped dynamic_voters fuzz fuzz_cluster answers admin_kills admin_load \
 	bad_start classic_zookeeper consume_without_leader doctor_without_controller doctor_zookeeper group_failover \
-	kafka_39_folders adopt_zookeeper kills mixed_exactly_once mixed_kraft mixed_transactions mixed_voters mixed_zookeeper moves_elsewhere \
+	kafka_39_folders old_formats spark_elections adopt_zookeeper kills mixed_exactly_once mixed_kraft mixed_transactions mixed_voters mixed_zookeeper moves_elsewhere \
 	paused_broker paused_leader paused_node reassign_apply state_change_merger storage_files without_controller dump_coordinators
 LIVE = $(1:%=tests/live/test_%.py)
 
@@ -114,9 +114,9 @@ ecosystem: setup jars  ## Kafka's Streams, Connect and MirrorMaker 2 on Moldau, 
 	sh bench/jars/get.sh ecosystem
 	$(PYTEST) -q tests/live/test_ecosystem.py $(ARGS)
 
-test-stores: setup  ## tables on a REST catalog of Iceberg and on HDFS, real servers, killed (90 MB of jars, 5 minutes)
+test-stores: setup  ## tables on a REST catalog of Iceberg and on HDFS, real servers, killed; Spark on YARN (100 MB of jars, 8 minutes)
 	sh bench/jars/get.sh stores
-	$(PYTEST) -q tests/live/test_iceberg_rest.py tests/live/test_hdfs.py $(ARGS)
+	$(PYTEST) -q tests/live/test_iceberg_rest.py tests/live/test_hdfs.py tests/live/test_spark_anywhere.py $(ARGS)
 
 test-classic: setup jars  ## Kafka's command line tools and ours, on all three systems (15 minutes)
 	for system in moldau moldau-zookeeper kafka; do \

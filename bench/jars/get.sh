@@ -18,9 +18,10 @@ if [ "$1" = ecosystem ]; then # of Connect, MirrorMaker 2 and Streams: for `make
     fetch ecosystem-4.3.1 ecosystem.xml 105
     exit
 fi
-if [ "$1" = stores ]; then # a catalog server and an HDFS for the tests of tables: for `make test-stores` alone
+if [ "$1" = stores ]; then # a catalog server, an HDFS and a YARN for the tests of Spark: for `make test-stores` alone
     fetch iceberg-1.10.0 iceberg-rest.xml 32
     fetch hdfs-3.5.0 hdfs.xml 56
+    fetch yarn-3.5.0 yarn.xml 11
     exit
 fi
 fetch kafka-4.3.1 pom.xml 150

@@ -12,14 +12,17 @@ from pathlib import Path
 import pyspark
 from kafka_peer import ALL_JARS, free_port, wait_until
 
-HADOOP = ("hadoop-client-api", "hadoop-client-runtime", "jcl-over-slf4j", "slf4j-api")
+HADOOP = (
+    "hadoop-client-api", "hadoop-client-runtime", "jcl-over-slf4j", "slf4j-api", "log4j-1.2-api", "log4j-api",
+    "log4j-core",
+)  # fmt: skip
 START_S = 120
 
 
 class HadoopServer(ABC):
-    """A running server. ``source`` is its class, which is told port and folder; ``jars`` the folder of its jars."""
+    """A running server. ``source`` is its class, which is told port and folder; ``jars`` the folders of its jars."""
 
-    jars: str
+    jars: tuple[str, ...]
     source: str
 
     def __init__(self, folder: Path) -> None:
@@ -40,13 +43,17 @@ class HadoopServer(ABC):
         """Start the process, and wait until it serves."""
         ours = Path(pyspark.__file__).parent / "jars"
         hadoop = [str(file) for name in HADOOP for file in ours.glob(f"{name}-*.jar")]
-        classes = ":".join([f"{ALL_JARS / self.jars}/*", *hadoop])
+        classes = ":".join([*(f"{ALL_JARS / name}/*" for name in self.jars), *hadoop])
         flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
         with self._log.open("wb") as log:
             source = Path(__file__).with_name(self.source)
             command = ["java", *flags, "-cp", classes, str(source), str(self.port), str(self.folder)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._is_up, f"{self.source} serves", START_S)
+            self._process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        try:
+            wait_until(self._is_up, f"{self.source} serves", START_S)
+        except BaseException:
+            self.kill()
+            raise
 
     def kill(self) -> None:
         """kill -9."""

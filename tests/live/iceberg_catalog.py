@@ -19,7 +19,7 @@ from hadoop_server import HadoopServer
 class CatalogServer(HadoopServer):
     """The server; ``folder`` keeps its database, and is where its tables may lie."""
 
-    jars, source = "iceberg-1.10.0", "IcebergCatalog.java"
+    jars, source = ("iceberg-1.10.0",), "IcebergCatalog.java"
 
     @property
     def uri(self) -> str:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(300)
 class Hdfs(HadoopServer):
     """A namenode and a datanode."""
 
-    jars, source = "hdfs-3.5.0", "MiniHdfs.java"
+    jars, source = ("hdfs-3.5.0",), "MiniHdfs.java"
 
     @property
     def uri(self) -> str:

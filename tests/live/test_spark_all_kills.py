@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.skipif(
 
 PATIENCE_S = 240
 PARTITIONS = 3
+OUTAGE_S = 90
 DRIVER = """\
 import sys
 import moldau.spark
@@ -160,6 +162,38 @@ def test_a_stream_into_a_table_survives_the_kill_of_everything_that_it_stands_on
     assert history.acked == len(history.sends) == len(rows)
     assert max(Counter((row.partition, row.offset) for row in rows).values()) == 1
     assert Counter(row.value for row in rows) == Counter(send.value for send in history.sends)
+
+
+@pytest.mark.timeout(900)
+def test_a_stream_into_a_table_goes_on_after_ninety_seconds_without_any_broker(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    plan = LoadPlan("ledger", PARTITIONS, producers=2, rate_per_s=150)
+    load = ProducerLoad(cluster.bootstrap_servers, plan)
+    stream = Stream(cluster.bootstrap_servers, "ledger", tmp_path)
+    load.start()
+    stream.begin()
+    try:
+        stream.goes_on("it has begun")
+        for node in cluster.alive():
+            cluster.kill(node)
+        over = time.monotonic() + OUTAGE_S
+        wait_until(lambda: time.monotonic() > over, "the outage is over", 2 * OUTAGE_S, 1)
+        assert stream.process.poll() is None, stream.said()
+        for node in (each.id for each in cluster.spec.nodes):
+            cluster.restart(node, wait=False)
+        cluster.wait_until_in_sync(PATIENCE_S)
+        stream.goes_on("brokers are there again")
+        load.stop()
+        ends = high_watermarks(cluster.bootstrap_servers, plan)
+        wait_until(lambda: _positions(stream) == ends, "the table has all of the topic", PATIENCE_S)
+    finally:
+        stream.end()
+    rows = stream.reads()
+    history = History(load.sends(), load.follower.reads, rows, ends, [])
+    assert not load.broken()
+    assert [f"{one.kind}: {one.text}" for one in checks.check(history)] == []
+    assert max(Counter((row.partition, row.offset) for row in rows).values()) == 1
 
 
 def _positions(stream: Stream) -> dict[int, int]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from moldau.spark import session
 from moldau.spark.tables import BatchKey, LedgerError, Table, TableError
@@ -93,6 +96,39 @@ def test_after_a_crash_at_each_step_the_books_are_equal(numbers: Numbers, tmp_pa
     assert (last.batch_id, last.rows) == (4, BATCH)
     assert last.start is not None
     assert json.loads(last.start[0]) == {"logOffset": 3}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own of a few megabytes, as an executor's."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "moldau", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not permitted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def test_a_full_disk_of_the_executors_is_named_loses_nothing_and_doubles_nothing(numbers: Numbers, small: Path) -> None:
+    """The batch fails where its files are written; with space again the same batch goes in whole."""
+    table = Table(small / "table")
+
+    def each(rows: DataFrame, batch_id: int) -> None:
+        hashes = fn.transform(fn.sequence(fn.lit(1), fn.lit(400)), lambda turn: fn.sha2(fn.concat("n", turn), 512))
+        table.append(rows.withColumn("pad", fn.concat_ws("", hashes)), table.key_of(rows, batch_id))
+
+    numbers.more()
+    numbers.run(each)
+    filler = small / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(small).free - 100_000))
+    numbers.more(2)
+    with pytest.raises(StreamingQueryException, match="No space left on device"):
+        numbers.run(each)
+    assert table.count() == BATCH
+    filler.unlink()
+    numbers.run(each)
+    assert sorted(Table(small / "table").read()["n"].to_pylist()) == list(range(3 * BATCH))
 
 
 def test_checkpoints_that_are_new_or_restored_are_refused_until_somebody_decides(

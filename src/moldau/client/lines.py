@@ -8,7 +8,7 @@ Source: KIP-35, KIP-511. Read next: client.py.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from moldau.model import Code
@@ -36,7 +36,7 @@ class RequestTimedOut(ConnectionError):
 
 @value(kw_only=True)
 class ConnectionOptions:
-    """How to talk. Times in ms."""
+    """How to talk. Times in ms. ``room`` gives what an answer of so many bytes is read into by blocking lines."""
 
     client_id: str | None = "moldau"
     request_timeout_ms: int = 30_000
@@ -44,6 +44,7 @@ class ConnectionOptions:
     max_frame_bytes: int = 256 << 20
     software_name: str = "moldau"
     software_version: str = "0.1"
+    room: Callable[[int], bytearray | memoryview] = bytearray
 
 
 DEFAULTS = ConnectionOptions()

@@ -13,8 +13,8 @@ from moldau.client.client import Client
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.model.value import replace, value
-from moldau.wire import batch
-from moldau.wire.compression import BatchError
+from moldau.wire import batch, message_sets
+from moldau.wire.compression import BatchError, Buffer
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from moldau.wire.messages.k23_offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -166,10 +166,18 @@ def fetch_version_bound(request: FetchRequest) -> int | None:
 def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | int:
     """What came for a partition that was asked from ``offset``; or, a number, the size of a batch that did not fit.
 
-    BatchError when that size is none that a batch can have: asked for again, it would be the same for ever.
+    Messages of the formats v0 and v1 are given as batches of v2. BatchError when such a message is corrupt, or when the
+    size is none that a batch can have: asked for again, it would be the same for ever.
     """
     records = part.records if part.records is not None else _NOTHING
-    *batches, end = batch.positions(records)
+    places = batch.positions(records)
+    if (old := message_sets.first_old(records, places)) is not None:
+        turned = _turned(records, old)
+        if isinstance(turned, int):
+            return turned
+        records = turned
+        places = batch.positions(records)
+    *batches, end = places
     if not end and len(records) >= batch.HEADER_SIZE:
         size = batch.read_header(records).size
         if size < batch.HEADER_SIZE:
@@ -180,6 +188,15 @@ def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | 
         Code(part.error_code), memoryview(records)[:end], following, part.high_watermark, part.last_stable_offset,
         part.log_start_offset, tuple((a.producer_id, a.first_offset) for a in part.aborted_transactions or ()), batches,
     )  # fmt: skip
+
+
+def _turned(records: Buffer, at: int) -> bytes | int:
+    """What came, of which a message of an old format begins at ``at``, as batches of v2; the size of that message when
+    nothing came whole. Batches behind the messages are left out, and asked for again.
+    """
+    before, old = memoryview(records)[:at], memoryview(records)[at:]
+    found = message_sets.as_batches(old)
+    return b"".join((before, found)) if before or found else message_sets.first_size(old)
 
 
 class UnreadableBatch(BatchError):

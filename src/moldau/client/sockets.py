@@ -177,7 +177,7 @@ class SocketLine:
             raise
 
     def _read(self, size: int, deadline: float) -> memoryview:
-        view = memoryview(bytearray(size))
+        view = memoryview(self.options.room(size))
         got = 0
         while got < size:
             if self._socket is None:

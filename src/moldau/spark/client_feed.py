@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+import numpy as np
+
 from moldau.client.client import ClientOptions, Refused
 from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Fetched, FetchOptions, Offset, epoch_ends
@@ -15,8 +17,7 @@ from moldau.client.sampling import bytes_per_offset
 from moldau.client.sync import Cluster
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.value import replace
-from moldau.spark.feed import End, OffsetLost, Place, Slice, Topic, Unreachable
-from moldau.spark.frames import Aborted
+from moldau.spark.feed import Aborted, End, OffsetLost, Place, Slice, Topic, Unreachable
 from moldau.spark.options import Options
 
 _SHOWING_MS = 5000
@@ -30,6 +31,11 @@ _LOST = {
 }
 
 
+def _room(size: int) -> memoryview:
+    """Memory that is about to be written: a bytearray would be filled with zeros first, megabytes in each fetch."""
+    return np.empty(size, np.uint8).data
+
+
 def open_feed(options: Options) -> ClientFeed:
     """A feed over its own connections; nothing is asked before the first question."""
     kafka = options.numbers
@@ -37,6 +43,7 @@ def open_feed(options: Options) -> ClientFeed:
         client_id=options.kafka.get("client.id", options.group_id_prefix),
         request_timeout_ms=kafka.get("request.timeout.ms", 30_000),
         connect_timeout_ms=kafka.get("socket.connection.setup.timeout.ms", 10_000),
+        room=_room,
     )
     client = ClientOptions(
         api_timeout_ms=kafka.get("default.api.timeout.ms", 60_000),

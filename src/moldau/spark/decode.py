@@ -1,8 +1,9 @@
 """Turns fetched record batches (format v2) into Arrow record batches, a column at a time.
 
-Fields are read by numpy over the whole buffer, and keys and values are gathered by one Arrow kernel: an array over the
-very same bytes whose offsets alternate (field, gap, field, gap...), of which the even slots are taken. No Python object
-is made per record. What comes out is bounded in bytes, because Spark's JVM holds a whole Arrow batch at once.
+Fields are read by numpy over the whole buffer, and keys and values are gathered by one Arrow kernel: long ones as views
+of the very same bytes, which are cast, short ones by an array over them whose offsets alternate (field, gap, field,
+gap...), of which the even slots are taken. No Python object is made per record. What comes out is bounded in bytes,
+because Spark's JVM holds a whole Arrow batch at once.
 Does not fetch and does not know Spark. Read next: frames.py (where records lie), tasks.py (who asks).
 """
 
@@ -16,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from moldau.model import TopicPartition
-from moldau.spark.frames import Aborted, Bytes, Frames, Ints, find_batches, find_records, groups, varints, wanted
+from moldau.spark.feed import Aborted
+from moldau.spark.frames import Bytes, Frames, Ints, find_batches, find_records, groups, varints, wanted
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.wire.batch import headers
 from moldau.wire.compression import BatchError, Buffer
@@ -39,6 +41,11 @@ _TYPES: dict[str, pa.DataType] = {
     "timestampType": pa.int32(),
     "headers": _HEADER_TYPE,
 }
+
+
+_INLINE = 12
+"""A view of so many bytes or fewer has them in itself."""
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
 
 
 class _Rows(NamedTuple):
@@ -197,6 +204,27 @@ def _field(data: Bytes, at: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints]:
 
 def _gather(buffer: pa.Buffer, start: Ints, length: Ints) -> pa.Array:
     """A binary array of these spans of ``buffer``, which must come in ascending order."""
+    null = length < 0
+    has_null = bool(null.any())
+    if start.size and int(length[~null].min(initial=0) if has_null else length.min()) > _INLINE:
+        return _gather_long(buffer, start, length, null if has_null else None)
+    return _gather_any(buffer, start, length, null if has_null else None)
+
+
+def _gather_long(buffer: pa.Buffer, start: Ints, length: Ints, null: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Spans of more than 12 bytes each: views of the buffer, copied at once by a kernel that knows their sum before."""
+    views = np.zeros(start.size, _VIEW)
+    views["length"], views["offset"] = length, start
+    valid = None
+    if null is not None:
+        views["length"][null] = 0
+        valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    parts = [valid, pa.py_buffer(views), buffer]
+    return pa.Array.from_buffers(pa.binary_view(), start.size, parts).cast(pa.binary())
+
+
+def _gather_any(buffer: pa.Buffer, start: Ints, length: Ints, null: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Spans of any size."""
     count = start.size
     if not count:
         return pa.array([], pa.binary())
@@ -204,9 +232,8 @@ def _gather(buffer: pa.Buffer, start: Ints, length: Ints) -> pa.Array:
     edges[0::2] = start
     edges[1::2] = start + np.maximum(length, 0)
     spans = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), buffer])
-    null = length < 0
     slots = np.arange(0, 2 * count, 2, dtype=np.int64)
-    return spans.take(pa.array(slots, mask=null) if bool(null.any()) else pa.array(slots))
+    return spans.take(pa.array(slots) if null is None else pa.array(slots, mask=null))
 
 
 def _headers(buffer: pa.Buffer, rows: _Rows) -> pa.Array:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from moldau.model import TopicPartition
-from moldau.spark.frames import Aborted
 from moldau.wire.compression import Buffer
 
 
@@ -20,6 +19,13 @@ class Topic(NamedTuple):
     topic_id: bytes
     partitions: tuple[int, ...]
     internal: bool = False
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction as a fetch answer names it: the producer, and where its transaction began."""
+
+    producer_id: int
+    first_offset: int
 
 
 class Slice(NamedTuple):

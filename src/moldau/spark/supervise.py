@@ -178,8 +178,14 @@ class _Watched:
             batch = int(progress["batchId"])
             if batch > self._seen:
                 self._seen = batch
-                self.batches += int(progress["numInputRows"]) > 0
+                self.batches += _rows_read(progress) > 0
                 warn_of(self._query.name, batch, progress)
+
+
+def _rows_read(progress: StreamingQueryProgress) -> int:
+    """How many rows a batch had; Spark Connect says so source by source alone."""
+    total = progress["numInputRows"]
+    return sum(int(each["numInputRows"]) for each in progress["sources"]) if total is None else int(total)
 
 
 def _last_line(error: Exception) -> str:

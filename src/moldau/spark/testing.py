@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from moldau.model import TopicPartition
 from moldau.spark.decode import next_offset
-from moldau.spark.feed import End, OffsetLost, Place, Slice, Topic
-from moldau.spark.frames import Aborted
+from moldau.spark.feed import Aborted, End, OffsetLost, Place, Slice, Topic
 from moldau.wire.batch import ControlType, build, control_key, read_header
 
 if TYPE_CHECKING:

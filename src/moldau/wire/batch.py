@@ -188,6 +188,7 @@ class Fields(TypedDict, total=False):
     base_sequence: int
     control: bool
     transactional: bool
+    log_append_time: bool
 
 
 class Builder:
@@ -256,6 +257,7 @@ def sealed(
     base_sequence: int = -1,
     control: bool = False,
     transactional: bool = False,
+    log_append_time: bool = False,
 ) -> bytes:
     """A batch of ``count`` records that are encoded in ``payload``, with their first and their largest timestamp.
 
@@ -264,6 +266,8 @@ def sealed(
     if codec:
         payload = compress(codec, payload)
     attributes = codec | (_TRANSACTIONAL if transactional else 0) | (_CONTROL if control else 0)
+    if log_append_time:
+        attributes |= _LOG_APPEND
     length = MIN_LENGTH + len(payload)
     if length > MAX_LENGTH:
         raise ValueError(f"a batch of {length} bytes cannot be written: its length is an int32")

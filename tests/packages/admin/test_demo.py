@@ -23,6 +23,8 @@ from moldau.admin.demo.producing import Acks
 from moldau.admin.demo.watching import Change, Happening, LeaderAndIsr, back_in_sync, explained
 from moldau.cluster.nodes import is_alive
 from moldau.pipeline.lint import lint_file
+from moldau.pipeline.reading import load
+from moldau.pipeline.spec import OnError
 
 
 def books(produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3) -> Books:
@@ -204,6 +206,7 @@ def test_the_demos_file_is_a_pipeline_without_a_mistake(tmp_path: Path) -> None:
     pipeline = Pipeline("nowhere:1", "flights", tmp_path)
     pipeline.kill()
     assert lint_file(pipeline.file) == []
+    assert load(pipeline.file).decode.on_error is OnError.FAIL, "a record that is no flight is not counted as one"
 
 
 def an_outcome(*, killed: bool = True) -> story.Outcome:

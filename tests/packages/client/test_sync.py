@@ -182,6 +182,19 @@ def test_large_requests_and_answers_go_through_whole(cluster, mini):
     assert record.value == big
 
 
+def test_answers_are_read_into_the_room_that_was_given(mini):
+    given = []
+
+    def room(size):
+        given.append(size)
+        return memoryview(bytearray(size))
+
+    with Cluster(mini.bootstrap, connection=ConnectionOptions(room=room)) as cluster:
+        assert set(cluster.topics(["t"])) == {"t"}
+    assert 4 in given
+    assert max(given) > 4
+
+
 def test_a_refused_connection_is_told_as_such():
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))

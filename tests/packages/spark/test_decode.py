@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from moldau.model import TopicPartition
 from moldau.spark import frames
 from moldau.spark.decode import Decoder, next_offset
-from moldau.spark.frames import Aborted
+from moldau.spark.feed import Aborted
 from moldau.spark.rows import ALL_COLUMNS
 from moldau.wire.batch import ControlType, build, control_key, headers, positions, records
 from moldau.wire.compression import BatchError, Codec
@@ -193,6 +193,31 @@ def test_the_schema_is_the_one_that_spark_derives():
     from moldau.spark.rows import schema
 
     assert to_arrow_schema(schema(ALL_COLUMNS), timezone="UTC") == Decoder(SOURCE, ALL_COLUMNS).schema
+
+
+LONG = [bytes([n]) * (13 + n) for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [LONG, [None, *LONG, None], [None] * 20, [*LONG, b"123456789012"], [b"short", None, *LONG], [b""] * 9],
+    ids=["long", "long and null", "null", "one of twelve bytes", "mixed", "empty"],
+)
+def test_values_are_given_whole_whatever_their_lengths(values):
+    data = build([(1000, value, value, [("h", value)]) for value in values])
+    whole(data)
+    assert [(row["key"], row["value"], row["headers"][0]["value"]) for row in rows_of(data)] == [
+        (value, value, value) for value in values
+    ]
+
+
+@pytest.mark.parametrize("way", [frames._walk_all, frames._walk_each])
+def test_records_too_long_for_a_length_of_two_bytes_are_found_among_others(way):
+    sizes = [10, 100, 8_100, 8_200, 5, 70_000, 3_000_000, 1]
+    data = build([(1000, b"k", bytes(size), ()) for size in sizes]) + build([(1000, b"k", b"v", ())])
+    body, end = way(frames.find_batches(data, check_crcs=True))
+    assert body.size == end.size == len(sizes) + 1
+    assert [row["value"] for row in rows_of(data)] == [*map(bytes, sizes), b"v"]
 
 
 @settings(max_examples=30)

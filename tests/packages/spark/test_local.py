@@ -43,6 +43,32 @@ def test_a_start_that_is_interrupted_leaves_no_process(tmp_path: Path, monkeypat
     assert left == [""], "a process of the start is still there"
 
 
+def java(folder: Path, version: str) -> None:
+    """A program of that name and version, all that a machine has."""
+    folder.mkdir(parents=True)
+    program = folder / "java"
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-01' >&2\n")
+    program.chmod(0o755)
+
+
+def test_a_machine_without_java_or_with_an_old_one_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(local.NoJava, match=r"^no java was found\. Spark needs Java 17 or later: apt-get install"):
+        local.session(folder=str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists(), "nothing is left of a session that never began"
+    java(tmp_path / "bin", "1.8.0_422")
+    with pytest.raises(local.NoJava, match=r"bin/java is version 1\.8\.0_422\. Spark needs Java 17 or later"):
+        local.find_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    with pytest.raises(local.NoJava, match="no java was found"):
+        local.find_java()
+    java(tmp_path / "home" / "bin", "21.0.4")
+    assert local.find_java() == str(tmp_path / "home" / "bin" / "java")
+
+
 def test_what_pyspark_logs_of_an_error_is_in_the_log_and_not_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from moldau.model import Code, TopicPartition
+from moldau.spark import publish
 from moldau.spark.publish import PublishPositions, positions_of
 
 
@@ -52,6 +54,11 @@ def test_only_the_named_query_is_published():
 def test_trouble_is_a_warning(cluster):
     with pytest.warns(UserWarning, match="group billing"):
         listener(cluster).onQueryProgress(progress('{"a":{"0":5}}'))
+
+
+def test_a_cluster_that_does_not_answer_holds_up_the_listeners_of_a_session_for_no_more_than_five_seconds():
+    with closing(publish._open("h:1")) as cluster:
+        assert cluster.client.options.api_timeout_ms <= 5000
 
 
 def test_one_connection_serves_all_batches_and_is_opened_again_after_trouble():

@@ -127,6 +127,18 @@ def test_restarts_are_counted_from_the_last_batch_that_was_finished() -> None:
         runs(Life(GONE), Life(GONE), Life(GONE), last)
 
 
+def test_batches_are_counted_under_spark_connect_which_says_rows_by_source_alone() -> None:
+    """As PySpark 4.3 reads it from the server's JSON: the sum's place is there, and empty."""
+    by_source, none = Life(GONE, batches=1), Life(GONE, batches=1)
+    for life, rows in ((by_source, 7), (none, 0)):
+        for progress in life.recentProgress:
+            progress["numInputRows"] = None
+            progress["sources"][0]["numInputRows"] = rows
+    assert runs(Life(GONE), Life(GONE), by_source, Life())[1] == 4
+    with pytest.raises(RuntimeError, match="nobody answers"):
+        runs(Life(GONE), Life(GONE), none, Life())
+
+
 def test_what_a_batch_left_out_is_a_warning_of_the_program() -> None:
     with pytest.warns(UserWarning, match="query q, batch 0: records lost, going on: a-0: expired"):
         runs(Life(batches=1, skipped="expired"))

@@ -1,0 +1,118 @@
+"""Messages of v0 and v1, as another client packs them, come out as batches of v2 with the same records."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from moldau.client.reading import Fetched, read_partition
+from moldau.model import Code
+from moldau.wire import batch
+from moldau.wire.compression import BatchError
+from moldau.wire.message_sets import as_batches
+from moldau.wire.messages.k01_fetch import FetchResponse
+
+Entry = tuple[int, bytes | None, bytes | None]
+ENTRIES: list[Entry] = [
+    (1000, b"k", b"v" * 100), (1001, None, b""), (999, b"", None), (1002, b"x", b"y"),
+]  # fmt: skip
+
+
+def message_set(magic: int, entries: list[Entry], base_offset: int = 0, codec: int = 0) -> bytes:
+    """A set of messages by kafka-python; its wrapper, when it is packed, has the offset that a broker would give it."""
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    inner = 0 if codec and magic else base_offset
+    for number, (timestamp, key, value) in enumerate(entries):
+        assert builder.append(inner + number, timestamp, key, value) is not None
+    data = builder.build()
+    if codec:
+        data[:8] = (base_offset + len(entries) - 1).to_bytes(8, "big")
+    return bytes(data)
+
+
+def read(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    found = []
+    for at, header in batch.headers(data):
+        assert batch.check(data, at, header) is Code.NONE
+        found += [(each.offset, each.timestamp, each.key, each.value) for each in batch.records(data, at)]
+    return found
+
+
+def answer(records: bytes, offset: int = 0) -> Fetched | int:
+    part = FetchResponse.PartitionData(partition_index=0, records=records, high_watermark=100, log_start_offset=0)
+    return read_partition(part, offset)
+
+
+def with_attributes(data: bytes, attributes: int, timestamp: int | None = None) -> bytes:
+    """Every message of a set with these attributes, of v1 with this time, and a checksum that is right."""
+    out, at = bytearray(data), 0
+    while at < len(out):
+        after = at + 12 + int.from_bytes(out[at + 8 : at + 12], "big")
+        out[at + 17] |= attributes
+        if timestamp is not None:
+            out[at + 18 : at + 26] = timestamp.to_bytes(8, "big")
+        out[at + 12 : at + 16] = zlib.crc32(out[at + 16 : after]).to_bytes(4, "big")
+        at = after
+    return bytes(out)
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
+def test_every_message_is_the_record_that_was_packed(magic: int, codec: int) -> None:
+    data = message_set(magic, ENTRIES, 40, codec)
+    wanted = [(40 + n, time if magic else -1, key, value) for n, (time, key, value) in enumerate(ENTRIES)]
+    assert read(as_batches(data)) == wanted
+
+
+def test_offsets_that_compaction_left_out_are_left_out() -> None:
+    data = b"".join(message_set(1, ENTRIES[:1], offset) for offset in (3, 4, 9))
+    found = as_batches(data)
+    assert [each[0] for each in read(found)] == [3, 4, 9]
+    assert [header.base_offset for _, header in batch.headers(found)] == [3, 9]
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_a_time_that_the_broker_gave_is_every_records(codec: int) -> None:
+    found = as_batches(with_attributes(message_set(1, ENTRIES, 0, codec), 0x08, 5000))
+    assert [each[1] for each in read(found)] == [5000] * 4
+    assert [header.is_log_append_time for _, header in batch.headers(found)] == [True]
+
+
+def test_what_cannot_be_unpacked_is_named() -> None:
+    with pytest.raises(BatchError, match="offset 43 is packed with lz4 in format 0"):
+        as_batches(with_attributes(message_set(0, ENTRIES, 40, 1), 0x03))
+    with pytest.raises(BatchError, match="the message at offset 0 is packed and has no value"):
+        as_batches(with_attributes(message_set(1, [(1, b"k", None)]), 0x01))
+    with pytest.raises(BatchError, match="broken gzip payload"):
+        as_batches(with_attributes(message_set(1, ENTRIES[:1]), 0x01))
+
+
+@pytest.mark.parametrize("at", range(12, 60, 3))
+def test_a_flipped_bit_is_named(at: int) -> None:
+    data = bytearray(message_set(1, ENTRIES[:1]))
+    data[at] ^= 0x40
+    if at == 12 + 4:  # the format: not an old message any more
+        assert as_batches(bytes(data)) == b""
+    else:
+        with pytest.raises(BatchError, match="the message at offset 0 is corrupt"):
+            as_batches(bytes(data))
+
+
+def test_an_answer_is_given_as_far_as_it_is_whole_and_asked_on_behind_a_change_of_format() -> None:
+    old, new = message_set(1, ENTRIES, 10), batch.build([(7, b"n", b"new", ())], base_offset=14)
+    found = answer(old + new + old[:30], 10)
+    assert isinstance(found, Fetched)
+    assert (found.next_offset, [each[0] for each in read(bytes(found.records))]) == (14, [10, 11, 12, 13])
+    assert found.batches == [0]
+    found = answer(new + message_set(0, ENTRIES, 15) + new, 14)
+    assert isinstance(found, Fetched)
+    assert [each[0] for each in read(bytes(found.records))] == [14, 15, 16, 17, 18]
+    assert found.next_offset == 19
+
+
+def test_a_message_that_did_not_fit_is_asked_for_with_its_size() -> None:
+    data = message_set(0, ENTRIES[:1])
+    assert answer(data[:50]) == len(data)
+    with pytest.raises(BatchError, match="claims a size of 3 bytes"):
+        answer(data[:8] + (3).to_bytes(4, "big") + data[12:])
