@@ -120,6 +120,13 @@ def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
     }
 
 
+def java_has_ended() -> bool:
+    """Whether the JVM that this program has started, if it has, has ended."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    begun = getattr(getattr(context, "_gateway", None), "proc", None)
+    return begun is not None and begun.poll() is not None
+
+
 def _start_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM, unless there is one, in a session of its own: a signal to this program's process group (Ctrl-C at
     a terminal, ``timeout``) is this program's to answer, which stops its queries in order. The JVM ends when the pipe
