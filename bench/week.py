@@ -4,12 +4,14 @@ The source is made up: each batch has records of three topics, some late, left o
 batch everything is done that a pipeline keeps of it, in a folder and tables on disk: the note before anything is
 written, a commit to a Delta table of rows and to one of dead letters, the line in the books, the state. Spark is not
 there, whose part of a batch knows no batch before. Printed for each day: milliseconds of processor time of a batch
-(median, and the mean of all, in which the costly ones are), and of a new process until it knows where it is.
+(median, and the mean of all, in which the costly ones are), calls of functions, and milliseconds of a new process until
+it knows where it is.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
 import statistics
 import tempfile
@@ -75,6 +77,13 @@ class Run:
         self.next += 1
 
 
+def calls_of(run: Run, at_ms: int, batches: int = 20) -> float:
+    """How many calls of functions a batch makes: the same whatever else the machine does."""
+    profile = cProfile.Profile()
+    profile.runcall(lambda: [run.take(at_ms) for _ in range(batches)])
+    return sum(one.callcount for one in profile.getstats()) / batches
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.week", description=__doc__)
     parser.add_argument("--every", type=int, default=60, help="seconds of the week between two batches")
@@ -92,14 +101,14 @@ def main() -> None:
             began = time.process_time()
             run = Run(pipeline, home)
             start_ms = (time.process_time() - began) * 1000
-            spent = []
+            spent: list[float] = []
             for _ in range(86_400 // arguments.every):
                 clock_ms += arguments.every * 1000
                 began = time.process_time()
                 run.take(clock_ms)
                 spent.append((time.process_time() - began) * 1000)
             said = {"day": day, "batches": run.next, "start_ms": start_ms, "median_ms": statistics.median(spent)}
-            said["mean_ms"] = statistics.fmean(spent)
+            said |= {"mean_ms": statistics.fmean(spent), "calls": calls_of(run, clock_ms)}
             print(json.dumps({name: round(value, 1) for name, value in said.items()}), flush=True)
         last = run.books.last()
         assert last is not None
