@@ -120,11 +120,21 @@ def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
     }
 
 
+_DYING_S = 2.0
+"""How long a JVM that was killed may take until it is gone: its sockets are refused before."""
+
+
 def java_has_ended() -> bool:
-    """Whether the JVM that this program has started, if it has, has ended."""
+    """Whether the JVM that this program has started, if it has, has ended, or ends within two seconds."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     begun = getattr(getattr(context, "_gateway", None), "proc", None)
-    return begun is not None and begun.poll() is not None
+    if begun is None:
+        return False
+    try:
+        begun.wait(_DYING_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
