@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -145,8 +147,9 @@ def decode(stage: Stage) -> Iterator[Row]:
 
 
 def cluster_files(stage: Stage) -> Iterator[Row]:
-    """Lines a second of state-change logs, each kept as a row, and bytes a second of segments, each checksum computed;
-    on all cores of the session, ours alone."""
+    """Lines a second of state-change logs, each kept as a row with all columns or with its time alone; of the logs
+    merged by time, each kept; and bytes a second of segments, each checksum computed. On all cores of the session, but
+    for the merge, which is one process with its start; ours alone."""
     lines = stage.sizes.large
     home = stage.folder / "logs"
     home.mkdir()
@@ -160,8 +163,12 @@ def cluster_files(stage: Stage) -> Iterator[Row]:
         (folder / f"{number * 500:020d}.log").write_bytes(batch * (each // len(batch)))
     written = size // each * (each // len(batch)) * len(batch)
     read = stage.spark.read
+    logs = read.format("moldau_statelog")
+    yield Row("state-change logs, merged", "moldau", "lines/s", "higher", _merged(home, stage.folder / "merged", lines))
+    short = read.format("moldau_statelog").option("columns", "time,line").load(f"{home}/state-change.log.*")
     for cell, unit, amount, frame in (
-        ("state-change logs", "lines/s", lines, read.format("moldau_statelog").load(f"{home}/state-change.log.*")),
+        ("state-change logs", "lines/s", lines, logs.load(f"{home}/state-change.log.*")),
+        ("state-change logs, time", "lines/s", lines, short),
         ("segments, verified", "MB/s", written / 1e6, read.format("moldau_segments").load(str(folder.parent))),
     ):
         best = 0.0
@@ -170,6 +177,21 @@ def cluster_files(stage: Stage) -> Iterator[Row]:
             frame.write.format("noop").mode("overwrite").save()
             best = max(best, amount / (time.monotonic() - began))
         yield Row(cell, "moldau", unit, "higher", best)
+
+
+def _merged(home: Path, out: Path, lines: int) -> float:
+    """Lines a second of ``moldau log merge`` into a file that has every line."""
+    best = 0.0
+    for _ in range(3):
+        with out.open("wb") as merged:
+            began = time.monotonic()
+            files = map(str, sorted(home.glob("state-change.log.*")))
+            subprocess.run([sys.executable, "-m", "moldau", "log", "merge", *files], check=True, stdout=merged)
+            best = max(best, lines / (time.monotonic() - began))
+    with out.open("rb") as merged:
+        kept = sum(1 for _ in merged)
+    assert kept == lines, f"{kept} of {lines} lines are in the merged log"
+    return best
 
 
 CELLS: dict[str, Callable[[Stage], Iterator[Row]]] = {

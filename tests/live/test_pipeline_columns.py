@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from moldau.pipeline.books import Newest, Totals
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.lateness import checks_of, times
 from moldau.pipeline.sinks import as_records, open_sink
+from moldau.pipeline.spark_functions import NAMES
 from moldau.pipeline.spec import Decode, Dedup, Late, OnError, Pipeline, Source, TableSink, TopicSink
 from moldau.pipeline.stages import checked
 from moldau.spark.rows import quoted
@@ -127,6 +129,12 @@ def test_lateness_and_duplicates_are_told_by_the_column_that_is_named(spark: Spa
     assert quoted("a`b") == "`a``b`"
 
 
+def test_the_linter_knows_the_functions_that_spark_has(spark: SparkSession) -> None:
+    """Of each Spark that is supported: what is missing is written by scripts/spark_functions.py."""
+    there = {row.function for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert {name for name in there if re.fullmatch(r"[a-z][a-z0-9_]*", name)} - NAMES == set()
+
+
 def test_a_row_goes_to_the_table_of_its_records_topic_whatever_its_own_field_says(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -140,6 +148,22 @@ def test_a_row_goes_to_the_table_of_its_records_topic_whatever_its_own_field_say
     assert sorted(found["id"].to_pylist()) == [1, 2]
     assert found.column_names == ["id", "topic", "_topic"]
     assert set(found["topic"].to_pylist()) == {"other", None}
+
+
+def test_a_table_for_each_topic_refuses_columns_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    """It was looked at by the write alone: dead letters and the sinks before it had the batch then."""
+    rows = spark.createDataFrame([(1, "orders"), (2, "returns")], "id long, _topic string")
+    key = BatchKey("q", 0, offsets(orders=0, returns=0), offsets(orders=1, returns=1))
+    target = open_sink(TableSink(table=str(tmp_path / "by-{topic}"), format="delta"), "p", "")
+    target.check(rows, ["orders", "returns"], 2)
+    assert list(tmp_path.iterdir()) == []
+    target.write(rows, key, 2)
+    other = rows.selectExpr("CAST(id AS STRING) AS id", "_topic")
+    with pytest.raises(TableError, match="do not fit table .*by-returns: they differ in id"):
+        target.check(other, ["returns"], 1)
+    target.check(other, ["new"], 1)
+    with pytest.raises(TableError, match="must keep the column _topic"):
+        target.check(rows.drop("_topic"), ["orders"], 1)
 
 
 def test_a_table_for_each_topic_is_not_written_where_nothing_says_the_records_topic(

@@ -204,3 +204,37 @@ def test_topics_that_are_to_be_written_and_are_not_there_are_told_by_plan_and_wh
     said = list[str]()
     assert orders.runner(say=said.append).run() is Ended.DONE
     assert [text for text in said if "not in the cluster" in text] == [f"topic {missing} {told}"]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("where", ["sink", "dlq"])
+def test_a_topic_that_is_not_there_ends_the_run_before_anything_of_the_batch_is_written(
+    orders: Orders, where: str
+) -> None:
+    """Tables had the batch then, and what was unfinished named the topic, which never had a record, as one that
+    perhaps has some."""
+    missing, text = f"{orders.topic}-missing", orders.file.read_text()
+    if where == "sink":
+        orders.declare(more_sinks=f"  - {{topic: {missing}}}")
+    else:
+        orders.file.write_text(text.replace("{table: dead}", f"{{table: dead, topic: {missing}}}"))
+    orders.orders(range(3))
+    orders.write(b"garbage")
+    found = run(orders)
+    told = (
+        f"moldau: topic {missing} is not in the cluster, and this batch has records for it; nothing of it was written."
+    )
+    assert (found.returncode, found.stderr.splitlines()[-1]) == (1, f"{told} `moldau topic create {missing}` makes it")
+    assert unfinished(load(orders.file, {}), orders.runner().folder) == []
+    assert not (orders.folder / "orders").exists()
+    orders.file.write_text(text)
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == orders.clean() == list(range(3))
+
+
+@pytest.mark.timeout(900)
+def test_a_source_that_is_not_there_is_told_in_the_words_of_the_file(orders: Orders) -> None:
+    orders.file.write_text(orders.file.read_text().replace(f"topics: {orders.topic},", "topics: ordrs,"))
+    found = run(orders)
+    why = "source: topics is 'ordrs': not in the cluster: ordrs; `moldau topic create NAME` makes a topic"
+    assert (found.returncode, found.stderr.splitlines()[-1]) == (1, f"moldau: {why}")

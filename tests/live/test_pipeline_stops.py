@@ -129,6 +129,29 @@ def test_a_signal_to_the_whole_group_stops_a_run_in_order_and_a_kill_ends_its_jv
 
 
 @pytest.mark.timeout(900)
+def test_a_run_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(plain: Plain) -> None:
+    """It said "Connection refused", of nobody."""
+    plain.write(3)
+    process = plain.begin()
+    wait_until(lambda: plain.folder().books.last() is not None, "a batch is written", PATIENCE_S)
+    for pid in children(process.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert process.wait(PATIENCE_S) == 1
+    assert process.stderr is not None
+    last = process.stderr.read().splitlines()[-1]
+    assert last.startswith("moldau: Spark's Java process has ended: it was killed, or had no memory left"), last
+    assert "has ended" in plain.said("status")[1]
+    plain.write(2)
+    plain.begin()
+
+    def all_read() -> bool:
+        newest = plain.folder().books.last()
+        return newest is not None and newest.totals.read == 5
+
+    wait_until(all_read, "the next run has gone on", PATIENCE_S)
+
+
+@pytest.mark.timeout(900)
 def test_a_service_that_is_stopped_process_by_process_has_stopped(plain: Plain) -> None:
     """As systemd does it: Spark's own processes are told too, in whatever order."""
     plain.write(20)

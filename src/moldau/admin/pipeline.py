@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,17 @@ from moldau.admin.completing import topics as complete_topics
 from moldau.admin.main import fail
 from moldau.admin.options import BOOTSTRAP, IN_PROGRESS, MISMATCH, OUTPUT, WATCH, confirm
 from moldau.admin.output import note, say, show, show_one, watch
-from moldau.admin.pipeline_files import DRY_RUN, FILE, YES, explained, open_file, start_spark, tell, write_page
+from moldau.admin.pipeline_files import (
+    CONF,
+    DRY_RUN,
+    FILE,
+    YES,
+    explained,
+    open_file,
+    start_spark,
+    tell,
+    write_page,
+)
 from moldau.admin.pipeline_ranges import abandon, backfill, groups, replay
 from moldau.admin.pipeline_status import draw_status
 from moldau.model.counted import counted
@@ -60,6 +71,7 @@ def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None
 
     The file can be linted and run as it is written. Of a topic without JSON objects it keeps values as text or bytes.
     """
+    from moldau.admin.asking import Talk
     from moldau.pipeline.reading import read_text
     from moldau.pipeline.sampling import sample_topic
     from moldau.pipeline.spec import Format
@@ -69,8 +81,9 @@ def init(name: str, topic: str | None, bootstrap: str, out: Path | None) -> None
     if out.exists():
         fail(f"{out} is there already; --out names another file")
     topic = topic or name
-    with explained():
-        sample = sample_topic(bootstrap, topic)
+    with explained(), Talk(bootstrap) as talk:
+        talk.existing([topic])
+        sample = sample_topic(talk.cluster, topic)
     text = template(name, topic, bootstrap, sample)
     problems = [one for one in read_text(text, {}).problems if one.error]
     if problems:
@@ -231,7 +244,10 @@ def test(file: Path, tests: Path | None, output: str) -> None:
 @click.option("--schedule", metavar="CRON", help='Write what is there at these times, in UTC: "*/5 * * * *", @hourly.')
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Show books and lag to Prometheus there (0: any).")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address for that.")
-def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, metrics_host: str) -> None:
+@CONF
+def run(
+    file: Path, once: bool, schedule: str | None, metrics_port: int | None, metrics_host: str, conf: dict[str, str]
+) -> None:
     """Run a pipeline until it is stopped (SIGTERM, Ctrl-C), from where it was; or --once, as from cron.
 
     One process runs a pipeline at a time. A query that ended for a reason that may pass is begun again; a record whose
@@ -241,7 +257,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
     from moldau.pipeline.feed.running import runner as runner_of
     from moldau.pipeline.lint import lint_file
     from moldau.pipeline.metrics import MetricsServer, metrics
-    from moldau.pipeline.running import Ended, Runner, sound, stopped_by_signals
+    from moldau.pipeline.running import Ended, Runner, session_of, sound, stopped_by_signals
     from moldau.pipeline.schedule import parse_schedule
     from moldau.pipeline.ticking import Ticks
 
@@ -250,6 +266,7 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
         fail("\n".join(one.to_text(str(file)) for one in errors))
     pipeline, folder = open_file(file)
     times = None if once else schedule or pipeline.schedule
+    spark = partial(session_of, conf=conf)
     with explained(), ExitStack() as stack:
         if metrics_port is not None:
             server = MetricsServer(lambda: metrics(pipeline, folder), metrics_host, metrics_port)
@@ -257,11 +274,11 @@ def run(file: Path, once: bool, schedule: str | None, metrics_port: int | None, 
             note(f"metrics at http://{metrics_host}:{server.port}/metrics")
         runner: Runner | Ticks
         if times is None:
-            runner = runner_of(pipeline, file=file, once=once, say=note, heard=tell)
+            runner = runner_of(pipeline, file=file, once=once, say=note, heard=tell, session=spark)
         else:
 
             def begin() -> Runner:
-                return runner_of(sound(file), file=file, once=True, say=note, heard=tell)
+                return runner_of(sound(file), file=file, once=True, say=note, heard=tell, session=spark)
 
             runner = Ticks(parse_schedule(times), begin, say=note)
         with stopped_by_signals(runner):

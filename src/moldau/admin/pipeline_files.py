@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +28,21 @@ if TYPE_CHECKING:
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 YES = click.option("--yes", is_flag=True, help="Do it without asking.")
+CONF = click.option(
+    "--conf", multiple=True, metavar="NAME=VALUE", callback=lambda _, __, given: _settings(given),
+    help="A setting of Spark's, as spark.master=spark://HOST:7077; may be given several times.",
+)  # fmt: skip
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+
+
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    """The settings of ``--conf``."""
+    pairs = [one.partition("=") for one in given]
+    if wrong := [
+        one for one, pair in zip(given, pairs, strict=True) if not pair[0].startswith("spark.") or not pair[2]
+    ]:
+        raise click.BadParameter(f"{wrong[0]!r}: NAME=VALUE is expected, with a name that begins with 'spark.'")
+    return {name: value for name, _, value in pairs}
 
 
 @contextmanager

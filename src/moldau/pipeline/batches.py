@@ -151,7 +151,7 @@ class Batches:
             try:
                 with named("transform"):
                     rows_out = out.count()
-                self._check_columns(out)
+                self._check_places(out, counts, rows_out)
                 if self._begun is not None:
                     columns = out.schema.simpleString()
                     places = partial(self._places, key, counts)
@@ -258,21 +258,25 @@ class Batches:
             return out
         return out.drop(*(name for name in names.PLACES if name not in KEPT))
 
-    def _check_columns(self, out: DataFrame) -> None:
-        """TableError where a table would refuse the columns of the rows, before anything of the batch is written: it
-        would be half there, and the file as it was before an edit would be refused."""
+    def _check_places(self, out: DataFrame, counts: Sequence[Count], rows_out: int) -> None:
+        """TableError where a table would refuse the columns of the rows, TopicAbsent where a topic is not there, before
+        anything of the batch is written: it would be half there, and the file as it was before an edit would be
+        refused."""
         with named("transform"):
             refuse_case_only(self._pipeline, out.schema)
+        sources = sorted({count.topic for count in counts})
         for sink in self._sinks:
             with named(f"sink {sink.name}"):
-                sink.check(self._for(sink, out))
+                sink.check(self._for(sink, out), sources, rows_out)
+        if self._dead is not None:
+            self._dead.check(_dead(counts))
 
     def _bury(self, rows: DataFrame, counts: Sequence[Count], key: BatchKey, batch: str) -> int:
         from pyspark.sql import functions as fn
 
         if self._dead is None:
             return 0
-        count = sum(one.records for one in counts if one.outcome == OnError.DLQ.value)
+        count = _dead(counts)
         marked = key
         if self._begun is not None:
             marked, topic = self._begun.marked(key), self._pipeline.dead_letters.topic
@@ -319,3 +323,7 @@ class Batches:
             if entry is not None and there[0].take_back(entry):
                 return []
         return [str(one.store) for one in there]
+
+
+def _dead(counts: Sequence[Count]) -> int:
+    return sum(one.records for one in counts if one.outcome == OnError.DLQ.value)

@@ -17,12 +17,14 @@ from sqlglot.optimizer.qualify import qualify
 
 from moldau.pipeline.columns import PLACES, TOPIC, refused_names
 from moldau.pipeline.lint_parts import (
+    CHANGING,
     LISTED_MOST,
     fields_of_one_name,
     listed,
     name_of,
     repeated,
     steps_up,
+    unknown_functions,
     words,
     wrong_function,
 )
@@ -64,11 +66,6 @@ _RAISES = re.compile(r"(?<![\w.])(to_number|url_decode|parse_json|element_at)\s*
 
 _NO_TIMES = ("boolean", "binary", "array", "map", "struct")
 """How types begin that Spark takes for no time, whatever the value."""
-_CHANGING = {
-    "current_timestamp", "now", "current_date", "curdate", "localtimestamp", "rand", "random", "randn",
-    "uuid", "shuffle", "monotonically_increasing_id", "randstr", "uniform", "spark_partition_id", "current_time",
-}  # fmt: skip
-"""Functions that do not give the same for the same record."""
 
 
 def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> list[Problem]:
@@ -271,16 +268,18 @@ class _Linter:
             self.say(path, f"{what}: one expression is expected, without FROM")
         elif columns is not None:
             self.demand((one.name for one in found.find_all(exp.Column)), columns, path, what)
-        self.changing(found, path, what)
+        self.functions(found, sql, path, what)
         for name in dict.fromkeys(match.group(1).lower() for match in _RAISES.finditer(sql)):
             instead = f"{name} stops the batch where it cannot be computed; try_{name} does not"
             self.say(path, f"{what}: {instead}", error=False)
         if found.find(exp.AggFunc):
             self.say(path, f"{what}: an aggregate is over many rows; this looks at one")
 
-    def changing(self, found: exp.Expr, path: str, what: str) -> None:
-        """Warn of functions that give something else when a batch is run again."""
-        there = {name_of(one) for one in found.find_all(exp.Func)} & _CHANGING
+    def functions(self, found: exp.Expr, sql: str, path: str, what: str) -> None:
+        """Warn of functions that Spark has not, and of those that give something else when a batch is run again."""
+        for why in unknown_functions(found, sql):
+            self.say(path, f"{what}: {why}", error=False)
+        there = {name_of(one) for one in found.find_all(exp.Func)} & CHANGING
         for name in sorted(there):
             why = f"{name}() gives something else when a batch that was cut off is run again"
             self.say(path, f"{what}: {why}; what the record has (_timestamp, a field) does not", error=False)
@@ -325,7 +324,7 @@ class _Linter:
                 hint = did_you_mean(name, (RECORDS, *sorted(defined)))
                 self.say(path, f"transform: there is no {table.sql('spark')!r} here. {hint}")
                 return None
-        self.changing(found, path, "transform")
+        self.functions(found, sql, path, "transform")
         if found.find(exp.Group, exp.AggFunc) and not found.find(exp.Window):
             self.say(path, "transform: it adds up within one batch, not over batches", error=False)
         if columns is None:

@@ -9,16 +9,24 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from moldau.pipeline.decode.types import case_only
 from moldau.pipeline.reading import did_you_mean
+from moldau.pipeline.spark_functions import NAMES
 
 LISTED_MOST = 10
 """How many of many names a message has."""
+CHANGING = {
+    "current_timestamp", "now", "current_date", "curdate", "localtimestamp", "rand", "random", "randn",
+    "uuid", "shuffle", "monotonically_increasing_id", "randstr", "uniform", "spark_partition_id", "current_time",
+}  # fmt: skip
+"""Functions that do not give the same for the same record."""
 
 
 def wrong_function(name: str, folder: Path | None) -> str | None:
@@ -55,6 +63,22 @@ def wrong_function(name: str, folder: Path | None) -> str | None:
 def name_of(function: exp.Func) -> str:
     """A function's name as SQL has it. To render the function would be to render all that is in it."""
     return str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
+
+
+def unknown_functions(found: exp.Expr, sql: str) -> Iterator[str]:
+    """What is to be said of functions that Spark has not: misspelled ones, another database's, or the session's own.
+    sqlglot renames what it knows from elsewhere, so that their names are those that stand before a bracket."""
+    aliases = {one.name.lower() for one in found.find_all(exp.TableAlias)}
+    tokens = sqlglot.tokenize(sql, read="spark")
+    called = {
+        one.text.lower()
+        for before, one, after in zip([None, *tokens], tokens, tokens[1:], strict=False)
+        if (one.token_type, after.token_type) == (sqlglot.TokenType.VAR, sqlglot.TokenType.L_PAREN)
+        and (before is None or before.token_type is not sqlglot.TokenType.DOT)
+    }
+    for name in sorted(called - NAMES - aliases):
+        hint = did_you_mean(name, sorted(NAMES)) if get_close_matches(name, NAMES, 1) else ""
+        yield f"Spark has no function {name!r}: a batch ends by it, unless the session has one. {hint}".rstrip()
 
 
 def steps_up(found: exp.Expr) -> int:

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
@@ -33,6 +33,7 @@ from moldau.pipeline.said import FAULTS, PartFailed, first_line, is_own, words
 from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.source_options import source_options
 from moldau.pipeline.spec import Pipeline, Source, TopicSink
+from moldau.spark.local import java_has_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +66,16 @@ class Ended(Enum):
     """A record cannot be taken, and only one round was asked for."""
 
 
+class JavaEnded(RuntimeError):
+    """Spark's Java process has ended under a run, of which its own error says no more than that nobody answers."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark's Java process has ended: it was killed, or had no memory left (spark.driver.memory, by --conf)."
+            " The next run takes the batch under way again"
+        )
+
+
 class Stoppable(Protocol):
     """What runs until it is stopped."""
 
@@ -91,7 +102,7 @@ class Runner:
         self._pipeline, self._file, self._once = pipeline, file, once
         self._edition = self._changed()  # not later: Spark's start takes long enough for an edit
         self._say, self._heard = say, heard
-        self._session = session or _session
+        self._session = session or session_of
         self._stop = threading.Event()
         self.folder = Folder(pipeline)
 
@@ -118,8 +129,11 @@ class Runner:
                 self.folder.say_if_possible("stopped", "interrupted: the next run takes the batch under way again")
                 raise
             except BaseException as error:
-                self.folder.say_if_possible("failed", words(error))
-                raise
+                told = JavaEnded() if isinstance(error, Exception) and java_has_ended() else error
+                self.folder.say_if_possible("failed", words(told))
+                if told is error:
+                    raise
+                raise told from error
             self.folder.say(found.value, "" if found is not Ended.PAUSED else self._why)
             return found
 
@@ -351,7 +365,8 @@ def _takes_connections(address: tuple[str, int]) -> bool:
     return True
 
 
-def _session(pipeline: Pipeline) -> SparkSession:
+def session_of(pipeline: Pipeline, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The session of the program, or a new one with ``conf`` besides, of which ``spark.master`` may be one."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -359,7 +374,7 @@ def _session(pipeline: Pipeline) -> SparkSession:
         return active
     from moldau.spark.local import session, tell_once
 
-    begun = session(pipeline.name, conf={"spark.sql.adaptive.enabled": "false"})
+    begun = session(pipeline.name, conf={"spark.sql.adaptive.enabled": "false", **(conf or {})})
     tell_once(begun)
     return begun
 

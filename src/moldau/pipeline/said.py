@@ -23,6 +23,12 @@ _PROXY = re.compile(r"^.*?An exception was raised by the Python Proxy\. Return M
 """What stands before an error of Python's where Java carries it."""
 _IN_FILES = {"evolve=True": "`evolve: true`"}
 """What a file says in place of an argument of Python's."""
+_OPTION = re.compile(r"\boption (\w+) (?=is )")
+_OF_SOURCE = {
+    "subscribe": "topics", "subscribepattern": "pattern", "startingoffsets": "start",
+    "maxoffsetspertrigger": "max_records", "maxbytespertrigger": "max_bytes", "ondataloss": "on_loss",
+}  # fmt: skip
+"""What the file's ``source`` says in place of an option of the data source."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 _MOST = 500
 
@@ -61,7 +67,12 @@ def words(error: BaseException) -> str:
     text = _in_full(error)
     for python, ours in _IN_FILES.items():
         text = text.replace(python, ours)
-    return text
+    return _OPTION.sub(_of_source, text)
+
+
+def _of_source(option: re.Match[str]) -> str:
+    name = _OF_SOURCE.get(option[1].lower())
+    return option[0] if name is None else f"source: {name} "
 
 
 def _in_full(error: BaseException) -> str:

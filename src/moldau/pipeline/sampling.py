@@ -36,21 +36,20 @@ class Sample:
     """Whether all values begin as those that a serializer with a schema registry writes."""
 
 
-def sample_topic(bootstrap: str, topic: str) -> Sample:
+def sample_topic(cluster: Cluster, topic: str) -> Sample:
     """What a topic's newest records look like. Refused when there is no such topic, OSError when nobody answers."""
-    with Cluster(bootstrap) as cluster:
-        known = cluster.topics([topic]).get(topic)
-        if known is None:
-            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r}")
-        there = [TopicPartition(topic, number) for number in known.partitions]
-        starts, ends = (cluster.offsets(dict.fromkeys(there, which)) for which in (EARLIEST, LATEST))
-        values: list[bytes | None] = []
-        for source in there:
-            end = ends[source].offset
-            begin = max(starts[source].offset, end - _RECORDS)
-            for fetched in cluster.fetch_range(source, begin, end):
-                values += values_of(fetched.records)
-        return sample_of(values)
+    known = cluster.topics([topic]).get(topic)
+    if known is None:
+        raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r}")
+    there = [TopicPartition(topic, number) for number in known.partitions]
+    starts, ends = (cluster.offsets(dict.fromkeys(there, which)) for which in (EARLIEST, LATEST))
+    values: list[bytes | None] = []
+    for source in there:
+        end = ends[source].offset
+        begin = max(starts[source].offset, end - _RECORDS)
+        for fetched in cluster.fetch_range(source, begin, end):
+            values += values_of(fetched.records)
+    return sample_of(values)
 
 
 def values_of(data: memoryview) -> list[bytes | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.pipeline import columns as names
+from moldau.pipeline.absent import refuse_absent
 from moldau.pipeline.books import Wrote
 from moldau.pipeline.spec import KEPT_OF_RECORDS, DeadLetters, Deletes, TableFeed, TableSink, TopicSink
 from moldau.spark.produce import MARK
@@ -33,8 +34,9 @@ class Target(Protocol):
     exact: bool
     """Whether it keeps every row, so that its count can be held against the books."""
 
-    def check(self, rows: DataFrame) -> None:
-        """TableError where a table that is there would refuse the columns of these rows. Writes nothing."""
+    def check(self, rows: DataFrame, sources: Sequence[str], count: int) -> None:
+        """TableError where a table that is there would refuse the columns of these rows, which are ``count`` and come
+        from these topics; TopicAbsent where the topic for them is not there. Writes nothing."""
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         """Write a batch of ``count`` rows, unless it is there already."""
@@ -79,13 +81,8 @@ class IntoTable:
         self.table = open_table(sink, pipeline)
         self.table.begins_late = begins_late
 
-    def check(self, rows: DataFrame) -> None:
-        try:
-            self.table.check(rows)
-        except ColumnsError:
-            raise
-        except (TableError, OSError):  # what is the matter with the table itself, the write says
-            return
+    def check(self, rows: DataFrame, sources: Sequence[str], count: int) -> None:
+        _check(self.table, rows)
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         return wrote(self.table, self.table.append(rows, key), key)
@@ -102,21 +99,37 @@ class IntoTables:
 
         self.tables = Tables(sink.table, open_table=open_one, begins_late=begins_late)
 
-    def check(self, rows: DataFrame) -> None:
-        """Which tables they go to is told from the rows."""
+    def check(self, rows: DataFrame, sources: Sequence[str], count: int) -> None:
+        rows = self._routed(rows)
+        for topic in sources:
+            _check(self.tables.table(topic), rows)
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
+        found = self.tables.append(self._routed(rows), key)
+        parts = [wrote(self.tables.table(topic), one, key) for topic, one in found.items()]
+        return Wrote(sum(one.rows for one in parts), any(one.again for one in parts))
+
+    def _routed(self, rows: DataFrame) -> DataFrame:
+        """The rows as their tables have them, with the column that says which one is whose."""
         if names.TOPIC not in rows.columns:
             place = self.tables.template
             raise TableError(
                 f"{place}: the transformation must keep the column {names.TOPIC}: it says where a row goes"
             )
         self.tables.column = names.TOPIC
-        if "topic" not in (one.lower() for one in rows.columns):  # tables have it by the name that the source gives it
-            rows, self.tables.column = rows.withColumnRenamed(names.TOPIC, "topic"), "topic"
-        found = self.tables.append(rows, key)
-        parts = [wrote(self.tables.table(topic), one, key) for topic, one in found.items()]
-        return Wrote(sum(one.rows for one in parts), any(one.again for one in parts))
+        if "topic" in (one.lower() for one in rows.columns):
+            return rows
+        self.tables.column = "topic"  # tables have it by the name that the source gives it
+        return rows.withColumnRenamed(names.TOPIC, "topic")
+
+
+def _check(table: Table, rows: DataFrame) -> None:
+    try:
+        table.check(rows)
+    except ColumnsError:
+        raise
+    except (TableError, OSError):  # what is the matter with the table itself, the write says
+        return
 
 
 class ToTopic:
@@ -127,8 +140,12 @@ class ToTopic:
     def __init__(self, sink: TopicSink, cluster: str, feed: TableFeed | None = None) -> None:
         self.name, self._sink, self._cluster, self._feed = sink.name, sink, sink.cluster or cluster, feed
 
-    def check(self, rows: DataFrame) -> None:
-        """A topic takes what a record may be."""
+    _is_there = False
+
+    def check(self, rows: DataFrame, sources: Sequence[str], count: int) -> None:
+        if count and not self._is_there:
+            refuse_absent(self._cluster, self._sink.topic)
+            self._is_there = True
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if count:
@@ -220,6 +237,14 @@ class Dead:
         self.table = None
         if letters.table is not None:
             self.table = Table(letters.table, pipeline=pipeline, begins_late=begins_late)
+
+    def check(self, count: int) -> None:
+        """TopicAbsent where the topic for so many dead letters is not there."""
+        if self._topic is not None and count and not self._is_there:
+            refuse_absent(self._cluster, self._topic)
+            self._is_there = True
+
+    _is_there = False
 
     def write(self, rows: DataFrame, key: BatchKey, count: int, batch: str, *, marked: BatchKey) -> int:
         """Write the rows that are dead as batch ``batch``, ``marked`` so in the topic; how many there are now. The

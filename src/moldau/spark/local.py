@@ -120,6 +120,23 @@ def _settings(home: Path, log: Path, cores: int) -> dict[str, str]:
     }
 
 
+_DYING_S = 2.0
+"""How long a JVM that was killed may take until it is gone: its sockets are refused before."""
+
+
+def java_has_ended() -> bool:
+    """Whether the JVM that this program has started, if it has, has ended, or ends within two seconds."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    begun = getattr(getattr(context, "_gateway", None), "proc", None)
+    if begun is None:
+        return False
+    try:
+        begun.wait(_DYING_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
 def _start_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM, unless there is one, in a session of its own: a signal to this program's process group (Ctrl-C at
     a terminal, ``timeout``) is this program's to answer, which stops its queries in order. The JVM ends when the pipe

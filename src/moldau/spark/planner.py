@@ -51,6 +51,9 @@ class Line:
             feed.close()
 
 
+MADE_BY = "`moldau topic create NAME` makes a topic"
+
+
 class Planner:
     """Answers about the subscribed partitions, from a feed of its own."""
 
@@ -72,7 +75,7 @@ class Planner:
         absent = missing(self.options.subscription, found.offsets)
         if absent:
             name, _, value = str(self.options.subscription).partition(" ")
-            raise OptionError(name, value, f"not in the cluster: {', '.join(absent)}")
+            raise OptionError(name, value, f"not in the cluster: {', '.join(absent)}; {MADE_BY}")
         return found
 
     def resolve(self, start: Start, there: Positions, option: str) -> Positions:

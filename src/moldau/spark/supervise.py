@@ -32,7 +32,7 @@ _TOO_SLOW = (TOO_SLOW, "Python worker failed to connect back")
 
 _GONE = (
     "Python worker exited unexpectedly",
-    "java.io.IOException: Stream closed",
+    "Stream closed",
     "EOFException occurred while reading the port number from pyspark.daemon",
     "Connection reset",
     "Broken pipe",

@@ -8,14 +8,16 @@ import json
 import re
 import tempfile
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.clusterdata.state_changes.arrow import SENTENCES, batch, batches
+from moldau.clusterdata.state_changes.arrow import batch, batches
 from moldau.clusterdata.state_changes.eras import parse
 from moldau.clusterdata.state_changes.lines import (
+    COLUMNS,
     CONTINUES,
     CUT_JSON,
     FIELDS,
@@ -27,6 +29,8 @@ from moldau.clusterdata.state_changes.lines import (
     ranges,
     text_of,
 )
+from moldau.clusterdata.state_changes.sentences import SENTENCES
+from moldau.clusterdata.state_changes.shapes import Shapes
 
 ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = sorted((ROOT / "tests" / "golden" / "state_changes").rglob("*.gz"))
@@ -60,7 +64,7 @@ LINES = [
 
 def compared(data: bytes) -> list[dict]:
     """The rows of lines, which are the same whether they are read one by one or many at once."""
-    rows = batch("log", 0, data).to_pylist()
+    rows = batch("log", 0, data, Shapes(one.name for one in COLUMNS)).to_pylist()
     lines = data.split(b"\n")
     assert len(rows) == len(lines)
     position = 0
@@ -117,6 +121,40 @@ def test_lines_that_were_garbled_are_read_alike_too(data: st.DataObject) -> None
     at = data.draw(st.integers(0, len(line)))
     put = data.draw(st.sampled_from(["", "9", "-", " ", "]", "[", "\u00e9", "'", ",", "a-1", "partition x-2 "]))
     compared((line[:at] + put + line[at + data.draw(st.integers(0, 3)) :]).encode())
+
+
+TOPICS = ("a.b-1", "a1.b-", "a.b1", "a.b", "a.b-20240131120000", "1", "x" * 250)
+NUMBERS = st.one_of(st.integers(0, 30), st.sampled_from([0, 9, 10, 999_999_999, 1_000_000_000, 10**12]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.sampled_from(LINES[:5]), st.randoms(use_true_random=False)), min_size=1, max_size=12),
+    st.data(),
+)
+def test_lines_of_one_shape_with_any_numbers_are_read_alike(
+    given: list[tuple[str, Random]], data: st.DataObject
+) -> None:
+    """Also where a topic's name has digits, and where two texts without digits are one although the lines differ."""
+
+    def changed(line: str, random: Random, number: int) -> str:
+        some = re.sub(
+            r"(?<=[ =\[(-])\d+(?=[ ,.)\]])", lambda match: str(number) if random.random() < 0.3 else match[0], line
+        )
+        return some.replace("a.b-1", random.choice(TOPICS))
+
+    lines = [changed(line, random, data.draw(NUMBERS)) for line, random in given]
+    compared("\n".join(lines).encode())
+
+
+def test_the_columns_that_are_asked_for_are_those_of_all(tmp_path: Path) -> None:
+    log = tmp_path / "state-change.log"
+    log.write_text("\n".join(LINES))
+    (everything,) = batches(Range(str(log), 0, None))
+    for names in (["time"], ["line", "leader"], ["isr", "reason", "topic", "controller"]):
+        asked = tuple(one for one in COLUMNS if one.name in names)
+        (some,) = batches(Range(str(log), 0, None), asked)
+        assert some.equals(everything.select([one.name for one in asked]))
 
 
 @settings(deadline=None, max_examples=60)

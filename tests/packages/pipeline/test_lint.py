@@ -13,7 +13,8 @@ import click
 import pytest
 
 from moldau.admin.pipeline import pipeline
-from moldau.pipeline.lint import _CHANGING, lint_file, output_columns
+from moldau.pipeline.lint import lint_file, output_columns
+from moldau.pipeline.lint_parts import CHANGING
 from moldau.pipeline.reading import load
 from moldau.pipeline.trial import read_cases
 
@@ -220,7 +221,7 @@ def test_a_column_whose_type_is_never_a_time_gives_no_event_time(tmp_path: Path,
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(_CHANGING - {"randstr", "uniform", "shuffle"}))
+@pytest.mark.parametrize("name", sorted(CHANGING - {"randstr", "uniform", "shuffle"}))
 def test_every_function_that_changes_is_known_by_its_name(tmp_path: Path, name: str) -> None:
     (found,) = said(tmp_path, transform=f"{{sql: 'SELECT concat(id, {name}()) AS x FROM records'}}")
     assert "gives something else when a batch that was cut off is run again" in found
@@ -273,6 +274,34 @@ def test_what_gives_something_else_when_a_batch_is_run_again_is_warned_of(tmp_pa
     assert said(tmp_path, check="{rule: unix_timestamp(at) > 0}") == []
 
 
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("to_dat(at)", "Did you mean 'to_date'?"),
+        ("UPPERR(id)", "Did you mean 'upper'?"),
+        ("strpos(id, 'x')", ""),  # which sqlglot knows, of other databases
+        ("zzz(id)", ""),
+    ],
+)
+def test_a_function_that_spark_has_not_is_warned_of(tmp_path: Path, call: str, hint: str) -> None:
+    name = call.partition("(")[0].lower()
+    in_check, in_step = f'{{rule: "{call} IS NULL"}}', f'{{sql: "SELECT id, {call} AS x FROM records"}}'
+    for parts in ({"check": in_check}, {"transform": in_step}):
+        (found,) = said(tmp_path, **parts)
+        assert f"Spark has no function '{name}': a batch ends by it, unless the session has one." in found
+        assert found.endswith(hint or "one.")
+        assert " warning " in found
+
+
+def test_what_stands_before_a_bracket_and_is_no_misspelled_function_is_let_be(tmp_path: Path) -> None:
+    sql = (
+        "WITH some(a) AS (SELECT id FROM records) SELECT shop.clean(a) AS b, CAST(a AS decimal(9, 2)) AS c,"
+        " named_struct('x', a) AS d, a IN (1, 2) AS e, IF(a > 1, 1, 0) AS f, try_to_number('1', '9') AS g,"
+        " count(*) OVER (PARTITION BY a) AS h FROM some AS t(a)"
+    )
+    assert [one for one in said(tmp_path, transform=f'{{sql: "{sql}"}}') if "function" in one] == []
+
+
 def test_a_copied_file_with_the_folder_of_the_first_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "pipeline").write_text("orders")
@@ -299,7 +328,7 @@ def test_linting_loads_no_spark_and_opens_no_connection(tmp_path: Path) -> None:
         "import sys, socket\n"
         "def refuse(*a): raise AssertionError('a connection')\n"
         "socket.socket.connect = refuse\n"
-        "from moldau.pipeline.lint import _CHANGING, lint_file\n"
+        "from moldau.pipeline.lint import CHANGING, lint_file\n"
         f"assert lint_file({str(tmp_path / 'orders.yaml')!r}, {{}}) == []\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not loaded & {'pyspark', 'deltalake', 'pandas', 'py4j', 'kazoo'}, loaded\n"

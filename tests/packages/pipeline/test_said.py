@@ -6,6 +6,7 @@ import pytest
 
 from moldau.model import TopicPartition
 from moldau.pipeline.said import PartFailed, first_line, named, words
+from moldau.spark.given import OptionError
 from moldau.spark.losses import DataLossError, Loss, LossKind
 from moldau.spark.supervise import may_pass
 from moldau.spark.tables.columns import new_columns
@@ -136,3 +137,11 @@ def test_columns_that_a_table_lacks_are_let_in_by_a_word_of_the_file() -> None:
         new_columns("t", {"id": "long"}, {"id": "long", "more": "long"}, evolve=False)
     for error in (found.value, carried(found.value)):
         assert "new columns are added by `evolve: true`" in words(error)
+
+
+def test_a_source_that_is_not_there_is_told_in_the_words_of_the_file() -> None:
+    """It was told of an option, subscribe, that no file has."""
+    error = OptionError("subscribe", "ordrs", "not in the cluster: ordrs")
+    assert words(error) == "source: topics is 'ordrs': not in the cluster: ordrs"
+    assert words(OptionError("startingOffsets", "5", "no position")) == "source: start is '5': no position"
+    assert words(OptionError("minPartitions", "x", "a number")) == "option minPartitions is 'x': a number"

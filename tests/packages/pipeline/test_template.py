@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.admin.pipeline import pipeline as commands
+from moldau.cluster.nodes import free_ports
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import read_text
@@ -91,3 +92,14 @@ def test_a_file_that_is_there_is_not_overwritten_nor_is_a_cluster_asked_for_it(t
     found = CliRunner().invoke(commands, ["init", "orders", "-b", "localhost:1", "--out", str(file)])
     assert (found.exit_code, file.read_text()) == (1, "mine")
     assert "is there already" in found.output
+
+
+def test_a_cluster_that_nobody_is_at_is_told_as_by_other_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was tried for a minute in silence."""
+    monkeypatch.setattr("moldau.admin.asking.NOBODY_S", 0.1)
+    file, (port,) = tmp_path / "orders.yaml", free_ports(1)
+    found = CliRunner().invoke(commands, ["init", "orders", "-b", f"localhost:{port}", "--out", str(file)])
+    assert (found.exit_code, file.exists()) == (1, False)
+    assert f"localhost:{port}: nobody listens there; `moldau up` starts a cluster" in found.output

@@ -56,6 +56,8 @@ def test_lines_of_a_log_cut_in_pieces_are_all_read(tmp_path: Path) -> None:
     assert [row["line"].rpartition(" ")[2] for row in rows] == [str(number) for number in range(50)]
     assert len(StateLogSource({"path": str(log), "splitBytes": "100"}).reader(None).partitions()) > 10
     assert len(StateLogSource({"path": str(log)}).reader(None).partitions()) == 1
+    (first, *_) = read(StateLogSource, tmp_path, columns="line, time")
+    assert list(first) == ["line", "time"]
 
 
 def test_segments_are_read_up_to_where_is_asked(tmp_path: Path) -> None:
@@ -102,6 +104,8 @@ def test_each_job_is_a_table(job: str, tmp_path: Path) -> None:
     ("source", "options", "said"),
     [
         ("statelog", {"splitBites": "1"}, "did you mean splitBytes"),
+        ("statelog", {"columns": "time,lien"}, "names of file, position, line"),
+        ("statelog", {"columns": "time,time"}, "each once"),
         ("statelog", {"splitBytes": "many"}, "a size like"),
         ("statelog", {"kafka.bootstrap.servers": "localhost:9092"}, "no cluster"),
         ("segments", {"mode": "bytes"}, "allowed are batches, records"),

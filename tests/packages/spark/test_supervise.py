@@ -105,6 +105,7 @@ def test_a_query_whose_catalog_gave_no_answer_is_begun_again() -> None:
 GONE_AWAY = (
     "Broken pipe", "Connection reset", "terminated with exception:  SQLSTATE: XXKST",
     "Lost task 1.0 in stage 14.0 (TID 19) (localhost executor driver): java.io.IOException: Stream closed",
+    "Stream closed",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from moldau.clusterdata.state_changes.sources import Source, first_time
+from moldau.runtime.memory import keep_freed_buffers
 
 _ROLLED = re.compile(r"(?:\.\d{4}-\d\d-\d\d(?:-\d\d)?)?(?:\.\d+)?(?:\.gz)?$")
 LOG_NAMES = ("state-change.log*", "stage-change.log*")
@@ -20,6 +21,7 @@ LOG_NAMES = ("state-change.log*", "stage-change.log*")
 
 def merge(sources: Sequence[Source]) -> Iterator[list[bytes]]:
     """The entries of all logs, in lists of some thousand, ordered by time."""
+    keep_freed_buffers()
     open_ = list(sources)
     while open_:
         for source in open_:

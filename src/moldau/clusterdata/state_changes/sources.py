@@ -19,7 +19,6 @@ from operator import itemgetter
 from typing import IO
 
 BLOCK_BYTES = 1 << 17
-"""With twice as much a merge of three logs takes a fifth longer: memory comes and goes with each block."""
 ENTRY_BYTES_MAX = 1 << 24
 """A stack that is longer is passed on in pieces, which keep their order."""
 

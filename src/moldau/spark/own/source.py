@@ -84,7 +84,7 @@ class StateLogSource(FilesSource):
     """``format("moldau_statelog")``: state-change logs, a row for each line."""
 
     NAME = "moldau_statelog"
-    OPTIONS = ("splitBytes",)
+    OPTIONS = ("columns", "splitBytes")
 
     def table(self, given: Given, paths: tuple[str, ...]) -> Table:
         from moldau.spark.own.tables import state_log

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.clusterdata import metadata as of_metadata
 from moldau.clusterdata import segments as of_segments
-from moldau.clusterdata.columns import arrow_batches
+from moldau.clusterdata.columns import Column, arrow_batches
 from moldau.clusterdata.jobs import JOBS
 from moldau.clusterdata.jobs.wish import HOUR_MS, Wish
 from moldau.clusterdata.metadata import Point
@@ -24,23 +24,26 @@ HIGH_WATERMARK = "highWatermark"
 
 
 class _StateLog(Table):
-    columns = lines.COLUMNS
-
-    def __init__(self, paths: tuple[str, ...], split_bytes: int) -> None:
-        self._paths, self.split_bytes = paths, split_bytes
+    def __init__(self, paths: tuple[str, ...], split_bytes: int, columns: tuple[Column, ...]) -> None:
+        self._paths, self.split_bytes, self.columns = paths, split_bytes, columns
 
     def tasks(self) -> Sequence[lines.Range]:
         files = dict.fromkeys(file for path in self._paths for file in lines.files_of(path))
         return [one for file in files for one in lines.ranges(file, self.split_bytes)]
 
     def batches(self, task: lines.Range) -> Iterator[pyarrow.RecordBatch]:
-        return state_log_batches(task)
+        return state_log_batches(task, self.columns)
 
 
 def state_log(given: Given, paths: tuple[str, ...]) -> Table:
-    """State-change logs. ``splitBytes`` is how much of a file a task reads."""
+    """State-change logs. ``splitBytes`` is how much of a file a task reads; ``columns`` are those that are made."""
     text = given.get("splitBytes")
-    return _StateLog(paths, Table.split_bytes if text is None else max(size_bytes("splitBytes", text), 1))
+    split_bytes = Table.split_bytes if text is None else max(size_bytes("splitBytes", text), 1)
+    known = {one.name: one for one in lines.COLUMNS}
+    names = names_of(given, "columns") or tuple(known)
+    if not set(names) <= set(known) or len(set(names)) < len(names):
+        raise OptionError("columns", given.get("columns"), f"names of {', '.join(known)}, each once, are expected")
+    return _StateLog(paths, split_bytes, tuple(known[name] for name in names))
 
 
 class _Segments(Table):

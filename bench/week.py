@@ -1,0 +1,122 @@
+"""A week of micro-batches of a pipeline, without waiting for it: ``python -m bench.week``.
+
+The source is made up: each batch has records of three topics, some late, left out, dead or with a field more. Of a
+batch everything is done that a pipeline keeps of it, in a folder and tables on disk: the note before anything is
+written, a commit to a Delta table of rows and to one of dead letters, the line in the books, the state. Spark is not
+there, whose part of a batch knows no batch before. Printed for each day: milliseconds of processor time of a batch
+(median, and the mean of all, in which the costly ones are), calls of functions, and milliseconds of a new process until
+it knows where it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from bench.spark_tables import SCHEMA, file
+from moldau.pipeline.begun import Begun
+from moldau.pipeline.books import BATCH, Count, Drift, Line, Newest, Totals, Wrote, balances
+from moldau.pipeline.folder import Folder
+from moldau.pipeline.spec import Decode, Format, Pipeline, Source, TableSink
+from moldau.spark.tables import BatchKey, Table
+
+DAYS = 7
+TOPICS = ("orders", "returns", "visits")
+EACH = 1000
+"""Records of each topic in a batch."""
+
+
+def key(number: int) -> BatchKey:
+    """The name and offsets of a batch."""
+
+    def offsets(at: int) -> tuple[str, ...]:
+        return (json.dumps({topic: {str(part): at * EACH // 2 for part in range(2)} for topic in TOPICS}),)
+
+    return BatchKey("week", number, offsets(number), offsets(number + 1))
+
+
+def line(number: int, at_ms: int) -> Line:
+    """What the books say of a batch."""
+    counts = [Count(topic, "ok", None, EACH - 7, f"{topic}-0@{number * EACH}") for topic in TOPICS]
+    counts += [Count(topic, "skip", "known", 4, f"{topic}-0@{number * EACH + 4}", "no id") for topic in TOPICS]
+    counts += [Count(topic, "dlq", "decode", 3, f"{topic}-0@{number * EACH + 8}", "no JSON") for topic in TOPICS]
+    rows = sum(one.records for one in counts if one.outcome == "ok")
+    drift = [Drift("fields that are no columns: gate", None, f"orders-0@{number * EACH}", 9)] if number % 3 == 0 else []
+    return Line(
+        sequence=-1, kind=BATCH, batch=number, query="week", at_ms=at_ms, took_ms=900, start=key(number).start,
+        end=key(number).end, counts=counts, drift=drift, rows_out=rows, late=5, late_first=f"orders-0@{number}",
+        sinks={"rows": Wrote(rows)}, dead=9, dead_in="dead", totals=Totals(),
+    )  # fmt: skip
+
+
+class Run:
+    """A process that has the pipeline: it looks where it is, and takes batches."""
+
+    def __init__(self, pipeline: Pipeline, home: Path) -> None:
+        self._folder = Folder(pipeline)
+        self.books, self._begun = self._folder.books, Begun(self._folder.store, BATCH)
+        self._rows, self._dead = (Table(home / name, pipeline=pipeline.name) for name in ("rows", "dead"))
+        newest = self.books.last()
+        self.next = 0 if newest is None else newest.batch + 1
+
+    def take(self, at_ms: int) -> None:
+        """The next batch."""
+        number, at = self.next, key(self.next)
+        self.books.follows(at.query_id, at.batch_id)
+        self._begun.begin(at, f"judged {number}", f"rows {number}", list, TOPICS)
+        for table in (self._dead, self._rows):
+            table.format.prepare(SCHEMA, evolve=False)
+            table.add([file(number)], at)
+        self.books.add(line(number, at_ms), Newest(at_ms, f"orders-0@{number}", at_ms))
+        self._folder.say("running")
+        self.next += 1
+
+
+def calls_of(run: Run, at_ms: int, batches: int = 20) -> float:
+    """How many calls of functions a batch makes: the same whatever else the machine does."""
+    profile = cProfile.Profile()
+    with profile:
+        for _ in range(batches):
+            run.take(at_ms)
+    return sum(one.callcount for one in profile.getstats()) / batches
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.week", description=__doc__)
+    parser.add_argument("--every", type=int, default=60, help="seconds of the week between two batches")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        sinks = (TableSink(table=str(home / "rows"), format="delta"),)
+        source = Source(topics=TOPICS)
+        decode = Decode(format=Format.JSON, fields={"id": "long"})
+        pipeline = Pipeline(
+            name="week", cluster=None, folder=str(home / "state"), source=source, decode=decode, sinks=sinks
+        )
+        clock_ms = 1_700_000_000_000
+        for day in range(1, DAYS + 1):
+            began = time.process_time()
+            run = Run(pipeline, home)
+            start_ms = (time.process_time() - began) * 1000
+            spent: list[float] = []
+            for _ in range(86_400 // arguments.every):
+                clock_ms += arguments.every * 1000
+                began = time.process_time()
+                run.take(clock_ms)
+                spent.append((time.process_time() - began) * 1000)
+            said = {"day": day, "batches": run.next, "start_ms": start_ms, "median_ms": statistics.median(spent)}
+            said |= {"mean_ms": statistics.fmean(spent), "calls": calls_of(run, clock_ms)}
+            print(json.dumps({name: round(value, 1) for name, value in said.items()}), flush=True)
+        last = run.books.last()
+        assert last is not None
+        assert balances(last.totals)
+        print(json.dumps({"read": last.totals.read, "balances": True}))
+
+
+if __name__ == "__main__":
+    main()
