@@ -7,7 +7,7 @@ What makes up most of a large log are a few sentences (``sentences``), whose lin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.clusterdata.columns import Column, arrow_schema
 from moldau.clusterdata.state_changes.lines import COLUMNS, FIELDS, Range, blocks, fields_of, text_of
@@ -16,6 +16,7 @@ from moldau.runtime.memory import keep_freed_buffers
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from moldau.clusterdata.state_changes.shapes import Found, Shapes
 
@@ -109,7 +110,9 @@ def _columns(data: bytes, found: Found, schema: pa.Schema) -> dict[str, pa.Array
     return columns
 
 
-def _slices(buffer: pa.Buffer, starts: Any, ends: Any, absent: np.ndarray[Any, Any]) -> pa.Array:
+def _slices(
+    buffer: pa.Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], absent: NDArray[np.bool_]
+) -> pa.Array:
     """Parts of a buffer, in its order, as texts: of all that is between its bounds every other piece."""
     import numpy as np
     import pyarrow as pa
