@@ -367,7 +367,11 @@ def test_a_timeline_holds_no_json_lines_of_other_partitions(tmp_path: Path, text
         finally:
             tracemalloc.stop()
 
-    assert held(2_200) - held(200) < 200_000, "less than 100 bytes a line"
+    def least(lines: int) -> int:
+        """Without what is made once, and again after a collection: 600 KB, however many lines there are."""
+        return min(held(lines) for _ in range(3))
+
+    assert least(2_200) - least(200) < 200_000, "less than 100 bytes a line"
 
 
 def test_files_of_json_lines_alone_are_read_the_oldest_first(tmp_path: Path) -> None:
