@@ -518,7 +518,7 @@ def test_a_tool_s_plan_that_changes_nothing_is_taken_away_with_a_word(
             states = [nodes.server.znodes[f"/brokers/topics/t{of}"] for of in ("", "/partitions/0/state")]
             here = nodes.json("/brokers/topics/t")["partitions"]["0"]
             plan = {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": here}]}
-            with caplog.at_level(logging.INFO, "moldau.controller"):
+            with caplog.at_level(logging.INFO, "moldau.broker.zookeeper.admin_znodes"):
                 nodes.write("/admin/reassign_partitions", json.dumps(plan).encode())
                 await until(lambda: "/admin/reassign_partitions" not in nodes.server.znodes, "the plan is taken away")
             assert f"t-0 is not moved: {here} are its replicas already" in caplog.text
