@@ -94,7 +94,8 @@ def test_clients_without_patience_break_no_connection_to_the_controller_and_floo
         assert node.controller_channel._unanswered == CLIENTS, (
             "one request of each is at the controller, however often it asks"
         )
-        assert len(caplog.records) <= LINES
+        ours = [one for one in caplog.records if one.name.startswith("moldau.")]  # asyncio tells of other tests' tasks
+        assert len(ours) <= LINES
         assert node.controller.connections <= 1 + len(PASSED_ON)
         quiet = asyncio.ensure_future(forward(node, create("quiet"), client()))
         node.go_on.set()

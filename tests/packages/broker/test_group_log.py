@@ -183,7 +183,7 @@ def test_a_log_full_of_garbage_is_told_in_a_few_lines(caplog: pytest.LogCaptureF
         found = list(replay.records())
     assert replay.left_out == 500
     assert len(found) > 500, "the reader may pause between records that are left out"
-    assert len(caplog.records) < 20
+    assert len([one for one in caplog.records if one.name.startswith("moldau.")]) < 20
 
 
 def member(id: str, instance: str | None = None) -> StoredMember:
