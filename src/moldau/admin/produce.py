@@ -185,7 +185,9 @@ def _lines(source: BinaryIO, idle: Callable[[], None]) -> Iterator[tuple[list[by
 def _has_more(source: BinaryIO) -> bool:
     """Whether something, or the end, can be read without waiting for long. ``read1`` leaves nothing in the buffer."""
     try:
-        return bool(select.select([source], [], [], LINGER_S)[0])
+        ready = select.poll()  # select() knows no descriptor above 1,023
+        ready.register(source, select.POLLIN)
+        return bool(ready.poll(LINGER_S * 1000))
     except (OSError, ValueError):  # not a file that the system knows
         return True
 

@@ -115,12 +115,14 @@ def lines_of_stdin(patience_s: float) -> Iterator[str | None]:
     prompt = sys.stdin.isatty() and sys.stdout.isatty()
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     rest = ""
+    ready = select.poll()  # select() knows no descriptor above 1,023
+    ready.register(source, select.POLLIN)
     if prompt:
         _prompt()
     while True:
-        if not select.select([source], [], [], patience_s)[0]:
+        if not ready.poll(patience_s * 1000):
             yield None
-            select.select([source], [], [])
+            ready.poll()
         try:
             data = os.read(source, _READ_BYTES)
         except OSError as error:

@@ -167,7 +167,7 @@ MUTANTS = tuple(
          f"{ZOOKEEPER} damaged-znodes", ("C3",), a_deposed_controller_believes_what_it_decided_last, 7107),
         ("own (seed 319)", "a state counts whose ISR has no replica", f"{ZOOKEEPER} damaged-znodes", ("C2",),
          takes_any_numbers_for_a_state, 0),
-        ("own (SE-1)", "the offline selector takes whoever lives, in sync or not", ZOOKEEPER, ("C11", "C10"),
+        ("own (SE-1)", "the offline selector takes whoever lives, in sync or not", ZOOKEEPER, ("C11", "C10", "S2"),
          elects_whoever_lives, 0),
         ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9", "C8"),
          forgets_a_log_and_leaves_its_folder, 0),
