@@ -32,6 +32,7 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsResponse
 from moldau.wire.records import metadata as records
+from tests.packages import loops
 
 TOPIC = "flights"
 TOPIC_ID = bytes([7] * 16)
@@ -47,7 +48,7 @@ def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
         loop.run_until_complete(asyncio.wait_for(work(), 4 * PATIENCE_S))
     finally:
-        loop.close()
+        loops.close(loop)
 
 
 async def until(truth: Callable[[], Any], what: str = "what the test waits for") -> Any:

@@ -18,6 +18,7 @@ from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
 from moldau.wire.records.metadata import TopicRecord
+from tests.packages import loops
 from tests.packages.broker.test_metadata import broker, node
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ def test_who_names_a_new_topic_is_told_soon_that_it_has_no_leader(
 
     loop = new_loop()
     loop.run_until_complete(scenario())
-    loop.close()
+    loops.close(loop)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_who_looks_for_a_coordinator_is_told_soon_to_ask_again_while_the_groups_
 
     loop = new_loop()
     loop.run_until_complete(scenario())
-    loop.close()
+    loops.close(loop)
 
 
 def test_who_names_a_topic_just_after_its_deletion_is_told_that_it_is_gone_and_it_is_created_then() -> None:
@@ -191,7 +192,7 @@ def test_who_names_a_topic_just_after_its_deletion_is_told_that_it_is_gone_and_i
 
     loop = new_loop()
     loop.run_until_complete(scenario())
-    loop.close()
+    loops.close(loop)
 
 
 def test_a_creation_that_nobody_waits_for_and_that_fails_ends_no_node(caplog: pytest.LogCaptureFixture) -> None:
@@ -212,5 +213,5 @@ def test_a_creation_that_nobody_waits_for_and_that_fails_ends_no_node(caplog: py
 
     loop = new_loop()
     loop.run_until_complete(scenario())
-    loop.close()
+    loops.close(loop)
     assert "topic old, named after its deletion, was not created" in caplog.text

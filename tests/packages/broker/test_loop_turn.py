@@ -17,6 +17,7 @@ from moldau.runtime.world import new_loop, real_world
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.packages import loops
 from tests.packages.broker.manual_clock import ManualClock
 from tests.packages.broker.test_network_memory import frame
 
@@ -130,7 +131,7 @@ def play(work: Callable[[Scene], Awaitable[None]]) -> None:
     try:
         loop.run_until_complete(live())
     finally:
-        loop.close()
+        loops.close(loop)
 
 
 def test_what_comes_in_one_turn_of_the_loop_is_handled_in_several() -> None:

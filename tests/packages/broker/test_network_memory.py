@@ -28,6 +28,7 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
+from tests.packages import loops
 
 FRAME_BYTES_MAX = 100 << 20
 
@@ -131,7 +132,7 @@ def play(work: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
     try:
         loop.run_until_complete(live())
     finally:
-        loop.close()
+        loops.close(loop)
 
 
 def frame(message: Any, version: int, id: int) -> bytes:

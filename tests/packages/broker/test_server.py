@@ -26,6 +26,7 @@ from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.packages import loops
 
 FRAME_BYTES_MAX = 100_000
 
@@ -83,7 +84,7 @@ def play(scene: Scene, handlers: dict[int, Any] | None = None, kind: str = BROKE
     try:
         return loop.run_until_complete(live())
     finally:
-        loop.close()
+        loops.close(loop)
 
 
 def frame(message: Any, version: int, id: int) -> bytes:

@@ -16,6 +16,7 @@ from moldau.wire.apis import APIS
 from moldau.wire.frames import RequestHeader, read_request, read_request_header, response_frame
 from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
+from tests.packages import loops
 
 PATIENCE_S = 120
 HANG_UP = object()
@@ -128,7 +129,7 @@ def run(scene: Callable[[World], Coroutine[Any, Any, None]], *, uvloop: bool = T
         loop.run_until_complete(play())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
-        loop.close()
+        loops.close(loop)
     assert not failures, failures
 
 

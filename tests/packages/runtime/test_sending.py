@@ -17,6 +17,7 @@ import pytest
 from moldau.runtime import disk, sending
 from moldau.runtime.disk import STRETCH_FROM, FileStretch, RealDisk, RealFile
 from moldau.runtime.world import RealNet, new_loop
+from tests.packages import loops
 
 SIZE = 3 << 20  # more than a socket takes while nobody reads
 TEXT = os.urandom(SIZE)
@@ -118,7 +119,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[None]], None]:
         try:
             loop.run_until_complete(asyncio.wait_for(work, 120))
         finally:
-            loop.close()
+            loops.close(loop)
 
     return to_end
 
