@@ -104,7 +104,7 @@ class ConfigKey(NamedTuple):
             return False
         return True
 
-    def parse_existing(self, text: str) -> Any:
+    def parse_existing(self, text: str) -> Any:  # Any: a value has the type of its key
         """The value of a text that somebody has set already, perhaps when a release allowed more. ConfigError else."""
         if self.low_standing is None:
             return self.parse(text)

@@ -8,8 +8,6 @@ without counting itself, and then resigns. Who stands and votes meanwhile: ``sta
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.model import NO_UUID, Code
 from moldau.model.value import replace
 from moldau.quorum import effects as do
@@ -28,9 +26,7 @@ from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
 
 
-def handle_voter_change_request(
-    context: StepContext, token: Any, request: VoterChangeRequest
-) -> None:  # Any: the asker's own
+def handle_voter_change_request(context: StepContext, token: object, request: VoterChangeRequest) -> None:
     """Begin a change, or refuse it. The response follows the commit; that to an update follows the append."""
     refused = _refusal(context, request)
     if refused is not None:
@@ -52,7 +48,7 @@ def handle_voter_change_request(
             context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms, offset))
 
 
-def _answer(context: StepContext, token: Any, code: Code, message: str | None = None) -> None:  # Any: the asker's own
+def _answer(context: StepContext, token: object, code: Code, message: str | None = None) -> None:
     context.emit(do.SendResponse(token, VoterChangeResponse(code, context.role.epoch, context.quorum.leader, message)))
 
 

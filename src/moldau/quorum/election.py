@@ -9,8 +9,6 @@ response.
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.model import NO_UUID, Code
 from moldau.model.backoff import backoff_ms
 from moldau.quorum import effects as do
@@ -36,7 +34,7 @@ from moldau.quorum.state import Quorum, StepContext
 from moldau.quorum.tally import lost, won
 
 
-def handle_vote_request(context: StepContext, token: Any, request: RaftVoteRequest) -> None:  # Any: the asker's own
+def handle_vote_request(context: StepContext, token: object, request: RaftVoteRequest) -> None:
     """Give, or refuse, a vote or a pre-vote."""
     code = _vote_refusal(context.quorum, request)
     granted = False
@@ -213,9 +211,7 @@ def _is_stranger(quorum: Quorum, leader: int) -> bool:
     return leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids)
 
 
-def handle_begin_epoch_request(
-    context: StepContext, token: Any, request: BeginEpochRequest
-) -> None:  # Any: the asker's own
+def handle_begin_epoch_request(context: StepContext, token: object, request: BeginEpochRequest) -> None:
     """Follow a leader that announces itself. As it says so itself, even a replica that suspected it follows again."""
     quorum, role = context.quorum, context.role
     code = Code.NONE
@@ -234,9 +230,7 @@ def handle_begin_epoch_request(
     context.emit(do.SendResponse(token, BeginEpochResponse(code, context.role.epoch, context.quorum.leader)))
 
 
-def handle_end_epoch_request(
-    context: StepContext, token: Any, request: EndEpochRequest
-) -> None:  # Any: the asker's own
+def handle_end_epoch_request(context: StepContext, token: object, request: EndEpochRequest) -> None:
     """The leader of this epoch resigns: its first successor stands at once, the others later, if need be."""
     quorum = context.quorum
     code = Code.NONE

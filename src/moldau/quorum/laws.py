@@ -78,7 +78,9 @@ def a_vote_is_never_changed(history: History, seen: Sight) -> None:
         history.votes[seen.id, epoch] = voted
 
 
-def a_vote_is_spoken_after_it_is_persisted(persisted: ElectionState, answer: RaftVoteResponse, candidate: Any) -> None:
+def a_vote_is_spoken_after_it_is_persisted(
+    persisted: ElectionState, answer: RaftVoteResponse, candidate: ReplicaKey
+) -> None:
     """R2: at the moment a granted vote leaves, it is on disk. Called where the response is delivered."""
     if answer.granted:
         on_disk = (persisted.epoch, persisted.voted)

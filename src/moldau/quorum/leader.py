@@ -7,8 +7,6 @@ majority has stopped fetching resigns (KAFKA-15489).
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.model import NO_UUID, Code
 from moldau.model.value import replace
 from moldau.quorum import effects as do
@@ -43,7 +41,7 @@ def leader_code(quorum: Quorum, epoch: int) -> Code:
     return Code.NONE if isinstance(role, Leader) else Code.NOT_LEADER_OR_FOLLOWER
 
 
-def handle_fetch_request(context: StepContext, token: Any, request: RaftFetchRequest) -> None:  # Any: the asker's own
+def handle_fetch_request(context: StepContext, token: object, request: RaftFetchRequest) -> None:
     """Park a fetch that continues our log (``settle_leader`` answers it at once if it can); answer any other."""
     code = leader_code(context.quorum, request.epoch)
     if min(request.epoch, *request.at, request.max_wait_ms) < 0:
@@ -116,7 +114,7 @@ def _note(context: StepContext, replica: ReplicaKey, fetch: RaftFetchRequest | N
     _keep(context, role, replace(progress, last_fetch_ms=now_ms, begin_at_ms=begin_at_ms))
 
 
-def handle_fetch_snapshot_request(context: StepContext, token: Any, request: RaftSnapshotRequest) -> None:
+def handle_fetch_snapshot_request(context: StepContext, token: object, request: RaftSnapshotRequest) -> None:
     """Serve a piece of a snapshot that this replica holds."""
     quorum = context.quorum
     code = leader_code(quorum, request.epoch)

@@ -123,7 +123,7 @@ class ControllerSimulation:
 
     # ---- requests
 
-    def append(self, answer: Any, request: Any) -> None:
+    def append(self, answer: Any, request: Any) -> None:  # Any: each request has its own kind
         saw = len(self.log) + len(answer.records)
         self.log += answer.records
         if answer.records:

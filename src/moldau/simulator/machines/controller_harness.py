@@ -62,14 +62,14 @@ class ControllerHarness:
     def facts(self, **fields: Any) -> Facts:
         return Facts(now_ms=self.now_ms, next_offset=self.next_offset, seed=b"seed", **fields)
 
-    def submit(self, request: Any, **facts: Any) -> Any:
+    def submit(self, request: Any, **facts: Any) -> Any:  # Any: each request and reply has its own kind
         """Return the reply to a request, its records committed."""
         self.rounds += 1
         reply = self._submit(request, **facts)
         self._note(request, reply)
         return reply
 
-    def _note(self, request: Any, reply: Any) -> None:
+    def _note(self, request: Any, reply: Any) -> None:  # Any: each request and reply has its own kind
         """Note whose heartbeats this controller got, apart from what it remembers itself."""
         id = getattr(request, "broker_id", None)
         if id is None:
@@ -86,7 +86,7 @@ class ControllerHarness:
         since_ms = self.now_ms - self.controller.settings.session_timeout_ms
         return frozenset(id for id, at_ms in self._heard_ms.items() if at_ms >= since_ms)
 
-    def _submit(self, request: Any, **facts: Any) -> Any:
+    def _submit(self, request: Any, **facts: Any) -> Any:  # Any: each request and reply has its own kind
         answer = self.controller.decide(request, self.facts(**facts))
         while answer.reply is None and answer.token is None:
             self.commit(answer.records, request)
@@ -100,14 +100,14 @@ class ControllerHarness:
         assert token == answer.token
         return reply
 
-    def _in_parts(self, request: Any, answer: Any) -> Any:
+    def _in_parts(self, request: Any, answer: Any) -> Any:  # Any: each request and reply has its own kind
         """Return the reply to a request that is decided in parts, when all are through."""
         ready = self.commit(answer.records, request)
         reply = answer.reply if answer.token is None else ready[0][1]
         self.submit(answer.then)
         return reply
 
-    def commit(self, records: Any, request: Any = None) -> list[tuple[int, Any]]:
+    def commit(self, records: Any, request: Any = None) -> list[tuple[int, Any]]:  # Any: of any kind
         self.records = list(records)
         self.delta = Delta()
         if records:
@@ -131,7 +131,7 @@ class ControllerHarness:
             )
         )
 
-    def heartbeat(self, id: int, **fields: Any) -> Any:
+    def heartbeat(self, id: int, **fields: Any) -> Any:  # Any: fields have their own types
         epoch = self.image.brokers[id].epoch
         wish = {"broker_epoch": epoch, "metadata_offset": self.next_offset - 1, **fields}
         return self.submit(Heartbeat(broker_id=id, **wish))

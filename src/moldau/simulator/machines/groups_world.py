@@ -81,7 +81,7 @@ class GroupSimulation:
 
     # --- driving
 
-    def submit(self, request: ShardRequest, name: str | None = None) -> Any:
+    def submit(self, request: ShardRequest, name: str | None = None) -> Any:  # Any: the reply's own kind
         """Make a request; return the answer when it came at once, else None (see ``answers[name]`` later)."""
         self.count += 1
         token = name if name is not None else f"#{self.count}"

@@ -94,7 +94,7 @@ class Token:
     node: int
     life: int
     number: int
-    request: Any
+    request: Any  # Any: each request has its own kind
 
 
 @dataclass

@@ -37,7 +37,7 @@ class MessageInFlight(NamedTuple):
 
     asker: int
     peer: int
-    request: Any
+    request: Any  # Any: each request has its own kind
     answer: Any = None
 
 

@@ -127,7 +127,7 @@ def commits_what_it_does_not_hold(patches: Patches) -> None:
 def never_truncates(patches: Patches) -> None:
     real = follower.handle_fetch_response
 
-    def fetched(context: StepContext, peer: int, request: Any, answer: Any) -> None:
+    def fetched(context: StepContext, peer: int, request: Any, answer: Any) -> None:  # Any: whatever it stands for
         real(context, peer, request, answer._replace(diverging=None))
 
     patches.set(follower, "handle_fetch_response", fetched)

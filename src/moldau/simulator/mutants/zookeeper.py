@@ -41,7 +41,7 @@ def removes_requests_whoever_is_controller(patches: Patches) -> None:
 
 
 def is_elected_before_the_epoch_is(patches: Patches) -> None:
-    async def elect(self: Any) -> ControllerHere | None:
+    async def elect(self: Any) -> ControllerHere | None:  # Any: it stands in another class
         epoch, version = await self._epoch()
         self._elected_for = epoch + 1
         data = controller_json(ControllerZnode(broker_id=self._node.config.node_id))
