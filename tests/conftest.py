@@ -87,7 +87,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds."""
+    """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds.
+
+    A logger of PySpark's gives its format, JSON, to handlers that it gets, pytest's too, for all later tests."""
+    logs = item.config.pluginmanager.get_plugin("logging-plugin")
+    if logs is not None:
+        for handler in (logs.caplog_handler, logs.report_handler):
+            handler.setFormatter(logs.formatter)
     if "PYTEST_XDIST_WORKER" in os.environ and os.nice(0) == 0 and not item.nodeid.startswith("tests/live/"):
         os.nice(10)
 
