@@ -1,8 +1,8 @@
 """Settings for all tests: Hypothesis has no deadline, because machines are shared and time proves nothing.
 
 Examples are drawn anew in every run, but under the profile `landing` (what `make test` uses): the same commit gets the
-same examples there, and tests the same order, so that its verdict can be repeated. Chance hunts at every other time,
-and in `make sim`. Under the profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
+same examples there, and tests their written order, so that its verdict can be repeated. Chance hunts at every other
+time, and in `make sim`. Under the profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
 import os
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.order = config.workerinput["order"]
     elif config.option.order == "random":
         landing = config.getoption("--hypothesis-profile") == "landing"
-        config.option.order = "landing" if landing else new_seed()
+        config.option.order = WRITTEN if landing else new_seed()
     zookeeper = os.environ.get("MOLDAU_LIVE_SYSTEM") == "moldau-zookeeper"
     nodes.PORTS = nodes.PORTS[9_000:] if zookeeper else nodes.PORTS[:9_000]
     worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from moldau.broker.node import Node
 
 USAGE = "usage: moldau node server.properties [--override key=value]... [--logs DIR] [--log-level [LOGGER=]LEVEL,...]"
-SETTLED_S, PAUSE_S, AGAIN_S = 1.0, 0.05, 5.0
+SETTLED_S, PAUSE_S, AGAIN_S = 1.0, 0.05, 60.0
 """How long after its start a node loads what answers requests that nobody has sent yet, and how long it rests between
 two of them: all together take a processor for 60 ms and hold the interpreter's lock, and nodes that start together
 need both for their first elections and their first clients. What could not be loaded is tried again after the last."""
@@ -150,19 +150,22 @@ async def load_one_by_one(
 ) -> None:
     """Load what answers requests, on a thread. What cannot be loaded now, as where no file descriptor is free, is tried
     again later: the node goes on without it, and who asks for it meanwhile has it loaded."""
-    is_told = False
-    for work in works:
-        while not ended.done():
+    left = list(works)
+    while left and not ended.done():
+        failed: list[Callable[[], object]] = []
+        for work in left:
+            if ended.done():
+                return
             try:
                 await tasks.off_loop(work, COMPUTING)
             except Exception as error:  # whatever it is, it must not end a node that serves
-                if not is_told:
+                if not failed:
                     log.warning("a part of the program could not be loaded, and is tried again: %s", error)
-                is_told = True
-                await asyncio.wait((ended,), timeout=again_s)
-                continue
+                failed.append(work)
             await asyncio.wait((ended,), timeout=PAUSE_S)
-            break
+        left = failed
+        if left:
+            await asyncio.wait((ended,), timeout=again_s)
 
 
 def _run(config: NodeConfig, logs: str | None, began: float) -> int:

@@ -60,7 +60,10 @@ def as_batches(buffer: Buffer) -> bytes:
     Messages whose offsets follow one another share a batch. A timestamp, which v0 does not have, is -1 as in Kafka.
     """
     found, _ = _messages(buffer)
-    return b"".join(_batches([each for outer in found for each in _unwrapped(outer)]))
+    try:
+        return b"".join(_batches([each for outer in found for each in _unwrapped(outer)]))
+    except error as wrong:  # offsets that no log has
+        raise BatchError(f"a message cannot be made a record: {wrong}") from wrong
 
 
 def _messages(buffer: Buffer) -> tuple[list[_Message], int]:

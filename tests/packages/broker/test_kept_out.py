@@ -5,16 +5,20 @@ Apache Kafka's own controllers began, levels that are newer than it is, and thos
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from moldau.broker.config.storage_format import format_storage
 from moldau.broker.kraft import batches
 from moldau.broker.kraft.answers import WrongCluster
+from moldau.broker.kraft.batches import NewerLevel
 from moldau.broker.kraft.start_checks import refuse_own_log
 from moldau.broker.node import StartRefused
 from moldau.controller.feature_support import UnsupportedLevel
@@ -180,6 +184,43 @@ def test_a_controller_does_not_go_on_with_the_log_of_kafkas_migration_or_end_it(
 def test_other_logs_are_gone_on_with(tmp_path: Path, level: int, states: Sequence[int]) -> None:
     refuse_own_log(RealDisk(), str(logged(tmp_path, level, states)))
     refuse_own_log(RealDisk(), str(tmp_path / "nowhere"))
+
+
+def levels_logged(*levels: int) -> bytes:
+    """One batch for each level of metadata.version, from offset 0 on."""
+    found = [FeatureLevelRecord(name="metadata.version", feature_level=level) for level in levels]
+    return b"".join(batches.proposal([record], offset, 1, 0) for offset, record in enumerate(found))
+
+
+def test_what_a_snapshot_covers_refuses_nothing(tmp_path: Path) -> None:
+    """A newer version raised the level, lowered it again, took a snapshot, and was replaced by this one."""
+    folder = tmp_path / "__cluster_metadata-0"
+    folder.mkdir()
+    (folder / f"{0:020d}.log").write_bytes(levels_logged(NEWEST_LEVEL, NEWEST_LEVEL + 1, NEWEST_LEVEL))
+    with pytest.raises(NewerLevel):
+        refuse_own_log(RealDisk(), str(folder))
+    (folder / f"{3:020d}-{1:010d}.checkpoint").write_bytes(levels_logged(NEWEST_LEVEL))
+    refuse_own_log(RealDisk(), str(folder))
+
+
+@given(at=st.integers(0), bit=st.integers(0, 7))
+def test_damaged_bytes_are_no_newer_level(at: int, bit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Recovery looks at checksums, cuts what is torn, and names what is damaged."""
+    folder = tmp_path_factory.mktemp("damaged")
+    data = bytearray(levels_logged(*[NEWEST_LEVEL] * 20))
+    data[at % len(data)] ^= 1 << bit
+    (folder / f"{0:020d}.log").write_bytes(data)
+    refuse_own_log(RealDisk(), str(folder))
+
+
+def test_a_log_that_is_too_large_to_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(levels_logged(NEWEST_LEVEL + 1))
+    monkeypatch.setattr("moldau.runtime.disk._READ_WHOLE", 10)
+    with caplog.at_level(logging.WARNING, "moldau.broker.kraft"):
+        refuse_own_log(RealDisk(), str(tmp_path))
+    assert "was not looked at before the start" in caplog.text
 
 
 @pytest.mark.parametrize("level", [NEWEST_LEVEL + 1, 1000])

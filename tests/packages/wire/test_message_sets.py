@@ -99,6 +99,13 @@ def test_a_flipped_bit_is_named(at: int) -> None:
             as_batches(bytes(data))
 
 
+def test_offsets_that_no_log_has_are_named() -> None:
+    """The offset of a message stands outside its checksum."""
+    entries = message_set(1, [(1, None, b"a"), (2, None, b"b")], codec=1)
+    with pytest.raises(BatchError, match="cannot be made a record"):
+        as_batches((-(1 << 63)).to_bytes(8, "big", signed=True) + entries[8:])
+
+
 def test_an_answer_is_given_as_far_as_it_is_whole_and_asked_on_behind_a_change_of_format() -> None:
     old, new = message_set(1, ENTRIES, 10), batch.build([(7, b"n", b"new", ())], base_offset=14)
     found = answer(old + new + old[:30], 10)

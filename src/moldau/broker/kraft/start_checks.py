@@ -7,32 +7,28 @@ then. Decides nothing: ``feature_support.py`` and ``kafkas_migration.py`` of ``m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from struct import Struct
+import logging
+from collections.abc import Iterator
 
 from moldau.broker.config import storage_format
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller.kafkas_controllers import refuse_beside
-from moldau.broker.kraft.batches import decided
-from moldau.controller.features import SUPPORTED
-from moldau.controller.kafkas_migration import KAFKA_4, of_log
+from moldau.broker.kraft.batches import NewerLevel
+from moldau.controller.feature_support import newer_than_supported
+from moldau.controller.kafkas_migration import of_log
 from moldau.image.snapshot import METADATA_VERSION
+from moldau.model import Code
 from moldau.ports import Disk, World
 from moldau.storage.checkpoints import MetaProperties
-from moldau.wire.batch import headers, records
+from moldau.wire.batch import LENGTH_OVERHEAD, check, headers, records
 from moldau.wire.codec import Malformed
 from moldau.wire.compression import BatchError
 from moldau.wire.records.framing import pack_metadata, unpack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord, ZkMigrationStateRecord
-from moldau.wire.schema import Message
 
-HEAD_BYTES = 9 << 20
-"""Whole batches are at least within this: Apache Kafka makes none of more than 8 MiB."""
-_LEVEL = Struct(">h")
-_BEGINS = pack_metadata(FeatureLevelRecord())[:3]
-"""How the record of a feature's level begins: metadata logs are not compressed."""
-_MARKS = {pack_metadata(FeatureLevelRecord(name=one.name))[: -_LEVEL.size - 1]: one.high for one in SUPPORTED}
-"""What stands before a feature's level, and the highest that is supported."""
+_HEADS = tuple(pack_metadata(record)[:3] for record in (FeatureLevelRecord(), ZkMigrationStateRecord()))
+"""How these records begin: metadata logs are not compressed."""
+log = logging.getLogger(__name__)
 
 
 async def own_meta(config: NodeConfig, world: World) -> MetaProperties:
@@ -48,73 +44,62 @@ async def own_meta(config: NodeConfig, world: World) -> MetaProperties:
 def refuse_own_log(disk: Disk, folder: str) -> None:
     """UnsupportedLevel when nobody may go on with the metadata log in ``folder`` here. What cannot be read is left to
     whoever reads it next."""
-    try:
-        files = _files(disk, folder)
-        for path in files:
-            _refuse_newer(disk.read(path))
-        _refuse_migration(disk, files)
-    except (OSError, Malformed, BatchError):
-        pass
-
-
-def _refuse_newer(data: bytes) -> None:
-    """NewerLevel when there is one. Records are decoded only where bytes look like it: a log may be long."""
-    if any(level > highest for level, highest in _levels(data)):
-        for _ in decided(data):
-            pass
-
-
-def _levels(data: bytes) -> Iterator[tuple[int, int]]:
-    """What look like levels of features, each with the highest that is supported."""
-    at = data.find(_BEGINS)
-    while at >= 0:
-        for mark, highest in _MARKS.items():
-            end = at + len(mark) + _LEVEL.size
-            if data.startswith(mark, at) and end <= len(data):
-                yield *_LEVEL.unpack_from(data, at + len(mark)), highest
-        at = data.find(_BEGINS, at + 1)
-
-
-def _refuse_migration(disk: Disk, files: Sequence[str]) -> None:
-    """KafkasMigration; only a log whose first level of metadata.version is one of Kafka 3 is read to its end."""
-    if not files or (_first_level(disk, files[0]) or KAFKA_4) >= KAFKA_4:
-        return
     level = state = 0
-    for path in files:
-        for record in _records(disk.read(path)):
+    try:
+        for record in _told(disk, folder):
             if isinstance(record, ZkMigrationStateRecord):
                 state = record.zk_migration_state
-            elif isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+                continue
+            if (newer := newer_than_supported(record.name, record.feature_level)) is not None:
+                raise NewerLevel(newer)
+            if record.name == METADATA_VERSION:
                 level = record.feature_level
+    except OSError as error:
+        log.warning("the metadata log in %s was not looked at before the start: %s", folder, error.strerror or error)
+        return
     if (why := of_log(level, state)) is not None:
         raise why
 
 
-def _files(disk: Disk, folder: str) -> list[str]:
-    """The newest snapshot, if there is one, and the segments that go beyond it."""
+def _told(disk: Disk, folder: str) -> Iterator[FeatureLevelRecord | ZkMigrationStateRecord]:
+    """The levels of features and the states of migrations in the newest snapshot, and in what the log has behind it."""
     if not disk.exists(folder):
-        return []
+        return
     names = sorted(disk.list_dir(folder))
-    snapshots = [name for name in names if name.endswith(".checkpoint")][-1:]
     segments = [name for name in names if name.endswith(".log")]
-    if snapshots:
-        later = [name for name in segments if name[:20] > snapshots[0][:20]]
-        segments = [*segments[: len(segments) - len(later)][-1:], *later]
-    return [f"{folder}/{name}" for name in (*snapshots, *segments)]
+    first = 0
+    for snapshot in [name for name in names if name.endswith(".checkpoint")][-1:]:
+        yield from _told_in(disk.read(f"{folder}/{snapshot}"), 0)
+        first = int(snapshot[:20])
+    for name, following in zip(segments, [*segments[1:], ""], strict=False):
+        if not following or int(following[:20]) > first:
+            yield from _told_in(disk.read(f"{folder}/{name}"), first)
 
 
-def _first_level(disk: Disk, path: str) -> int | None:
-    """The level that a file begins with; None when it does not say."""
-    file = disk.open(path)
-    try:
-        head = file.pread(HEAD_BYTES, 0)
-    finally:
-        file.close()
-    levels = (r for r in _records(head) if isinstance(r, FeatureLevelRecord) and r.name == METADATA_VERSION)
-    return next((record.feature_level for record in levels), None)
-
-
-def _records(data: bytes) -> Iterator[Message]:
+def _told_in(data: bytes, first: int) -> Iterator[FeatureLevelRecord | ZkMigrationStateRecord]:
+    """Those from offset ``first`` on, up to the first that stands in a batch which is not sound: recovery cuts there. A
+    log may be long, so only batches are decoded that have the beginning of such a record in them."""
+    places = sorted(at for head in _HEADS for at in _all_of(data, head))
+    at = 0
     for position, header in headers(data):
-        for record in () if header.is_control else records(data, position):
-            yield unpack_metadata(record.value or b"")
+        end = position + LENGTH_OVERHEAD + header.length
+        here = at
+        while at < len(places) and places[at] < end:
+            at += 1
+        if here < at and not header.is_control and header.last_offset >= first:
+            if check(data, position, header) is not Code.NONE:
+                return
+            try:
+                found = [unpack_metadata(record.value or b"") for record in records(data, position)]
+            except (Malformed, BatchError):
+                return
+            yield from (one for one in found if isinstance(one, FeatureLevelRecord | ZkMigrationStateRecord))
+        if at == len(places):
+            return
+
+
+def _all_of(data: bytes, head: bytes) -> Iterator[int]:
+    at = data.find(head)
+    while at >= 0:
+        yield at
+        at = data.find(head, at + 1)

@@ -95,7 +95,7 @@ class Regulated(asyncio.BufferedProtocol):
     @property
     def waits(self) -> bool:
         """Whether it is not for the client to speak: an answer is due, or there is no room for its request yet."""
-        no_room = self._refused_room or self._receive_buffer.starved
+        no_room = self._refused_room or self._receive_buffer.starved or self._turn_over
         return bool(self._slots) or self._held or no_room or self._throttle is not None or self._work is not None
 
     def expire(self, idle_ms: int) -> None:

@@ -37,8 +37,8 @@ class LoopTurn:
 
     @property
     def is_over(self) -> bool:
-        """Whether who takes long is to wait."""
-        return self._spent_ns >= OVER_NS
+        """Whether who takes long is to wait: this turn has had its time, or others wait already."""
+        return self._spent_ns >= OVER_NS or bool(self._waiting)
 
     def spent(self, took_ns: int) -> None:
         """Count what requests took."""
