@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 
 import pytest
 from foreign import PATIENCE_S, create_topic, read_kafka_python, write_kafka_python
@@ -115,10 +116,12 @@ def test_cooperative_members_share_and_a_static_one_keeps_its_part(bootstrap_ser
 
 def poll_until_shared(first: KafkaConsumer, second: KafkaConsumer) -> None:
     """Until the two own two of the four partitions each."""
+    waits_ms = chain([300] * 10, repeat(3_000))
 
     def shared() -> bool:
-        first.poll(timeout_ms=300)  # shorter ones end in the middle of a join on a busy machine, and it begins anew
-        second.poll(timeout_ms=300)
+        wait_ms = next(waits_ms)  # one that ends in the middle of a join, on a busy machine, has it begun anew
+        first.poll(timeout_ms=wait_ms)
+        second.poll(timeout_ms=wait_ms)
         owned = [*first.assignment(), *second.assignment()]
         return len(first.assignment()) == 2 and sorted(one.partition for one in owned) == [0, 1, 2, 3]
 
