@@ -109,20 +109,35 @@ def looks(monkeypatch: pytest.MonkeyPatch, *replicas: list[int], moving: int = -
     monkeypatch.setattr(Carrier, "_tell", lambda *_: None)
 
 
-class Refusing(Silent):
-    """A conversation with a cluster that refuses every move."""
+class Brokers:
+    """A cluster's brokers at each look, those of the last one again and again."""
 
-    def __init__(self, refused: Outcome) -> None:
-        super().__init__()
+    def __init__(self, *alive: set[int]) -> None:
+        self._alive = list(alive)
+
+    def brokers(self) -> dict[int, object]:
+        return dict.fromkeys(self._alive.pop(0) if len(self._alive) > 1 else self._alive[0])
+
+    def limit(self, _: int) -> bool:
+        return False  # as it is already
+
+
+class Refusing:
+    """A conversation with a cluster that refuses every move, or moves but for the last one."""
+
+    def __init__(self, *answers: Outcome, alive: Brokers | None = None) -> None:
+        self.cluster = alive or Brokers({1, 2, 3})
         self.asked = 0
-        self._refused = refused
+        self._answers = list(answers)
 
     def ask(self, _: object, wish: dict[TopicPartition, object]) -> Any:
         self.asked += 1
-        return Outcome(Code.NONE), dict.fromkeys(wish, self._refused)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return Outcome(Code.NONE), dict.fromkeys(wish, answer)
 
 
-REFUSED = Outcome(Code.INVALID_REPLICA_ASSIGNMENT, "not now")
+REFUSED = Outcome(Code.INVALID_REPLICATION_FACTOR, "not now")
+DEAD = Outcome(Code.INVALID_REPLICA_ASSIGNMENT, "Broker 2 is to get a replica, and it is not alive.")
 
 
 @pytest.mark.parametrize(("after", "code", "status"), [([2], 0, "done"), ([3], 4, "otherwise")])
@@ -153,8 +168,44 @@ def test_a_partition_that_was_refused_and_stays_as_it_was_is_told_as_refused(
     talk: Any = Refusing(REFUSED)
     one = carrier(talk, tmp_path / "plan.json", 10.0)
     assert one.carry_out(journals.DONE) == 1
-    assert "t-0: INVALID_REPLICA_ASSIGNMENT: not now" in capsys.readouterr().err
+    assert "t-0: INVALID_REPLICATION_FACTOR: not now" in capsys.readouterr().err
     assert (one.rows()[0]["status"], talk.asked) == ("refused", 1)
+
+
+def test_a_move_that_was_refused_while_its_new_broker_was_restarted_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan went on without it, and ended with exit 1: the broker was down for the controller, and for it alone."""
+    looks(monkeypatch, [1], [1], [1], [2])
+    talk: Any = Refusing(DEAD, DEAD, Outcome(Code.NONE))
+    one = carrier(talk, tmp_path / "plan.json", 10.0)
+    assert one.carry_out(journals.DONE) == 0
+    assert talk.asked == 3
+
+
+def test_a_move_waits_for_its_new_broker_to_come_back_and_is_not_asked_for_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks(monkeypatch, [1], [1], [1], [2])
+    talk: Any = Refusing(Outcome(Code.NONE), alive=Brokers({1}, {1}, {1, 2}))
+    one = carrier(talk, tmp_path / "plan.json", 10.0)
+    assert one.carry_out(journals.DONE) == 0
+    assert talk.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("alive", "why"), [({1}, "broker 2 is not alive"), ({1, 2}, "INVALID_REPLICA_ASSIGNMENT: Broker 2 is to get")]
+)
+def test_a_move_whose_new_broker_does_not_come_back_counts_as_refused_in_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, alive: set[int], why: str
+) -> None:
+    looks(monkeypatch, [1])
+    monkeypatch.setattr("moldau.admin.reassignment.carrying.PATIENCE_S", 0.3)
+    talk: Any = Refusing(DEAD, alive=Brokers(alive))
+    one = carrier(talk, tmp_path / "plan.json", 60.0)
+    assert one.carry_out(journals.DONE) == 1
+    assert f"t-0: {why}" in capsys.readouterr().err
+    assert one.rows()[0]["status"] == "refused"
 
 
 def test_a_copy_that_its_broker_gave_up_for_want_of_space_ends_the_wait_and_is_told_with_the_space(

@@ -40,7 +40,8 @@ LOOKS_OTHERWISE = 10
 LEAST_MS = 1_000
 """A request may take as long, however little time is left."""
 PATIENCE_S = 180.0
-"""How long a cluster may give no answer, as while it elects a controller."""
+"""How long a cluster may give no answer, as while it elects a controller, and a broker that is to get replicas be down
+before the moves to it that wait count as refused; what moves already waits for it without end."""
 TRANSIENT = frozenset(
     {Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE, Code.NETWORK_EXCEPTION,
      Code.BROKER_NOT_AVAILABLE, Code.CONCURRENT_TRANSACTIONS}
@@ -83,6 +84,10 @@ class Carrier:
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
         self._reporter = WaitReporter(talk)
+        self._missed: dict[int, Looks] = {}
+        """Brokers that are down and are to get replicas by moves that wait, with the time that is left for each."""
+        self._doubtful: Counter[TopicPartition] = Counter()
+        """How often a move was refused as if a broker were down that is alive by now."""
         self._without_rate: set[int] = set()
         """Brokers of the moves that were not alive when the rate was set."""
         self._why_no_rate = ""
@@ -199,7 +204,8 @@ class Carrier:
 
     def _begin(self, waiting: Sequence[TopicPartition], shown: dict[TopicPartition, Shown], moving: Moving) -> None:
         limits = Limits(self._journal.max_moves, self._journal.max_moves_per_broker)
-        begin = waves.next_moves(waiting, self._journal.goal, shown, moving, limits)
+        ready = self._without_missing(waiting, shown)
+        begin = waves.next_moves(ready, self._journal.goal, shown, moving, limits)
         if not begin:
             return
         wish = {p: self._journal.goal[p] for p in begin}
@@ -207,9 +213,43 @@ class Carrier:
         if not whole.ok and whole.code not in TRANSIENT:
             outcomes = dict.fromkeys(wish, whole)
         for p, one in outcomes.items():
-            if not one.ok and one.code not in TRANSIENT:
-                why = f"{one.code.name}{f': {one.message}' if one.message else ''}"
-                self._refused[p] = _Refusal(why, shown[p].replicas)
+            if one.ok:
+                del self._doubtful[p]
+            elif one.code not in TRANSIENT and not self._may_have_been_down(p, one.code):
+                self._refuse(p, f"{one.code.name}{f': {one.message}' if one.message else ''}", shown)
+
+    def _without_missing(
+        self, waiting: Sequence[TopicPartition], shown: Mapping[TopicPartition, Shown]
+    ) -> list[TopicPartition]:
+        """Those of the moves whose new brokers are alive. The others wait for them, and count as refused later on: the
+        controller refuses a move to a broker that is down, which may just be restarted."""
+        if not waiting:
+            self._missed = {}
+            return []
+        alive = self._patiently(self._talk.cluster.brokers).keys()
+        goal = self._journal.goal
+        absent = {p: [r for r in goal[p] if r not in shown[p].replicas and r not in alive] for p in waiting}
+        dead = {broker for some in absent.values() for broker in some}
+        self._missed = {broker: self._missed.get(broker) or Looks(PATIENCE_S) for broker in sorted(dead)}
+        gone = {broker for broker, looks in self._missed.items() if looks.left_s == 0}
+        for p, some in absent.items():
+            if some:
+                del self._doubtful[p]
+            if gone.intersection(some):
+                self._refuse(p, not_alive(some), shown)
+        return [p for p, some in absent.items() if not some]
+
+    def _may_have_been_down(self, p: TopicPartition, code: Code) -> bool:
+        """Whether a refused move is to be asked for again, as its new broker, alive now, may have been down for the
+        controller: the two learn of that at different times."""
+        if code != Code.INVALID_REPLICA_ASSIGNMENT:
+            return False
+        self._doubtful[p] += 1
+        return self._doubtful[p] < LOOKS_OTHERWISE
+
+    def _refuse(self, p: TopicPartition, why: str, shown: Mapping[TopicPartition, Shown]) -> None:
+        del self._doubtful[p]
+        self._refused[p] = _Refusal(why, shown[p].replicas)
 
     def _place(self) -> None:
         """Have replicas put into the plan's log directories, those that come as soon as they are there."""
@@ -347,7 +387,8 @@ class Carrier:
         counts = Counter(states.values())
         alive = self._patiently(self._talk.cluster.brokers).keys()
         self._throttle_the_returned(alive)
-        dead = self._patiently(lambda: self._reporter.tell(shown, moving, alive))
+        held_up = self._patiently(lambda: self._reporter.tell(shown, moving, alive))
+        dead = sorted(self._missed.keys() | held_up)
         missing = f", as {not_alive(dead)}" if dead else ""
         text = (
             f"{counts[waves.FINISHED]} of {len(states)} done, {counts[waves.MOVING]} under way,"
