@@ -12,9 +12,12 @@ UNDERSTOOD = 0.27
 
 
 def write_logs(folder: Path, lines: int) -> list[Path]:
-    """Files with logs of three brokers, several lines in each millisecond, the brokers in any order."""
+    """The log of each of three brokers, in a folder of its own; several lines in each millisecond, the brokers in any
+    order."""
     rng = random.Random(3)
-    paths = [folder / f"state-change.log.{node}" for node in range(NODES)]
+    paths = [folder / f"node-{node}" / "state-change.log" for node in range(NODES)]
+    for path in paths:
+        path.parent.mkdir()
     now = datetime(2024, 1, 31, 10)
     files = [path.open("w") for path in paths]
     for number in range(lines):

@@ -27,10 +27,17 @@ def measure(system: str, arguments: list[str]) -> list[dict[str, Any]]:
     with SYSTEMS[system](nodes=1) as cluster:
         command = [str(PYTHON), "-m", "bench.spark_cells", cluster.bootstrap_servers, *arguments]
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}
-        )
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        rows = []
+        environment = {**os.environ, "PYTHONPATH": path}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as bench:
+            assert bench.stdout is not None
+            for line in bench.stdout:
+                if line.startswith("{"):
+                    rows.append(row := json.loads(line))
+                    print(f"{row['cell']}, {row['system']}: {row['value']:,.0f} {row['unit']}", file=sys.stderr)
+        if bench.returncode:
+            sys.exit(f"bench: the cells ended with {bench.returncode}; what was measured before is above")
+    return rows
 
 
 def table(rows: list[dict[str, Any]]) -> str:

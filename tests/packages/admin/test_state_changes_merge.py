@@ -114,6 +114,29 @@ def test_a_folder_stands_for_the_logs_in_it_and_rolled_files_are_one_log(tmp_pat
     assert done.output == line(10, "first") + line(20, "second") + stack + line(30, "third")
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_numbered_files_of_one_time_are_logs_of_several_nodes(tmp_path: Path, packed: bool) -> None:
+    """They were printed one after the other, as if the second had been rolled after the first."""
+    for name, seconds in (("1", (10, 30)), ("2", (20, 40)), ("3", (45, 50))):
+        text = "".join(line(second, f"of {name}") for second in seconds).encode()
+        path = tmp_path / f"state-change.log.{name}{'.gz' if packed else ''}"
+        path.write_bytes(gzip.compress(text) if packed else text)
+    files = [str(path) for path in sorted(tmp_path.iterdir())]
+    assert logs(files) == [[files[0], files[2]], [files[1]]]
+    done = CliRunner().invoke(log, ["merge", *files])
+    wanted = [(10, "1"), (20, "2"), (30, "1"), (40, "2"), (45, "3"), (50, "3")]
+    assert done.output == "".join(line(second, f"of {name}") for second, name in wanted)
+
+
+def test_one_log_is_read_in_steps_though_its_clock_went_back(tmp_path: Path) -> None:
+    """All that followed was held until its end: none of it is before the time up to which the log was read."""
+    path = tmp_path / "state-change.log"
+    path.write_text(line(50, "before") + "".join(line(10, f"{number}") for number in range(1_000)))
+    some = list(merge([Source([str(path)], block_bytes=4_000)]))
+    assert sum(map(len, some)) == 1_001
+    assert max(map(len, some)) < 200
+
+
 ERAS = {
     "0.8": "[{at}] TRACE Broker 2 received LeaderAndIsr request (LeaderAndIsrInfo:(Leader:2,ISR:2,1,LeaderEpoch:3,"
     "ControllerEpoch:5),ReplicationFactor:2),AllReplicas:2,1) correlation id 7 from controller 1 epoch 5 for partition"

@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from moldau.clusterdata.state_changes.sources import Source, first_time
+from moldau.clusterdata.state_changes.sources import Source, first_time, last_time
 from moldau.runtime.memory import keep_freed_buffers
 
 _ROLLED = re.compile(r"(?:\.\d{4}-\d\d-\d\d(?:-\d\d)?)?(?:\.\d+)?(?:\.gz)?$")
+_DATED = re.compile(r"\.\d{4}-\d\d-\d\d(?:-\d\d)?(?:\.\d+)?(?:\.gz)?$")
+"""A name that tells when its file was rolled: those of one log follow one another."""
 LOG_NAMES = ("state-change.log*", "stage-change.log*")
 """Names of state-change logs; Kafka 4.0 rolled them under the second by mistake."""
 
@@ -27,7 +29,7 @@ def merge(sources: Sequence[Source]) -> Iterator[list[bytes]]:
         for source in open_:
             while not source.keys and not source.at_end:
                 source.more()
-        until = min((source.last for source in open_ if not source.at_end), default=None)
+        until = min((source.last for source in open_ if not source.at_end), default=None) if len(open_) > 1 else None
         taken = [source.take(until) for source in open_]
         open_ = [source for source in open_ if source.keys or not source.at_end]
         if any(entries for entries, _ in taken):
@@ -49,9 +51,12 @@ def _sorted(taken: Sequence[tuple[list[bytes], list[bytes]]]) -> list[bytes]:
 
 
 def logs(paths: Sequence[str]) -> list[list[str]]:
-    """The files of each log that paths name, the oldest first. A folder stands for the state-change logs in it and
-    below; files that are parts of one log (``state-change.log.2.gz``, ``state-change.log.2024-01-31-10``) are one.
-    FileNotFoundError names what is not there."""
+    """The files of each log that paths name, the oldest first; FileNotFoundError names what is not there.
+
+    A folder stands for the state-change logs in it and below. Files that are parts of one log
+    (``state-change.log.2.gz``, ``state-change.log.2024-01-31-10``) are one, unless they are of the same time: then they
+    were copied from several nodes.
+    """
     files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -67,7 +72,20 @@ def logs(paths: Sequence[str]) -> list[list[str]]:
     for file in files:
         whole = _ROLLED.sub("", file.name).replace("stage-change", "state-change")
         parts.setdefault(str(file.parent / whole), {})[str(file)] = None
-    return [sorted(names, key=first_time) for names in parts.values()]
+    return [one for names in parts.values() for one in _one_after_the_other(names)]
+
+
+def _one_after_the_other(names: Collection[str]) -> list[list[str]]:
+    """Files in as few lists as hold files that follow one another in time; nearly always one."""
+    if len(names) == 1:
+        return [list(names)]
+    found: list[tuple[list[str], bytes]] = []
+    for began, name in sorted((first_time(name), name) for name in names):
+        ended = began if _DATED.search(name) else last_time(name)
+        at = next((at for at, (_, end) in enumerate(found) if end <= began), len(found))
+        earlier = found[at][0] if at < len(found) else []
+        found[at : at + 1] = [([*earlier, name], max(began, ended))]
+    return [one for one, _ in found]
 
 
 def wanted(

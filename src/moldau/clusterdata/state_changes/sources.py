@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
 import re
 import zlib
 from bisect import bisect_left
@@ -22,6 +23,8 @@ BLOCK_BYTES = 1 << 17
 ENTRY_BYTES_MAX = 1 << 24
 """A stack that is longer is passed on in pieces, which keep their order."""
 
+NEAR_BYTES = 1 << 16
+"""How far into a file, from its beginning or its end, a time is looked for."""
 EARLIEST = b"0000-00-00 00:00:00,000"
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _TIME = rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
@@ -220,5 +223,21 @@ class _Packed(gzip.GzipFile):
 
 def first_time(path: str) -> bytes:
     """The first time that a file names, near its beginning; the earliest of all when it names none."""
-    found = _BEGIN.search(next(pieces(path, 1 << 16, lambda _: None), b""))
+    found = _BEGIN.search(next(pieces(path, NEAR_BYTES, lambda _: None), b""))
     return found[1] if found else EARLIEST
+
+
+def last_time(path: str) -> bytes:
+    """The last time that a file names, near its end; the earliest of all when it names none there. A packed file is
+    unpacked for that, as far as it can be."""
+    with opened(path) as file:
+        packed = isinstance(file, _Packed)
+        if not packed:
+            file.seek(max(os.fstat(file.fileno()).st_size - NEAR_BYTES, 0))
+            tail = file.read()
+    if packed:
+        tail = b""
+        for data in pieces(path, NEAR_BYTES, lambda _: None):
+            tail = (tail + data)[-NEAR_BYTES:]
+    found = _BEGIN.findall(tail)
+    return found[-1] if found else EARLIEST
