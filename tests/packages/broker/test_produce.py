@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker.replicas.examinations import WAITING_COST
 from moldau.model import Code
 from moldau.storage.truncation import Cutting
 from moldau.wire.batch import build, headers, read_header
@@ -383,5 +384,69 @@ def test_nobody_else_waits_while_a_bomb_is_taken_apart(tmp_path: Path) -> None:
             assert (await one).error_code == Code.NONE
             assert answered > 10
             first_line.close()
+
+    run(work)
+
+
+def test_many_long_batches_of_one_client_hold_up_no_long_batch_of_another(tmp_path: Path) -> None:
+    """All waited in one line, whosever they were: sixty of 0.8 s each held up all others for half a minute and more."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=2)
+            examinations = cluster.brokers[0].replicas.examinations
+            greedy = await cluster.connect_another(0)
+            long = uneven(60_000)
+            many = [asyncio.ensure_future(cluster.produce(0, long, over=greedy)) for _ in range(8)]
+            await until(lambda: len(examinations) == 8, "they wait")
+            assert (await cluster.produce(0, uneven(20_000), number=1)).error_code == Code.NONE
+            assert not many[2].done(), "two of the other's may have been examined meanwhile"
+            assert [(await one).base_offset for one in many] == [60_000 * number for number in range(8)]
+
+    run(work)
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_what_a_lost_connection_left_to_be_examined_is_appended_only_where_nobody_was_to_be_told(
+    tmp_path: Path, acks: int
+) -> None:
+    """Batches of clients that were gone kept others from being taken for half a minute."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            broker = cluster.brokers[0]
+            examinations = broker.replicas.examinations
+            line = await cluster.connect_another(0)
+            long = uneven(60_000)
+            many = [asyncio.ensure_future(cluster.produce(0, long, acks=acks, over=line)) for _ in range(4)]
+            await until(lambda: len(examinations) == 4, "they wait")
+            line.close()
+            await until(lambda: len(examinations) == 0, "none is left")
+            assert broker.request_memory.request_bytes == 0
+            taken = broker.replica().log.log_end_offset // 60_000
+            assert taken == 4 if acks == 0 else taken < 2, "the one that was being examined"
+            await asyncio.gather(*many, return_exceptions=True)
+
+    run(work)
+
+
+def test_small_batches_behind_a_long_one_are_counted_with_what_each_takes_beside_its_bytes(tmp_path: Path) -> None:
+    """180,000 of 69 bytes took half a gigabyte, and counted as 28 MB."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0)
+            broker = cluster.brokers[0]
+            examinations = broker.replicas.examinations
+            first = asyncio.ensure_future(cluster.produce(0, uneven(60_000)))
+            await until(lambda: len(examinations) == 1, "the first batch is examined")
+            before = broker.request_memory.request_bytes
+            others = [asyncio.ensure_future(cluster.produce(0, batch())) for _ in range(20)]
+            await until(lambda: len(examinations) == 21 or first.done(), "the others wait behind it")
+            if not first.done():
+                assert broker.request_memory.request_bytes - before > 20 * WAITING_COST
+            await asyncio.gather(first, *others)
+            assert broker.request_memory.request_bytes == 0
 
     run(work)

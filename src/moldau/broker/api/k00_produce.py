@@ -180,7 +180,13 @@ class _Produce:
         leads, examinations = replica, self._replicas.examinations
         outcome: Outcome | None = examinations.admit_quickly(leads, records, header, part.records_at)
         if outcome is None:
-            outcome = examinations.examine(leads, records, lambda out: self._examined(data, slot, leads, header, out))
+            outcome = examinations.examine(
+                leads,
+                records,
+                lambda out: self._examined(data, slot, leads, header, out),
+                self._context.connection,
+                self._is_waited_for,
+            )
         if outcome is None:
             self._expect(slot)
             return
@@ -224,6 +230,11 @@ class _Produce:
             if self._rest is not None:
                 self._promise.expect(self._rest)
         return self._promise
+
+    def _is_waited_for(self) -> bool:
+        """Whether a batch that is still to be appended is: not once its client is gone or was told that the time is up,
+        who sends it again; one without acknowledgement is in any case."""
+        return self._promise is None or not self._promise.done
 
     def _examined(
         self,

@@ -1,18 +1,20 @@
 """Batches of clients that take long to look into are examined in parts, so that nobody else waits for them.
 
-Decides which batches are examined at once, and keeps the order of a partition's batches: whoever comes behind one that
-is still examined waits for it. One batch at a time is examined here, at most a millisecond of it in one turn of the
-loop; unpacking and packing happen on a thread. Batches for a new partition wait here until its folder is made, or for
-``FOLDER_WAIT_MS``. Does not decide what is taken: see ``storage/admission.py``.
+Decides which batches are examined at once, and keeps the order of a client's batches: whoever comes behind one that
+is still examined waits for it. One batch of each client is examined at a time, of ``CLIENTS_AT_ONCE`` in turns, and at
+most a millisecond in one turn of the loop; unpacking and packing happen on a thread. A batch whose client is gone, or
+was told that its time is up, is refused when its turn comes. Batches for a new partition wait here until its folder is
+made, or for ``FOLDER_WAIT_MS``. Does not decide what is taken: see ``storage/admission.py``.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
-from moldau.broker.loop import yield_to_loop
+from moldau.broker.loop import Turns, yield_to_loop
 from moldau.broker.replicas.deps import HeldBytes
 from moldau.broker.replicas.replica import Replica
 from moldau.model import Code
@@ -31,8 +33,14 @@ SPENT_MAX_MS = 4
 LARGE_BYTES = 1 << 15
 """To look at a smaller batch takes some tenths of a millisecond at most."""
 WAITING_BYTES_MAX = 64 << 20
-"""When batches of so many bytes wait already, others are sent back, to be sent again later. Large ones are not read
-before: what waits here counts as bytes of requests."""
+"""When batches of so many bytes wait already, others are sent back, to be sent again later, but for those of clients of
+whom little waits: these may make it twice as many. Large ones are not read before: what waits here counts as bytes of
+requests."""
+LITTLE_BYTES = 4 << 20
+WAITING_COST = 2_560
+"""Bytes beside its own that each batch takes which waits: its request, and its place in the answer."""
+CLIENTS_AT_ONCE = 4
+"""So many clients' batches are examined in turns. Each may have a piece of some megabytes that was just unpacked."""
 FOLDER_WAIT_MS = 1_000
 """So long the first batches of a new partition wait for its folder. Where that takes longer they are refused."""
 
@@ -44,6 +52,25 @@ class _Waiting(NamedTuple):
     replica: Replica
     data: bytearray
     then: Callable[[Outcome], object]
+    client: Hashable
+    is_wanted: Callable[[], bool]
+
+    @property
+    def size(self) -> int:
+        """What it takes while it waits."""
+        return len(self.data) + WAITING_COST
+
+
+class _Client:
+    """The batches of one client that wait, in order; the first may be under examination."""
+
+    __slots__ = ("size", "task", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Waiting] = deque()
+        self.size = 0
+        """Of those, and of others that wait for a folder."""
+        self.task: Handle | None = None
 
 
 class Examinations:
@@ -51,17 +78,19 @@ class Examinations:
 
     def __init__(self, world: World, requests: HeldBytes) -> None:
         self._world, self._requests = world, requests
-        self._waiting: deque[_Waiting] = deque()
+        self._clients: dict[Hashable, _Client] = {}
         self._of_replica: dict[int, int] = {}
+        self._busy: dict[int, asyncio.Lock] = {}
+        """Of each replica of which a batch waits: one at a time is examined, whosever they are."""
         self._held: dict[int, list[_Waiting]] = {}
         """Those that wait for a replica's folder."""
-        self._bytes = 0
+        self._count = self._bytes = 0
         self._spent_ms = 0
-        self._task: Handle | None = None
+        self._begun, self._turns = asyncio.Semaphore(CLIENTS_AT_ONCE), Turns()
 
     def __len__(self) -> int:
         """How many batches wait or are being examined."""
-        return len(self._waiting) + sum(map(len, self._held.values()))
+        return self._count
 
     def admit_quickly(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
         """The outcome for most batches of clients, at once; None when this one is to be examined.
@@ -81,10 +110,18 @@ class Examinations:
         self._spend(began_ms)
         return outcome
 
-    def examine(self, replica: Replica, records: Buffer, then: Callable[[Outcome], object]) -> Outcome | None:
+    def examine(
+        self,
+        replica: Replica,
+        records: Buffer,
+        then: Callable[[Outcome], object],
+        client: Hashable = None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Outcome | None:
         """What comes of a client's batch that did not pass at a glance, or None: then ``then`` is told later.
 
-        ``records`` are the caller's again once this returns None.
+        ``records`` are the caller's again once this returns None. ``client``: whose turn it takes. ``is_wanted``:
+        whether anybody still waits for what comes of it.
         """
         is_held = id(replica) in self._held or _awaits_folder(replica)
         if not is_held and id(replica) not in self._of_replica and self._spent_ms < SPENT_MAX_MS:
@@ -93,22 +130,34 @@ class Examinations:
             self._spend(began_ms)
             if outcome is not None:
                 return outcome
-        if self._bytes + len(records) > WAITING_BYTES_MAX:
-            return Refused(Code.REQUEST_TIMED_OUT, f"{len(self._waiting)} batches wait to be examined already")
-        self._bytes += len(records)
-        self._requests.hold(len(records))
-        self._of_replica[id(replica)] = self._of_replica.get(id(replica), 0) + 1
-        waiting = _Waiting(replica, bytearray(records), then)
+        size = len(records) + WAITING_COST
+        others = self._clients.get(client)
+        most = WAITING_BYTES_MAX * (2 if others is None or others.size + size <= LITTLE_BYTES else 1)
+        if self._bytes + size > most:
+            return Refused(Code.REQUEST_TIMED_OUT, f"{self._count} batches wait to be examined already")
+        waiting = _Waiting(replica, bytearray(records), then, client, is_wanted)
+        self._note(waiting)
         if is_held:
             self._hold(waiting)
         else:
             self._queue([waiting])
         return None
 
+    def _note(self, waiting: _Waiting) -> None:
+        """It waits from now on."""
+        size, key = waiting.size, id(waiting.replica)
+        self._count += 1
+        self._bytes += size
+        self._requests.hold(size)
+        self._of_replica[key] = self._of_replica.get(key, 0) + 1
+        self._clients.setdefault(waiting.client, _Client()).size += size
+
     def _queue(self, waiting: list[_Waiting]) -> None:
-        self._waiting += waiting
-        if self._task is None and waiting:
-            self._task = self._world.tasks.spawn(self._run(), "examinations")
+        for one in waiting:
+            client = self._clients[one.client]
+            client.waiting.append(one)
+            if client.task is None:
+                client.task = self._world.tasks.spawn(self._run(client), "examinations")
 
     def _hold(self, waiting: _Waiting) -> None:
         """It is examined when the replica's folder is there. Until then a client that has just been told of the
@@ -167,33 +216,45 @@ class Examinations:
     def _turned(self) -> None:
         self._spent_ms = 0
 
-    async def _run(self) -> None:
-        tasks = self._world.tasks
-        while self._waiting:
-            replica, data, then = self._waiting[0]
-            examination = self._begin(replica, data, seen=False)
-            await yield_to_loop(tasks)
-            outcome = await in_parts(tasks, examination)
-            self._forget(self._waiting.popleft())
-            then(outcome)
-        self._task = None
+    async def _run(self, client: _Client) -> None:
+        """Examine what waits of a client, each when it is the client's turn."""
+        tasks, waiting = self._world.tasks, client.waiting
+        while waiting:
+            one = waiting[0]
+            async with self._busy.setdefault(id(one.replica), asyncio.Lock()), self._begun:
+                outcome: Outcome = Refused(Code.REQUEST_TIMED_OUT, "nobody waits for it any more")
+                await self._turns.next(tasks)
+                if one.is_wanted():
+                    examination = self._begin(one.replica, one.data, seen=False)
+                    outcome = await in_parts(tasks, examination, lambda: self._turns.next(tasks))
+                waiting.popleft()
+                self._forget(one)
+                one.then(outcome)
+        client.task = None
 
     def _forget(self, waiting: _Waiting) -> None:
         """It waits no more."""
-        self._bytes -= len(waiting.data)
-        self._requests.forget(len(waiting.data))
-        self._of_replica[id(waiting.replica)] -= 1
-        if not self._of_replica[id(waiting.replica)]:
-            del self._of_replica[id(waiting.replica)]
+        key, client = id(waiting.replica), self._clients[waiting.client]
+        self._count -= 1
+        self._bytes -= waiting.size
+        self._requests.forget(waiting.size)
+        client.size -= waiting.size
+        if not client.size:
+            del self._clients[waiting.client]
+        self._of_replica[key] -= 1
+        if not self._of_replica[key]:
+            del self._of_replica[key]
+            self._busy.pop(key, None)
 
     def stop(self) -> None:
         """Forget what waits: nobody who sent it was told anything yet."""
-        if self._task is not None:
-            self._task.cancel()
-        self._waiting.clear()
+        for client in self._clients.values():
+            if client.task is not None:
+                client.task.cancel()
+        self._clients.clear()
         self._held.clear()
         self._requests.forget(self._bytes)
-        self._bytes = 0
+        self._count = self._bytes = 0
 
 
 def _awaits_folder(replica: Replica) -> bool:
@@ -202,8 +263,9 @@ def _awaits_folder(replica: Replica) -> bool:
     return change is not None and not change.was_awaited
 
 
-async def in_parts(tasks: Tasks, work: Pauses[T]) -> T:
-    """What ``work`` returns; the loop turns where it pauses, and what is slow runs on a thread."""
+async def in_parts(tasks: Tasks, work: Pauses[T], pause: Callable[[], Awaitable[None]] | None = None) -> T:
+    """What ``work`` returns; where it pauses the loop turns, or what ``pause`` gives is waited for, and what is slow
+    runs on a thread."""
     while True:
         try:
             slow = next(work)
@@ -211,6 +273,6 @@ async def in_parts(tasks: Tasks, work: Pauses[T]) -> T:
             result: T = end.value
             return result
         if slow is None:
-            await yield_to_loop(tasks)
+            await (yield_to_loop(tasks) if pause is None else pause())
         else:
             await tasks.off_loop(slow, COMPUTING)
