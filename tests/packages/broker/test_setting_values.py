@@ -7,10 +7,8 @@ as a client would, and as a record that is in the log already, left by somebody 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -37,6 +35,8 @@ from moldau.runtime.world import RealClock
 from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.storage import LogDirs
 from moldau.wire.records.metadata import ConfigRecord
+from tests.packages.broker.doubles import metadata, node_config
+from tests.packages.doubles import ManualTasks, manual_world
 
 LONG = "9" * 5000
 HOSTILE = (
@@ -78,38 +78,15 @@ def fits(text: str) -> bool:
         return False
 
 
-def node_config(**given: str) -> NodeConfig:
-    return NodeConfig(
-        {
-            "node.id": "1", "process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0",
-            "controller.listener.names": "CONTROLLER", "controller.quorum.voters": "100@localhost:1", **given,
-        }
-    )  # fmt: skip
-
-
-class Later:
-    """Tasks that nobody runs: a setting is applied at once."""
-
-    spawned = 0
-
-    def call_later(self, delay_ms: float, call: object) -> None: ...
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self.spawned += 1
-        work.close()
-
-
-WORLD: Any = SimpleNamespace(clock=RealClock(), tasks=Later(), disk=RealDisk())
-
-
 class Node:
     """Everybody in a node who acts on settings, over an image that a test changes."""
 
     def __init__(self, image: Image, config: NodeConfig | None = None) -> None:
         self.image = image
         self.config = config or node_config()
-        self.metadata = SimpleNamespace(image=image)
-        world = WORLD
+        self.metadata = metadata(image)
+        self.tasks = ManualTasks()  # that nobody runs: a setting is applied at once
+        world = manual_world(clock=RealClock(), tasks=self.tasks, disk=RealDisk())
         self.dynamic = DynamicConfig(self.config)
         self._limits = ConnectionQuotas(world, self.config.__getitem__)
         self._cleaning = LogCleaner(world, LogDirs(world.disk, []), self.config)
@@ -117,7 +94,6 @@ class Node:
             self.dynamic.react(key, self._limits.reconfigure)
         for key in ("log.cleaner.backoff.ms", "log.cleaner.threads"):
             self.dynamic.react(key, self._cleaning.reconfigure)
-        WORLD.tasks.spawned = 0
         self._throttles = Throttles(1, world.clock, world.tasks)
         self._topics = TopicConfigs(1, self.config)
 
@@ -130,7 +106,7 @@ class Node:
         self._topics.limits(self.image, "t")
         topic_values(self.image, "t", self.config.static_topic_config(), 1)
         assert self._cleaning._keys_max(1) > 0
-        assert WORLD.tasks.spawned < 1000
+        assert len(self.tasks.spawned) < 1000
         assert self._throttles.leading.quota.wait_ms >= 0
         numbers = Settings(node_id=1, static=self.config.static_topic_config())
         for key in ("num.partitions", "default.replication.factor"):
