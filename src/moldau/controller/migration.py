@@ -43,7 +43,7 @@ class MigrationState(IntEnum):
 
 
 EARLY = (
-    requests.RegisterBroker, requests.RegisterController, requests.Heartbeat, requests.BrokersGone,
+    requests.RegisterBroker, requests.RegisterController, requests.BrokerHeartbeat, requests.BrokersGone,
     requests.BrokerRefused, requests.Tick, requests.Idle, requests.AdoptCluster, requests.RemainingPartitions,
     requests.FinishMigration, requests.UnregisterBroker,
 )  # fmt: skip

@@ -65,7 +65,7 @@ class FinishMigration:
 
 
 @value(kw_only=True)
-class Heartbeat:
+class BrokerHeartbeat:
     """A broker says that it lives, how far it has read, and what it wants."""
 
     broker_id: int

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from moldau.ports.zookeeper import Create, Delete, Op, Set
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import parse_config
-from moldau.zookeeper.znodes import Assignment, parse_topic
+from moldau.zookeeper.znodes import ReplicaAssignment, parse_topic
 
 
 class KnownZnodes:
@@ -27,8 +27,8 @@ class KnownZnodes:
     def __init__(self) -> None:
         self._children: dict[str, dict[str, None]] = {}
         self.settings: dict[str, dict[str, str]] = {}
-        self.unborn: dict[str, dict[int, Assignment]] = {}
-        self.set_apart: dict[str, dict[int, Assignment]] = {}
+        self.unborn: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.set_apart: dict[str, dict[int, ReplicaAssignment]] = {}
         self.unread: dict[str, int] = {}
 
     def __contains__(self, path: str) -> bool:

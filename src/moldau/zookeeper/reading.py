@@ -22,9 +22,9 @@ from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import parse_config
 from moldau.zookeeper.payload import LONG_MAX, BadZnode
 from moldau.zookeeper.znodes import (
-    Assignment,
     BrokerZnode,
     ProducerIdBlock,
+    ReplicaAssignment,
     StateZnode,
     TopicZnode,
     parse_broker,
@@ -174,7 +174,7 @@ def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerReco
 
 
 def partition_record(
-    topic_id: bytes, number: int, assignment: Assignment, state: StateZnode, stat: Stat
+    topic_id: bytes, number: int, assignment: ReplicaAssignment, state: StateZnode, stat: Stat
 ) -> records.PartitionRecord:
     """A partition that has a state. Who left the replicas while a controller died has left the ISR too, and leads no
     more: another is elected."""
@@ -193,7 +193,7 @@ def partition_record(
     )
 
 
-def judge(path: str, assignment: Assignment, state: StateZnode) -> None:
+def judge(path: str, assignment: ReplicaAssignment, state: StateZnode) -> None:
     """BadZnode for a state that no controller writes, though each of its values could stand there. Taken, it would be
     the ground of decisions: who leads on would be deposed, or an election held among brokers that hold nothing.
 
@@ -210,7 +210,7 @@ def judge(path: str, assignment: Assignment, state: StateZnode) -> None:
 
 
 def born(
-    topic_id: bytes, number: int, assignment: Assignment, live: Callable[[int], bool]
+    topic_id: bytes, number: int, assignment: ReplicaAssignment, live: Callable[[int], bool]
 ) -> records.PartitionRecord | None:
     """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first.
 

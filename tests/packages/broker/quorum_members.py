@@ -19,7 +19,7 @@ from moldau.broker.kraft.answers import RESPONSES
 from moldau.broker.kraft.plane import QuorumPlane
 from moldau.image import Image
 from moldau.model import Code
-from moldau.quorum import Endpoint
+from moldau.quorum import VoterEndpoint
 from moldau.runtime.world import real_world
 from moldau.storage.checkpoints import MetaProperties
 from moldau.wire.records.metadata import TopicRecord
@@ -158,8 +158,8 @@ class MemberNode:
     def quorum_leader_changed(self) -> None:
         self._member.leaders_heard_of.append(self.plane.leader)
 
-    def controller_endpoints(self) -> list[Endpoint]:
-        return [Endpoint("CONTROLLER", "host", self._member.port)]
+    def controller_endpoints(self) -> list[VoterEndpoint]:
+        return [VoterEndpoint("CONTROLLER", "host", self._member.port)]
 
 
 class LeaderChannel:

@@ -13,7 +13,7 @@ import pytest
 from moldau.broker.api import ON_BROKER, forwarding
 from moldau.broker.controller.channel import RETRY_MAX_MS, LocalContext, NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
-from moldau.image.configs import Resource
+from moldau.image.configs import ResourceType
 from moldau.model import Code
 from moldau.runtime.world import real_world
 from moldau.wire.apis import APIS
@@ -122,8 +122,8 @@ def requests() -> list[Any]:
     """One of each that brokers pass on, with something in it to be refused where the answer has no code of its own."""
     topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)
-    setting = AlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
-    change = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
+    setting = AlterConfigsRequest.AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="t")
+    change = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="t")
     filled = [
         CreateTopicsRequest(topics=[topic]),
         DeleteTopicsRequest(topic_names=["t"]),

@@ -13,7 +13,7 @@ from moldau.broker.controller import service as controller
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.controller.service import ControllerService
 from moldau.controller.replies import Moved
-from moldau.controller.requests import Heartbeat, RebalanceLeaders
+from moldau.controller.requests import BrokerHeartbeat, RebalanceLeaders
 from moldau.image import Endpoint, Image
 from moldau.runtime.world import real_world
 from moldau.wire.records import metadata as records
@@ -159,7 +159,7 @@ class Claimed(ActiveControllerNode):
         return await self.controller.predecessor_is_gone(7)
 
     def sends_heartbeat(self, connection: str) -> None:
-        self.controller.submit_nowait(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
+        self.controller.submit_nowait(BrokerHeartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
         self.controller.connection_is_of(connection, 7)
 
 

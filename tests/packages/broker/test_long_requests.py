@@ -24,7 +24,7 @@ from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
 from moldau.groups import partition
 from moldau.image import Image
-from moldau.image.configs import Resource
+from moldau.image.configs import ResourceType
 from moldau.model import Code
 from moldau.model.value import replace
 from moldau.ports import Handle
@@ -253,7 +253,7 @@ def test_settings_are_described_in_slices_and_a_resource_once(monkeypatch: Any) 
     kind = DescribeConfigsRequest.DescribeConfigsResource
     names = [f"no-such-setting-{number}" for number in range(1000)]
     asked = [
-        kind(resource_type=Resource.TOPIC, resource_name="topic-0", configuration_keys=keys)
+        kind(resource_type=ResourceType.TOPIC, resource_name="topic-0", configuration_keys=keys)
         for keys in (None, ["retention.ms", *names], [*names, "retention.ms"])
     ] * 100
     request = DescribeConfigsRequest(resources=asked)

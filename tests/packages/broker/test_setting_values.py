@@ -23,7 +23,7 @@ from moldau.controller.active import ActiveController
 from moldau.controller.facts import Settings
 from moldau.controller.requests import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation, Tick
 from moldau.image import Delta, Image
-from moldau.image.configs import Resource, topic_values
+from moldau.image.configs import ResourceType, topic_values
 from moldau.model import Code
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import TEXT_BYTES_MAX, ConfigError, ConfigKey
@@ -51,10 +51,10 @@ HOSTILE = (
     "\ud800", "${file:a:b}", "PLAINTEXT://h:1",
 )  # fmt: skip
 KEYS: dict[int, tuple[str, dict[str, ConfigKey]]] = {
-    Resource.TOPIC: ("t", TOPIC_KEYS),
-    Resource.BROKER: ("1", DYNAMIC_KEYS),
-    Resource.GROUP: ("g", GROUP_KEYS),
-    Resource.CLIENT_METRICS: ("m", CLIENT_METRICS_KEYS),
+    ResourceType.TOPIC: ("t", TOPIC_KEYS),
+    ResourceType.BROKER: ("1", DYNAMIC_KEYS),
+    ResourceType.GROUP: ("g", GROUP_KEYS),
+    ResourceType.CLIENT_METRICS: ("m", CLIENT_METRICS_KEYS),
 }
 EVERY_KEY = [(kind, key) for kind, (_, keys) in KEYS.items() for key in keys.values()]
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_read_is_named_once_and_deletes_nothing(caplog: pytest.Lo
         for name, key, text in (
             ("t", "retention.ms", "soon"), ("t", "cleanup.policy", "shred"), ("1", "log.cleaner.backoff.ms", "no"),
         ):  # fmt: skip
-            kind = Resource.TOPIC if name == "t" else Resource.BROKER
+            kind = ResourceType.TOPIC if name == "t" else ResourceType.BROKER
             harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key, value=text)])
             node.apply(harness.delta)
             harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name="other", value=text)])
@@ -217,5 +217,5 @@ def test_a_resource_of_any_name_is_answered(harness: ControllerHarness, name: st
 
 
 def test_tiered_storage_is_not_promised_to_a_topic(harness: ControllerHarness) -> None:
-    assert set_to(harness, Resource.TOPIC, "remote.storage.enable", Operation.SET, "true") == Code.INVALID_CONFIG
-    assert set_to(harness, Resource.TOPIC, "remote.storage.enable", Operation.SET, "false") == Code.NONE
+    assert set_to(harness, ResourceType.TOPIC, "remote.storage.enable", Operation.SET, "true") == Code.INVALID_CONFIG
+    assert set_to(harness, ResourceType.TOPIC, "remote.storage.enable", Operation.SET, "false") == Code.NONE

@@ -18,7 +18,7 @@ from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_json
 from moldau.zookeeper.reading import born, read
 from moldau.zookeeper.writing import operations
-from moldau.zookeeper.znodes import Assignment, TopicZnode, parse_state, parse_topic, topic_json
+from moldau.zookeeper.znodes import ReplicaAssignment, TopicZnode, parse_state, parse_topic, topic_json
 from tests.packages.zookeeper.tree import Tree
 
 EPOCH = 7
@@ -176,7 +176,7 @@ def test_a_change_of_replicas_alone_sets_the_state_once_and_the_topic_too() -> N
         records.PartitionChangeRecord(topic_id=topic_id(1), partition_id=0, replicas=[1, 2, 3], adding_replicas=[3])
     )
     assert [(type(op), op.path) for op in ops] == [(Set, paths.topic("t")), (Set, paths.state("t", 0))]
-    assert parse_topic("t", ops[0].data).partitions == {0: Assignment((1, 2, 3), adding=(3,))}
+    assert parse_topic("t", ops[0].data).partitions == {0: ReplicaAssignment((1, 2, 3), adding=(3,))}
     assert ops[1].version == 0
     assert json.loads(ops[1].data)["controller_epoch"] == EPOCH
     assert pen.image.at((topic_id(1), 0)).partition_epoch == 1
@@ -238,7 +238,7 @@ def test_a_key_that_means_nothing_here_stays_in_its_znode() -> None:
 
 def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     pen = Pen()
-    written = TopicZnode("t", None, {0: Assignment((1, 2)), 1: Assignment((3,))})
+    written = TopicZnode("t", None, {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((3,))})
     config = config_json({"retention.ms": "5"})
     pen.tree.apply([Create(path=paths.config("topics/t"), data=config)])
     pen.tree.apply([Create(path=paths.topic("t"), data=topic_json(written))])
@@ -258,7 +258,7 @@ def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     # The partition without a live replica is still asked for.
     assert parse_topic("t", pen.tree.nodes[paths.topic("t")][0]).partitions == written.partitions
     again = read(pen.tree.survey(), lambda: topic_id(99)).known_znodes
-    assert again.unborn == pen.known_znodes.unborn == {"t": {1: Assignment((3,))}}
+    assert again.unborn == pen.known_znodes.unborn == {"t": {1: ReplicaAssignment((3,))}}
     second = born(topic_id(1), 1, written.partitions[1], {3}.__contains__)
     pen.write(second)
     assert pen.known_znodes.unborn == {}
@@ -281,7 +281,9 @@ def test_a_topic_without_an_id_gets_one_that_is_written_before_anything_else() -
 def test_a_replica_that_left_while_a_controller_died_has_left_the_isr() -> None:
     pen = Pen()
     pen.write(*new_topic("t", topic_id(1), [1, 2]))
-    pen.tree.apply([Set(path=paths.topic("t"), data=topic_json(TopicZnode("t", topic_id(1), {0: Assignment((1,))})))])
+    pen.tree.apply(
+        [Set(path=paths.topic("t"), data=topic_json(TopicZnode("t", topic_id(1), {0: ReplicaAssignment((1,))})))]
+    )
     assert pen.again()[1].isr == [1]
 
 

@@ -17,7 +17,7 @@ async def control(
 ) -> BrokerHeartbeatResponse:
     """Decide: fence, unfence, let go."""
     reply = await node.controller.submit(
-        requests.Heartbeat(
+        requests.BrokerHeartbeat(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,
             metadata_offset=request.current_metadata_offset,

@@ -19,7 +19,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.ports import Handle, Tasks, World
 from moldau.ports.pools import COMPUTING
-from moldau.storage.admission import Admitted, Examination, Refused
+from moldau.storage.admission import Admitted, Examination, InvalidAppend
 from moldau.storage.slow import Pauses
 from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Buffer
@@ -36,7 +36,7 @@ before: what waits here counts as bytes of requests."""
 FOLDER_WAIT_MS = 1_000
 """So long the first batches of a new partition wait for its folder. Where that takes longer they are refused."""
 
-Outcome = Admitted | Refused
+Outcome = Admitted | InvalidAppend
 T = TypeVar("T")
 
 
@@ -94,7 +94,7 @@ class Examinations:
             if outcome is not None:
                 return outcome
         if self._bytes + len(records) > WAITING_BYTES_MAX:
-            return Refused(Code.REQUEST_TIMED_OUT, f"{len(self._waiting)} batches wait to be examined already")
+            return InvalidAppend(Code.REQUEST_TIMED_OUT, f"{len(self._waiting)} batches wait to be examined already")
         self._bytes += len(records)
         self._requests.hold(len(records))
         self._of_replica[id(replica)] = self._of_replica.get(id(replica), 0) + 1
@@ -131,7 +131,7 @@ class Examinations:
         del self._held[id(replica)]
         for waiting in held:
             self._forget(waiting)
-            waiting.then(Refused(Code.NOT_LEADER_OR_FOLLOWER, "the partition's folder is not there yet"))
+            waiting.then(InvalidAppend(Code.NOT_LEADER_OR_FOLLOWER, "the partition's folder is not there yet"))
 
     def release(self, replica: Replica) -> None:
         """The replica's folder is there, or cannot be had: examine what waited for it, in order."""

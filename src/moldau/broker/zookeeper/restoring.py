@@ -24,8 +24,8 @@ from moldau.zookeeper.payload import EPOCH_MAX, LONG_MAX, BadZnode
 from moldau.zookeeper.reading import Reading
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import (
-    Assignment,
     ProducerIdBlock,
+    ReplicaAssignment,
     StateZnode,
     TopicZnode,
     parse_topic,
@@ -72,10 +72,10 @@ def known_topic_ids(image: Image, logs: Mapping[TopicPartition, Log]) -> Mapping
 def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
     """For each topic whose znode lacks partitions that it is known to have (no topic gets fewer): what writes it with
     them."""
-    stand: dict[bytes, dict[int, Assignment]] = {}
+    stand: dict[bytes, dict[int, ReplicaAssignment]] = {}
     for record in found.records:
         if isinstance(record, PartitionRecord):
-            stand.setdefault(bytes(record.topic_id), {})[record.partition_id] = Assignment(
+            stand.setdefault(bytes(record.topic_id), {})[record.partition_id] = ReplicaAssignment(
                 tuple(record.replicas), tuple(record.adding_replicas), tuple(record.removing_replicas)
             )
     lost: list[list[Op]] = []
@@ -88,7 +88,11 @@ def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
             **found.known_znodes.set_apart.get(topic.name, {}),
             **stand.get(topic.id, {}),
         }
-        gone = {n: Assignment(p.replicas, p.adding, p.removing) for n, p in topic.partitions.items() if n not in there}
+        gone = {
+            n: ReplicaAssignment(p.replicas, p.adding, p.removing)
+            for n, p in topic.partitions.items()
+            if n not in there
+        }
         if gone:
             znode = TopicZnode(topic.name, topic.id, dict(sorted({**there, **gone}.items())))
             lost.append([Set(path=paths.topic(topic.name), data=topic_json(znode))])

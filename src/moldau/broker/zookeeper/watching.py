@@ -30,7 +30,7 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.survey import topic as survey_topic
-from moldau.zookeeper.znodes import Assignment, BrokerZnode, TopicZnode, parse_broker, parse_topic
+from moldau.zookeeper.znodes import BrokerZnode, ReplicaAssignment, TopicZnode, parse_broker, parse_topic
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class Watching:
         ):
             return  # its process is gone; its session will follow
         await self._submit(
-            requests.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset)
+            requests.BrokerHeartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset)
         )
 
     async def _submit(self, request: object) -> Any:  # Any: each request has a reply of its own kind
@@ -318,7 +318,7 @@ class Watching:
         if not taken:
             return
         log.error("topic %s: partitions %s were taken out of its znode, and are put back", known.name, taken)
-        assigned = {n: Assignment(p.replicas, p.adding, p.removing) for n, p in known.partitions.items()}
+        assigned = {n: ReplicaAssignment(p.replicas, p.adding, p.removing) for n, p in known.partitions.items()}
         mended = TopicZnode(known.name, known.id, {**znode.partitions, **{n: assigned[n] for n in taken}})
         await self.admin.restore(mended, version)
 
