@@ -191,7 +191,7 @@ def _config(path: str) -> NodeConfig:
 def remove_controller(
     bootstrap: str, controller_id: int, controller_directory_id: str, dry_run: bool, yes: bool
 ) -> None:
-    """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped.
+    """Let a controller vote no more; the active one resigns. It goes on as an observer until it is stopped.
 
     Needs kraft.version 1; Kafka's kafka-features.sh upgrade --feature kraft.version=1 raises it. `status` shows the
     directory ids of voters then, and "-" for those of before.

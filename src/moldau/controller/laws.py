@@ -295,7 +295,7 @@ def c11_the_selectors_choose_in_zookeeper_mode(step: Step) -> None:
         where = f"{topic}-{key[1]}: {before} -> {after}"
         may = [r for r in after.replicas if r in after.isr and _may_lead(step.after, after, r)]
         assert may[:1] == [after.leader], f"another replica came first: {where}"
-        assert was not in may or not isinstance(step.request, _NO_ELECTION), f"a leader that lives is replaced: {where}"
+        assert was not in may or not isinstance(step.request, _NO_ELECTION), f"a live leader is replaced: {where}"
 
 
 def _may_lead(image: Image, p: Partition, replica: int) -> bool:

@@ -66,7 +66,7 @@ class FinishMigration:
 
 @value(kw_only=True)
 class BrokerHeartbeat:
-    """A broker says that it lives, how far it has read, and what it wants."""
+    """A broker says that it is alive, how far it has read, and what it wants."""
 
     broker_id: int
     broker_epoch: int

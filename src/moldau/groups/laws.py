@@ -125,7 +125,7 @@ class Audit:
         self.waiting.add(token)
 
     def saw(self, effects: Iterable[Effect]) -> None:
-        """L2: at most one reply for a token, and none for a stranger's."""
+        """L2: at most one reply for a token, and none for one that nobody asked with."""
         for effect in effects:
             if isinstance(effect, Reply):
                 assert effect.token in self.waiting, f"{effect.token} was answered twice, or never asked"

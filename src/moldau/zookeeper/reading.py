@@ -49,7 +49,7 @@ class Survey:
     feature: bytes | None = None
     producer_ids: Found | None = None
     present: tuple[str, ...] = ()
-    strangers: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     """Paths of what is named as no broker and no topic can be: left alone."""
     denied: frozenset[str] = frozenset()
     """Paths of znodes that are there, and whose data an ACL keeps from us."""
@@ -209,12 +209,12 @@ def judge(path: str, assignment: ReplicaAssignment, state: StateZnode) -> None:
         raise BadZnode(path, f"a leader that was elected unclean is in sync with {list(state.isr)!r:.100}")
 
 
-def born(
+def first_state(
     topic_id: bytes, number: int, assignment: ReplicaAssignment, live: Callable[[int], bool]
 ) -> records.PartitionRecord | None:
     """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first.
 
-    None when no replica lives: it stays unborn until one does.
+    None when no replica is alive: it has no state until one is.
     """
     isr = [r for r in assignment.replicas if live(r)]
     if not isr:
@@ -364,7 +364,7 @@ def _lived(state: StateZnode, written: int) -> Iterable[tuple[int, int]]:
 
 def _note_topic(topic: TopicZnode, survey: Survey, known_znodes: KnownZnodes) -> None:
     known_znodes.add((paths.topic(topic.name),))
-    unborn = {}
+    new_partitions = {}
     for number, assignment in topic.partitions.items():
         if (topic.name, number) in survey.states:
             known_znodes.add(
@@ -375,9 +375,9 @@ def _note_topic(topic: TopicZnode, survey: Survey, known_znodes: KnownZnodes) ->
                 )
             )
         else:
-            unborn[number] = assignment
-    if unborn:
-        known_znodes.unborn[topic.name] = unborn
+            new_partitions[number] = assignment
+    if new_partitions:
+        known_znodes.new_partitions[topic.name] = new_partitions
 
 
 def _settings(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Message]:

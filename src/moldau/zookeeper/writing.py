@@ -221,13 +221,13 @@ class TransactionDraft:
         return self._names[id] if id in self._names else self._image.topics[id].name
 
     def _topic(self, id: bytes) -> TopicZnode:
-        """A topic's assignments after the decision; those not born yet stay as the tool wrote them."""
+        """A topic's assignments after the decision; those without a state yet stay as the tool wrote them."""
         name = self._name(id)
         known_znodes = self._known_znodes
         partitions = (
             {}
             if name in self._removed
-            else {**known_znodes.unborn.get(name, {}), **known_znodes.set_apart.get(name, {})}
+            else {**known_znodes.new_partitions.get(name, {}), **known_znodes.set_apart.get(name, {})}
         )
         known = self._image.topics.get(id)
         for part in ({} if known is None else known.partitions, self._partitions.get(id, {})):

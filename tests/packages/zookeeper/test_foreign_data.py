@@ -110,7 +110,7 @@ def surveyed(broker: bytes, topic: bytes, state: bytes, config: bytes, rest: byt
             configs={"topics/good": config, "brokers/2": config, "users/u": config, "groups/g": config},
             feature=rest,
             producer_ids=(rest, stat(12)),
-            strangers=("/brokers/topics/" + "x" * 300,),
+            foreign=("/brokers/topics/" + "x" * 300,),
         ),
         lambda: bytes(15) + b"\7",
     )

@@ -1,6 +1,5 @@
-"""BrokerHeartbeat, 0-2, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631,
-KIP-841,
-KIP-1066)."""
+"""BrokerHeartbeat, 0-2, on controller listeners: a broker is alive, has read so far, wants to be unfenced
+or to shut down (KIP-631, KIP-841, KIP-1066)."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class QuorumPlane:
                 self._world.tasks.spawn(end(), "quorum")
 
     async def stop(self) -> None:
-        """Leave: a leader hands over first, and waits a little until the others know."""
+        """Leave: a leader resigns first (EndQuorumEpoch), and waits a little until the others know."""
         driver = self._driver
         if driver is None:
             return

@@ -226,7 +226,7 @@ class MigrationDriver:
         self.writer.put([*ops, *self._seal(self._comparing)], self._comparing)
         if ops:
             log.info("%d operations bring ZooKeeper up to date", len(ops))
-        for name, waiting in sorted(reading.known_znodes.unborn.items()):
+        for name, waiting in sorted(reading.known_znodes.new_partitions.items()):
             id = self._node.metadata.image.names.get(name)
             if id is not None:
                 partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))

@@ -84,7 +84,7 @@ def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
         if topic is None or paths.topic(topic.name) in found.known_znodes.unread:
             continue
         there = {
-            **found.known_znodes.unborn.get(topic.name, {}),
+            **found.known_znodes.new_partitions.get(topic.name, {}),
             **found.known_znodes.set_apart.get(topic.name, {}),
             **stand.get(topic.id, {}),
         }
@@ -109,7 +109,7 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
     """
     ids = {record.name: bytes(record.topic_id) for record in found.records if isinstance(record, TopicRecord)}
     lost = []
-    for name, waiting in sorted(found.known_znodes.unborn.items()):
+    for name, waiting in sorted(found.known_znodes.new_partitions.items()):
         topic = image.topic(name)
         if topic is None or topic.id != ids.get(name):
             continue
