@@ -144,7 +144,7 @@ def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) 
     """
     rows: list[dict[str, Any]] = []  # Any: a table's cells, of which numbers are compared
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             topics = talk.cluster.topics()
             rows[:] = imbalances(topics, talk.cluster.brokers())
@@ -153,7 +153,7 @@ def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) 
         if orphans:
             note(f"{counted(orphans, 'partition has', 'partitions have')} no leader.")
 
-    watch(look, every_s)
+    watch(show_once, every_s)
     raise SystemExit(4 if any(row["imbalance_percent"] > limit for row in rows) else 0)
 
 

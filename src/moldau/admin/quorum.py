@@ -57,7 +57,7 @@ def _end(outcome: Outcome, done: str) -> None:
 def status(bootstrap: str, every_s: float | None, output: str) -> None:
     """Leader, epoch, and every replica of the metadata log with its directory id and lag."""
 
-    def look() -> None:
+    def show_once() -> None:
         found = _status(bootstrap)
         if show_one(found, output):
             return
@@ -72,7 +72,7 @@ def status(bootstrap: str, every_s: float | None, output: str) -> None:
             ends = f"log end {one['log_end_offset']}, lag {one['lag']}{behind}"
             say(f"{one['replica']:>6}  {one['role']:8}  {directory:22}  {ends}")
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 def _status(bootstrap: str) -> dict[str, Any]:  # Any: numbers, and rows of them, as JSON shows them

@@ -136,7 +136,7 @@ def test_the_busiest_broker_is_killed_once_at_half_and_restarted_ten_seconds_lat
     hand = story._FaultMaker(stage, Watch(), ProgressReporter(), story.Script())  # type: ignore[arg-type]
     for sent, at in ((0, 100), (49, 110), (50, 111), (60, 112), (90, 120.9), (91, 121), (99, 140)):
         now[0] = at
-        hand.look(sent, 100)
+        hand.poll(sent, 100)
     assert stage.done == [("kill", 0), ("restart", 0)]
     assert [happening.at for happening in hand.happenings] == [111, 121]
 

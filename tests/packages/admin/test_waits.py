@@ -113,13 +113,13 @@ def test_a_quorum_that_cannot_be_asked_is_no_error_and_is_not_asked_at_every_loo
     talk = Asking()
     downs = Downs()
     for _ in range(3):
-        assert downs.look(talk, [2], [1, 3]) == {}
+        assert downs.poll(talk, [2], [1, 3]) == {}
     assert len(asked) == 1
     assert capsys.readouterr().err == ""
-    assert downs.look(talk, [2, 3], [1]).keys() == {3}, "the one that went meanwhile"
+    assert downs.poll(talk, [2, 3], [1]).keys() == {3}, "the one that went meanwhile"
     assert len(asked) == 2, "of another broker it is asked"
     monkeypatch.setattr(waits, "ASKED_AGAIN_S", 0.0)
-    downs.look(talk, [2, 3], [1])
+    downs.poll(talk, [2, 3], [1])
     assert len(asked) == 3
 
 
