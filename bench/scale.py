@@ -30,7 +30,7 @@ from bench.systems import MoldauPeer, resident_bytes
 from moldau.broker.kraft.batches import decided, proposal
 from moldau.controller.active import ActiveController
 from moldau.controller.facts import Facts, Settings
-from moldau.controller.requests import BrokerRefused, CreateTopics, Heartbeat, NewTopic, RegisterBroker
+from moldau.controller.requests import BrokerHeartbeat, BrokerRefused, CreateTopics, NewTopic, RegisterBroker
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.runtime.memory import collect_seldom
@@ -113,7 +113,9 @@ class Rooms:
         self.beat(id)
 
     def beat(self, id: int, **wish: Any) -> Any:
-        return self.submit(Heartbeat(broker_id=id, broker_epoch=self.epochs[id], metadata_offset=self.end, **wish))
+        return self.submit(
+            BrokerHeartbeat(broker_id=id, broker_epoch=self.epochs[id], metadata_offset=self.end, **wish)
+        )
 
     def create(self) -> None:
         for number in range(self.topics):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from moldau import __version__
-from moldau.broker.config.listeners import Listener
+from moldau.broker.config.listeners import EndPoint
 from moldau.broker.config.node_config import NodeConfig
 from moldau.cluster.last_stop import last_stop
 from moldau.model.broker_config import BROKER_KEYS
@@ -52,5 +52,5 @@ def previous_stop(path: str) -> str:
         return f"it cannot be read ({error.strerror or error})"
 
 
-def _addresses(listeners: Iterable[Listener]) -> str:
+def _addresses(listeners: Iterable[EndPoint]) -> str:
     return ", ".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)

@@ -90,14 +90,14 @@ def list_(bootstrap: str, every_s: float | None, output: str) -> None:
     A broker that is fenced is registered, and does not serve; one that is gone is known by its replicas alone.
     """
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             rows, whole = _rows(talk)
         show(rows, output, COLUMNS)
         if not whole and every_s is None:
             raise SystemExit(MISMATCH)
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 def _rows(talk: Talk) -> tuple[list[BrokerRow], bool]:

@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 from moldau.runtime.apart import answer
 from moldau.runtime.disk import RealDisk
-from moldau.storage.compaction import Order, compact
+from moldau.storage.compaction import CompactionOrder, compact
 from moldau.storage.pace import paced
 
 
 def work(order: bytes, rate: Callable[[], float]) -> bytes:
     """The outcome of an order; both as the broker pickles them."""
     wanted = pickle.loads(order)
-    assert isinstance(wanted, Order)
+    assert isinstance(wanted, CompactionOrder)
     return pickle.dumps(compact(wanted, RealDisk(), paced(rate, time.sleep)))
 
 

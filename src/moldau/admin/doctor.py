@@ -41,7 +41,7 @@ def doctor(context: click.Context, files: tuple[str, ...], bootstrap: str, every
     """
     asked = context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT
 
-    def look() -> bool:
+    def show_once() -> bool:
         found: list[Finding] = []
         servers = [bootstrap] if asked or not files else []
         if files:
@@ -57,8 +57,8 @@ def doctor(context: click.Context, files: tuple[str, ...], bootstrap: str, every
         return any(one.severity != "note" for one in found)
 
     if every_s is not None:
-        watch(look, every_s)
-    raise SystemExit(MISMATCH if look() else 0)
+        watch(show_once, every_s)
+    raise SystemExit(MISMATCH if show_once() else 0)
 
 
 def _of_cluster(bootstrap: str) -> list[Finding]:

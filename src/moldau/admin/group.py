@@ -69,7 +69,7 @@ def list_(
     """List groups, all or those that match PATTERNS ('bill*')."""
     wanted = {state.lower() for state in states}
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             every, whole = listed(talk)
             found = [
@@ -93,7 +93,7 @@ def list_(
         if not whole and every_s is None:
             raise SystemExit(MISMATCH)
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 @group.command()
@@ -105,7 +105,7 @@ def list_(
 def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: float | None, output: str) -> None:
     """Show the state of groups, and for each partition what is committed, what is left to read, and who reads."""
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             found = [existing(talk, id) for id in ids]
             positions = [[] if of_members else _lags(talk, one) for one in found]
@@ -135,7 +135,7 @@ def describe(ids: tuple[str, ...], bootstrap: str, of_members: bool, every_s: fl
                     say("")
                     show(rows, output, LAG, WIDE)
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 def _head(found: ConsumerGroup, positions: list[Lag]) -> Row:

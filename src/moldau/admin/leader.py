@@ -17,7 +17,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import DRY_RUN, WATCH, YES, Finite, confirm
 from moldau.admin.output import watch
 from moldau.client import admin
-from moldau.client.admin import Election
+from moldau.client.admin import ElectionType
 from moldau.client.view import Topic
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
@@ -68,7 +68,9 @@ def elect(bootstrap: str, output: str, kind: str, topic: str | None, **wish: Any
             rows = would_elect(topics, talk.cluster.brokers(), wanted, unclean=unclean)
             show(rows, output, ("topic", "partition", "result", "leader", "next_leader", "reason"))
             return
-        code, outcomes = talk.ask(admin.elect_leaders, wanted, Election.UNCLEAN if unclean else Election.PREFERRED)
+        code, outcomes = talk.ask(
+            admin.elect_leaders, wanted, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        )
     if code is not Code.NONE:
         fail(code.name)
     rows = [
@@ -142,7 +144,7 @@ def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) 
     """
     rows: list[dict[str, Any]] = []  # Any: a table's cells, of which numbers are compared
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             topics = talk.cluster.topics()
             rows[:] = imbalances(topics, talk.cluster.brokers())
@@ -151,7 +153,7 @@ def imbalance(bootstrap: str, limit: float, every_s: float | None, output: str) 
         if orphans:
             note(f"{counted(orphans, 'partition has', 'partitions have')} no leader.")
 
-    watch(look, every_s)
+    watch(show_once, every_s)
     raise SystemExit(4 if any(row["imbalance_percent"] > limit for row in rows) else 0)
 
 

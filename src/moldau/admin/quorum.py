@@ -57,7 +57,7 @@ def _end(outcome: Outcome, done: str) -> None:
 def status(bootstrap: str, every_s: float | None, output: str) -> None:
     """Leader, epoch, and every replica of the metadata log with its directory id and lag."""
 
-    def look() -> None:
+    def show_once() -> None:
         found = _status(bootstrap)
         if show_one(found, output):
             return
@@ -72,7 +72,7 @@ def status(bootstrap: str, every_s: float | None, output: str) -> None:
             ends = f"log end {one['log_end_offset']}, lag {one['lag']}{behind}"
             say(f"{one['replica']:>6}  {one['role']:8}  {directory:22}  {ends}")
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 def _status(bootstrap: str) -> dict[str, Any]:  # Any: numbers, and rows of them, as JSON shows them
@@ -191,7 +191,7 @@ def _config(path: str) -> NodeConfig:
 def remove_controller(
     bootstrap: str, controller_id: int, controller_directory_id: str, dry_run: bool, yes: bool
 ) -> None:
-    """Let a controller vote no more; the active one hands over. It goes on as an observer until it is stopped.
+    """Let a controller vote no more; the active one resigns. It goes on as an observer until it is stopped.
 
     Needs kraft.version 1; Kafka's kafka-features.sh upgrade --feature kraft.version=1 raises it. `status` shows the
     directory ids of voters then, and "-" for those of before.

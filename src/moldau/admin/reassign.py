@@ -215,7 +215,7 @@ def verify(path: Path, bootstrap: str, preserve_throttles: bool, output: str) ->
 def list_(bootstrap: str, every_s: float | None, output: str) -> None:
     """The moves under way."""
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             rows = [
                 {"topic": p.topic, "partition": p.partition, **one._asdict()} for p, one in sorted(listed(talk).items())
@@ -225,7 +225,7 @@ def list_(bootstrap: str, every_s: float | None, output: str) -> None:
         else:
             note("no moves are under way.")
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 @reassign.command()

@@ -95,7 +95,7 @@ def list_(
 ) -> None:
     """List topics, all or those that match PATTERNS ('order*'), with the worst that is to say of their partitions."""
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
             by_topic: dict[str, list[PartitionState]] = {name: [] for name in topics}
@@ -110,7 +110,7 @@ def list_(
         show(rows, output, ("topic", "partitions", "replication_factor", "state"), ("internal", "id"))
         _end(moves_are_known, every_s)
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 @topic.command()
@@ -129,14 +129,14 @@ def describe(
     of those that are looked for the topics that have one.
     """
 
-    def look() -> None:
+    def show_once() -> None:
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
             parts, moves_are_known = seen_partitions(talk, topics)
             _describe(talk, output, topics, parts, wish)
         _end(moves_are_known, every_s)
 
-    watch(look, every_s)
+    watch(show_once, every_s)
 
 
 def _describe(talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionState], wish: Filters) -> None:

@@ -1,8 +1,8 @@
 """A broker's life with the controller: register, send heartbeats, be unfenced, ask leave to go.
 
-Registers until it is accepted, beats every broker.heartbeat.interval.ms, and at once whenever a beat could change
-something (metadata caught up, controller changed, shutdown wanted). Beats are gated by the loop and the disk: a node
-whose disk hangs falls silent, and is fenced. What the controller makes of it is ``moldau.controller``.
+Registers until it is accepted, sends a heartbeat every broker.heartbeat.interval.ms, and at once whenever one could
+change something (metadata caught up, controller changed, shutdown wanted). It needs the loop and the disk for that: a
+node whose disk hangs sends none, and is fenced. What the controller makes of it is ``moldau.controller``.
 Source: KIP-631, KIP-841.
 """
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api import ANSWERS, dispatch, handler
 from moldau.broker.config.dynamic import DynamicConfig
-from moldau.broker.config.listeners import LOOPBACK, Listener
+from moldau.broker.config.listeners import LOOPBACK, EndPoint
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import FormatRefused
 from moldau.broker.config.warnings_at_start import warn_of_settings
@@ -57,7 +57,7 @@ from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.broker.metrics.page import Pages
-    from moldau.broker.migration.driver import Migration
+    from moldau.broker.migration.driver import MigrationDriver
     from moldau.broker.zookeeper.host import ZooKeeperHost
     from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
     from moldau.broker.zookeeper.plane import ZooKeeperPlane
@@ -115,7 +115,7 @@ class Node:
         self.state_change_log = StateChangeLog(self)
         self.admitted = False
         """Whether clients may come: before, the controller must not let this broker lead."""
-        self.migration: Migration | None = None
+        self.migration: MigrationDriver | None = None
         self.survivals: Counter[str] = Counter()
         """Errors that nobody expected and that stopped nothing, by where they were met."""
         self.unexpected: Callable[[str, BaseException], object] = lambda where, error: None
@@ -176,10 +176,10 @@ class Node:
         meta = await own_meta(self.config, self.world)
         self.cluster_id = meta.cluster_id
         if self.config.migrates:
-            from moldau.broker.migration.driver import Migration
+            from moldau.broker.migration.driver import MigrationDriver
             from moldau.broker.zookeeper.joining import join_to_migrate
 
-            self.migration = Migration(self, await join_to_migrate(self, self.cluster_id))
+            self.migration = MigrationDriver(self, await join_to_migrate(self, self.cluster_id))
             listeners.append(self.migration)
         self.plane = QuorumPlane(self, meta, listeners)
 
@@ -219,7 +219,7 @@ class Node:
         self.metadata.subscribe(self.state_change_log.carried_out)
         return True
 
-    async def _listen(self, one: Listener) -> None:
+    async def _listen(self, one: EndPoint) -> None:
         is_controllers = one.name in self.config.controller_listener_names
         if is_controllers and not self.config.is_controller:
             return

@@ -70,7 +70,7 @@ class Source(IntEnum):
     GROUP = 8
 
 
-class Election(IntEnum):
+class ElectionType(IntEnum):
     """KIP-460: the first replica, or any that is left even if records are lost."""
 
     PREFERRED = 0
@@ -272,7 +272,7 @@ async def alter_configs(
 
 
 async def elect_leaders(
-    client: Client, partitions: Collection[TopicPartition] | None, election: Election = Election.PREFERRED
+    client: Client, partitions: Collection[TopicPartition] | None, election: ElectionType = ElectionType.PREFERRED
 ) -> tuple[Code, dict[TopicPartition, Outcome]]:
     """Elect for the given partitions, or for all that need it (None). The code is that of the whole request.
 

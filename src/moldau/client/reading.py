@@ -285,7 +285,7 @@ class _Reader:
             self.replica = part.preferred_read_replica
         return got
 
-    async def settle(self, asked: Awaitable[FetchResponse] | None, offset: int) -> Fetched:
+    async def complete(self, asked: Awaitable[FetchResponse] | None, offset: int) -> Fetched:
         """The answer to ``asked``; asks again until one stands. Codes that no other try will mend are in the answer."""
         patience = self.client.patience()
         answer: Fetched | int = Fetched(Code.NETWORK_EXCEPTION, _NOTHING, offset)
@@ -324,7 +324,7 @@ async def fetch(client: Client, source: TopicPartition, offset: int, options: Fe
 
     Retriable refusals are tried again until the api timeout. A first batch larger than ``max_bytes`` comes whole.
     """
-    return await _Reader(client, source, options).settle(None, offset)
+    return await _Reader(client, source, options).complete(None, offset)
 
 
 async def fetch_range(
@@ -339,7 +339,7 @@ async def fetch_range(
     offset = start
     asked: Awaitable[FetchResponse] | None = None
     while offset < end:
-        got = await reader.settle(asked, offset)
+        got = await reader.complete(asked, offset)
         asked = None
         stable = got.last_stable_offset if options.isolation == READ_COMMITTED else got.high_watermark
         if got.code is not Code.NONE:

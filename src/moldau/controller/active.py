@@ -14,7 +14,7 @@ from typing import Any
 
 from moldau.controller.batched import RemainingItems
 from moldau.controller.bounds import too_large, too_many
-from moldau.controller.facts import Decision, Facts, Session, Settings, SoftState
+from moldau.controller.facts import BrokerSession, Decision, Facts, Settings, SoftState
 from moldau.controller.features import bootstrap_records, is_empty, with_agreed_min_isr
 from moldau.controller.ledger import decide
 from moldau.controller.replies import Done, Refused
@@ -89,7 +89,7 @@ class ActiveController:
         self.soft.last_tick_ms = facts.now_ms
         self.committed_offset = self._last_proposed = facts.next_offset - 1
         for broker in self.working.live_brokers():
-            self.soft.sessions[broker.id] = Session(facts.now_ms)
+            self.soft.sessions[broker.id] = BrokerSession(facts.now_ms)
         records: Sequence[Message] = []
         if is_empty(self.working):
             records = (

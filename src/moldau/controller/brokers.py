@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.controller import failures, migration, parts
-from moldau.controller.facts import Decision, DecisionContext, Session
+from moldau.controller.facts import BrokerSession, Decision, DecisionContext
 from moldau.controller.replies import Done, Heartbeaten, Moved, Refused, Registered
 from moldau.controller.requests import (
+    BrokerHeartbeat,
     BrokerRefused,
     BrokersGone,
-    Heartbeat,
     Idle,
     ReconcileOnFailover,
     RegisterBroker,
@@ -69,7 +69,7 @@ def register_broker(view: DecisionContext, request: RegisterBroker) -> Decision:
     )
     records.append(broker_record(broker))
     session = view.soft.sessions.get(request.broker_id) if again else None
-    renewed = Session(view.facts.now_ms) if session is None else session._replace(contact_ms=view.facts.now_ms)
+    renewed = BrokerSession(view.facts.now_ms) if session is None else session._replace(contact_ms=view.facts.now_ms)
     return Decision(records, Registered(broker_epoch=epoch), {request.broker_id: renewed})
 
 
@@ -152,13 +152,13 @@ def has_valid_session(view: DecisionContext, broker: Broker) -> bool:
     return session.contact_ms + view.settings.session_timeout_ms >= view.facts.now_ms
 
 
-def heartbeat(view: DecisionContext, request: Heartbeat) -> Decision:
+def heartbeat(view: DecisionContext, request: BrokerHeartbeat) -> Decision:
     """Renew a session; fence, unfence or let go as the broker wants and its state allows."""
     if view.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     broker = view.image.brokers[request.broker_id]
     caught_up = request.metadata_offset >= view.image.registered_at.get(broker.id, -1)
-    session = Session(view.facts.now_ms, request.metadata_offset, _shutdown_offset(view, broker))
+    session = BrokerSession(view.facts.now_ms, request.metadata_offset, _shutdown_offset(view, broker))
     records: list[Message] = []
     then: RemainingPartitions | None = None
     reply = Heartbeaten(
@@ -196,7 +196,7 @@ def heartbeat(view: DecisionContext, request: Heartbeat) -> Decision:
     return Decision(records, reply, {broker.id: session}, None if begun else then)
 
 
-def _cordoned(view: DecisionContext, broker: Broker, request: Heartbeat) -> list[Message]:
+def _cordoned(view: DecisionContext, broker: Broker, request: BrokerHeartbeat) -> list[Message]:
     """What changes of the directories that take no new replicas (KIP-1066); nothing below the level that has them."""
     if request.cordoned_log_dirs is None or view.image.features.get(METADATA_VERSION, 0) < CORDONED_LEVEL:
         return []
@@ -215,7 +215,7 @@ def _shutdown_offset(view: DecisionContext, broker: Broker) -> int:
     return view.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
 
 
-def _may_go(view: DecisionContext, broker: Broker, session: Session) -> bool:
+def _may_go(view: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
     """Whether a broker may stop (C12): it leads nothing, and every active broker has read who leads in its place.
 
     What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).

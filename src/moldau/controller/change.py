@@ -14,7 +14,7 @@ from typing import Any
 from moldau.controller.facts import DecisionContext
 from moldau.controller.selectors import (
     Candidates,
-    Election,
+    ElectionResult,
     Live,
     Refusal,
     elect,
@@ -257,12 +257,12 @@ def _elected(partition: Partition, target: _Target, live: Callable[[int], bool],
     if how is ElectionMode.PREFERRED:
         among = among._replace(current=target.replicas[0])
         result = elect(target.replicas, target.isr, live, unclean=False, among=among)
-        if isinstance(result, Election) and result.leader != target.replicas[0]:
+        if isinstance(result, ElectionResult) and result.leader != target.replicas[0]:
             among = among._replace(current=partition.leader)  # no preferred one to be had: do not move it elsewhere
             result = elect(target.replicas, target.isr, live, unclean=False, among=among)
     else:
         result = elect(target.replicas, target.isr, live, unclean=how is ElectionMode.UNCLEAN, among=among)
-    if not isinstance(result, Election):
+    if not isinstance(result, ElectionResult):
         return target._replace(leader=NO_LEADER)
     if result.unclean:
         return target._replace(
@@ -286,11 +286,11 @@ def _selected(partition: Partition, target: _Target, eligibility: LeaderEligibil
 
 def _select(
     partition: Partition, target: _Target, eligibility: LeaderEligibility, how: ElectionMode
-) -> Election | Refusal:
+) -> ElectionResult | Refusal:
     live, leader = eligibility.live(partition), partition.leader
     if how is ElectionMode.PREFERRED:
         result = elect_preferred(target.replicas, target.isr, live, current=leader)
-        if isinstance(result, Election):
+        if isinstance(result, ElectionResult):
             return result
     if leader in target.isr and live(leader):
         return no_op(leader, target.isr)
@@ -298,7 +298,7 @@ def _select(
         return elect_for_shutdown(target.replicas, target.isr, live, leaving=eligibility.leaving)
     if leader != NO_LEADER and leader not in target.replicas:
         result = elect_reassigned(target.replicas, target.isr, live)
-        if isinstance(result, Election):
+        if isinstance(result, ElectionResult):
             return result
     empty = () if target.replicas == partition.replicas and not partition.adding else _newcomers(partition, target)
     return elect_offline(

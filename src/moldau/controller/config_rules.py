@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from moldau.controller.facts import DecisionContext, Problem
-from moldau.image.configs import Resource
+from moldau.image.configs import ResourceType
 from moldau.model import Code
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import ConfigError, ConfigKey, Kind, shown
@@ -29,13 +29,13 @@ def wrong_together(view: DecisionContext, kind: int, settings: Mapping[str, str]
     Those that are being set are good values of their keys; what was there before may be anything.
     """
     match kind:
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             return _of_topic(view, settings)
-        case Resource.BROKER:
+        case ResourceType.BROKER:
             return _of_broker(view, settings)
-        case Resource.GROUP:
+        case ResourceType.GROUP:
             return _of_group(view, settings)
-        case Resource.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             return _of_client_metrics(settings)
         case _:
             return None

@@ -19,7 +19,7 @@ from moldau.controller.replies import ConfigsAltered, Done
 from moldau.controller.requests import AdoptConfigs, AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation
 from moldau.controller.sizes import settings_too_large
 from moldau.image import NO_LEADER
-from moldau.image.configs import CLUSTER, Resource, broker_number
+from moldau.image.configs import CLUSTER, ResourceType, broker_number
 from moldau.model import Code
 from moldau.model.config_key import ConfigError, ConfigKey, Kind, shown
 from moldau.model.dynamic_config import DYNAMIC_KEYS, refused_names
@@ -70,7 +70,7 @@ def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list
     wanted: dict[str, str | None] = dict.fromkeys(now) if whole else {}
     count = Counter(name for name, _, _ in resource.changes)
     bad_value = Code.INVALID_CONFIG
-    if resource.resource_type == Resource.BROKER:
+    if resource.resource_type == ResourceType.BROKER:
         bad_value = Code.INVALID_REQUEST  # as Kafka answers (KAFKA-13609)
         made = (name for name, operation, _ in resource.changes if operation != Operation.DELETE or name not in now)
         why = refused_names(made, of_cluster=resource.resource_name == CLUSTER)
@@ -81,7 +81,7 @@ def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list
             return Problem(Code.INVALID_REQUEST, f"The key {shown(name)} is named more than once.")
         outcome = _new_value(keys.get(name), (name, operation, value), now.get(name), bad_value)
         if isinstance(outcome, Problem):
-            of_metrics = resource.resource_type == Resource.CLIENT_METRICS  # KIP-714 knows one code for all of it
+            of_metrics = resource.resource_type == ResourceType.CLIENT_METRICS  # KIP-714 knows one code for all of it
             return Problem(Code.INVALID_REQUEST, outcome.message) if of_metrics else outcome
         wanted[name] = outcome.get(name)
     after = {name: text for name, text in {**now, **wanted}.items() if text is not None}
@@ -96,7 +96,7 @@ def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list
         ConfigRecord(resource_type=resource.resource_type, resource_name=resource.resource_name, name=name, value=value)
         for name, value in sorted(wanted.items())
         # An unchanged broker setting is written again: it makes brokers reload key and trust stores (KAFKA-14136).
-        if value != now.get(name) or (resource.resource_type == Resource.BROKER and value is not None)
+        if value != now.get(name) or (resource.resource_type == ResourceType.BROKER and value is not None)
     ]
 
 
@@ -104,13 +104,13 @@ def _keys_of(view: DecisionContext, resource: ConfigChange) -> Mapping[str, Conf
     """The keys that a resource may have, or why it cannot be changed at all."""
     name = resource.resource_name
     match resource.resource_type:
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             if not name:
                 return Problem(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
             if name not in view.image.names:
                 return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
             return TOPIC_KEYS
-        case Resource.BROKER:
+        case ResourceType.BROKER:
             if name == CLUSTER:
                 return DYNAMIC_KEYS
             id = broker_number(name)
@@ -120,9 +120,9 @@ def _keys_of(view: DecisionContext, resource: ConfigChange) -> Mapping[str, Conf
                 return Problem(Code.BROKER_ID_NOT_REGISTERED, f"No broker or controller with id {name} is registered.")
             # With an ELR all must agree on min.insync.replicas, so that one broker cannot have its own (KIP-966).
             return {key: known for key, known in DYNAMIC_KEYS.items() if not (view.elr and key == _MIN_ISR)}
-        case Resource.GROUP:
+        case ResourceType.GROUP:
             return GROUP_KEYS if name else Problem(Code.INVALID_REQUEST, "Default group resources are not allowed.")
-        case Resource.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             return CLIENT_METRICS_KEYS if name else Problem(Code.INVALID_REQUEST, "Subscription name can't be empty")
         case _:
             kind = resource.resource_type
@@ -171,7 +171,7 @@ def adopt_configs(view: DecisionContext, request: AdoptConfigs) -> Decision:
         record
         for record in request.records
         if isinstance(record, ClientQuotaRecord)
-        or record.resource_type != Resource.TOPIC
+        or record.resource_type != ResourceType.TOPIC
         or record.resource_name in there
     ]
     return Decision([*records, *_consequences(view, records)], Done())

@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 FINE = Problem(Code.NONE)
 
 
-class Session(NamedTuple):
+class BrokerSession(NamedTuple):
     """What the active controller remembers of a broker's heartbeats; lost with the controller role, and rightly so."""
 
     contact_ms: int
@@ -91,7 +91,7 @@ class SoftState:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, BrokerSession] = {}
         self.last_tick_ms: int | None = None
         self.going: set[int] = set()
         self.marked_for_deletion: frozenset[bytes] = frozenset()
@@ -121,7 +121,7 @@ class Decision:
 
     records: Sequence[Message]
     reply: object
-    sessions: Mapping[int, Session | None] = field(default_factory=dict)
+    sessions: Mapping[int, BrokerSession | None] = field(default_factory=dict)
     then: object = None
 
 

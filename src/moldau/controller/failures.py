@@ -74,8 +74,8 @@ def hand_over(view: DecisionContext, broker_id: int) -> list[Message]:
 
 
 def still_led(view: DecisionContext, broker_id: int) -> list[Key]:
-    """Partitions that a broker in controlled shutdown has to hand over yet. In ZooKeeper mode those of which there is
-    one replica only are none: nobody can ever take them over (KafkaController.doControlledShutdown)."""
+    """Partitions that a broker in controlled shutdown still leads. In ZooKeeper mode those of which there is one
+    replica only do not count: nobody else can ever lead them (KafkaController.doControlledShutdown)."""
     led = view.image.index.led.get(broker_id, {})
     if not view.settings.classic:
         return list(led)

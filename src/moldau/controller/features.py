@@ -13,7 +13,7 @@ from moldau.controller.migration import MigrationState
 from moldau.controller.replies import FeaturesUpdated, ProducerIdsAllocated, Refused
 from moldau.controller.requests import AllocateProducerIds, FeatureUpdate, UpdateFeatures
 from moldau.image import FeatureRange, Image
-from moldau.image.configs import CLUSTER, Resource
+from moldau.image.configs import CLUSTER, ResourceType
 from moldau.image.snapshot import METADATA_VERSION
 from moldau.model import Code
 from moldau.model.broker_config import BROKER_KEYS
@@ -93,7 +93,7 @@ def with_agreed_min_isr(settings: Settings, records: Sequence[Message]) -> list[
 def _agreed_min_isr(settings: Settings) -> ConfigRecord:
     name = "min.insync.replicas"
     value = settings.static.get(name, BROKER_KEYS[name].text(BROKER_KEYS[name].default))
-    return ConfigRecord(resource_type=Resource.BROKER, resource_name=CLUSTER, name=name, value=value)
+    return ConfigRecord(resource_type=ResourceType.BROKER, resource_name=CLUSTER, name=name, value=value)
 
 
 def update_features(view: DecisionContext, request: UpdateFeatures) -> Decision:
@@ -136,10 +136,10 @@ def _update(view: DecisionContext, update: FeatureUpdate) -> list[Message]:
         return records
     records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
     if update.feature == ELR_FEATURE and update.level:
-        if "min.insync.replicas" not in view.image.config(Resource.BROKER, CLUSTER):
+        if "min.insync.replicas" not in view.image.config(ResourceType.BROKER, CLUSTER):
             records.append(_agreed_min_isr(view.settings))
         for (kind, name), settings in sorted(view.image.configs.items()):
-            if kind == Resource.BROKER and name != CLUSTER and "min.insync.replicas" in settings:
+            if kind == ResourceType.BROKER and name != CLUSTER and "min.insync.replicas" in settings:
                 gone = ConfigRecord(resource_type=kind, resource_name=name, name="min.insync.replicas", value=None)
                 records.append(gone)
     return records

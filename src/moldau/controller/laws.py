@@ -15,12 +15,12 @@ from moldau.controller.replica_states import ReplicaStates
 from moldau.controller.requests import (
     AlterPartition,
     AlterPartitionReassignments,
+    BrokerHeartbeat,
     BrokerRefused,
     BrokersGone,
     DeleteTopics,
     ElectionType,
     ElectLeaders,
-    Heartbeat,
     RegisterBroker,
     Tick,
     UpdateFeatures,
@@ -35,7 +35,7 @@ from moldau.model.named import NamedTuple
 from moldau.wire.records.framing import pack_metadata
 
 _NO_ELECTION = (
-    AlterPartition, AlterPartitionReassignments, BrokerRefused, BrokersGone, Heartbeat, RegisterBroker, Tick
+    AlterPartition, AlterPartitionReassignments, BrokerRefused, BrokersGone, BrokerHeartbeat, RegisterBroker, Tick
 )  # fmt: skip
 """Asks that replace a leader only where it cannot lead any more."""
 
@@ -295,7 +295,7 @@ def c11_the_selectors_choose_in_zookeeper_mode(step: Step) -> None:
         where = f"{topic}-{key[1]}: {before} -> {after}"
         may = [r for r in after.replicas if r in after.isr and _may_lead(step.after, after, r)]
         assert may[:1] == [after.leader], f"another replica came first: {where}"
-        assert was not in may or not isinstance(step.request, _NO_ELECTION), f"a leader that lives is replaced: {where}"
+        assert was not in may or not isinstance(step.request, _NO_ELECTION), f"a live leader is replaced: {where}"
 
 
 def _may_lead(image: Image, p: Partition, replica: int) -> bool:
@@ -346,7 +346,7 @@ def s11_nobody_trusts_a_broker_back_from_a_crash(step: Step) -> None:
 def c12_brokers_go_when_they_may(step: Step) -> None:
     """C12: a broker that asked to go, and is told so by being fenced, led nothing when it was."""
     request = step.request
-    if not isinstance(request, Heartbeat) or not request.want_shut_down or request.want_fence:
+    if not isinstance(request, BrokerHeartbeat) or not request.want_shut_down or request.want_fence:
         return
     before, after = step.before.brokers.get(request.broker_id), step.after.brokers.get(request.broker_id)
     if before is not None and after is not None and not before.fenced and after.fenced:

@@ -30,7 +30,7 @@ Decider = Callable[[DecisionContext, Any], "Decision | Work"]  # Any: each takes
 DECISIONS: dict[type, Decider] = {
     requests.RegisterBroker: brokers.register_broker,
     requests.RegisterController: brokers.register_controller,
-    requests.Heartbeat: brokers.heartbeat,
+    requests.BrokerHeartbeat: brokers.heartbeat,
     requests.BrokerRefused: brokers.broker_refused,
     requests.BrokersGone: brokers.brokers_gone,
     requests.ReconcileOnFailover: brokers.reconcile_on_failover,

@@ -43,7 +43,7 @@ class MigrationState(IntEnum):
 
 
 EARLY = (
-    requests.RegisterBroker, requests.RegisterController, requests.Heartbeat, requests.BrokersGone,
+    requests.RegisterBroker, requests.RegisterController, requests.BrokerHeartbeat, requests.BrokersGone,
     requests.BrokerRefused, requests.Tick, requests.Idle, requests.AdoptCluster, requests.RemainingPartitions,
     requests.FinishMigration, requests.UnregisterBroker,
 )  # fmt: skip
@@ -75,9 +75,9 @@ def adopt_cluster(view: DecisionContext, request: requests.AdoptCluster) -> Deci
         return Decision([], Refused(Code.INVALID_REQUEST, "Nothing can be adopted from ZooKeeper any more."))
     if not request.at:
         named = {id for record in request.records if isinstance(record, PartitionRecord) for id in record.replicas}
-        strangers = sorted(named - image.brokers.keys())
-        if strangers:
-            why = f"Brokers {strangers} hold replicas, unregistered."
+        unregistered = sorted(named - image.brokers.keys())
+        if unregistered:
+            why = f"Brokers {unregistered} hold replicas, unregistered."
             return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, why))
         request = replace(request, records=(*_leftovers(image), *request.records))
     if request.at < len(request.records):

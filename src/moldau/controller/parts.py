@@ -52,7 +52,7 @@ def departure(
 
 
 def shutdown(view: DecisionContext, broker_id: int, then: Request) -> RemainingPartitions | None:
-    """The parts in which a broker hands over before it stops; None when no parts are needed."""
+    """The parts in which a broker's partitions get other leaders before it stops; None when no parts are needed."""
     first = departure(view, [broker_id], then)
     return None if first is None else replace(first, shutting_down=True)
 

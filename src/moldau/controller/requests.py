@@ -65,8 +65,8 @@ class FinishMigration:
 
 
 @value(kw_only=True)
-class Heartbeat:
-    """A broker says that it lives, how far it has read, and what it wants."""
+class BrokerHeartbeat:
+    """A broker says that it is alive, how far it has read, and what it wants."""
 
     broker_id: int
     broker_epoch: int

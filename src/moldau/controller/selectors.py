@@ -18,7 +18,7 @@ Live = Callable[[int], bool]
 """Whether a broker may lead now: registered, unfenced, not shutting down, its disk online."""
 
 
-class Election(NamedTuple):
+class ElectionResult(NamedTuple):
     """A leader and the ISR that it starts with. ``unclean``: it may lack committed records (C11: counted, logged)."""
 
     leader: int
@@ -52,34 +52,38 @@ class Candidates(NamedTuple):
 _NOBODY = Candidates()
 
 
-def no_op(leader: int, isr: Sequence[int]) -> Election:
+def no_op(leader: int, isr: Sequence[int]) -> ElectionResult:
     """Leave things as they are."""
-    return Election(leader, tuple(isr))
+    return ElectionResult(leader, tuple(isr))
 
 
-def elect_offline(assigned: Sequence[int], isr: Collection[int], live: Live, *, unclean: bool) -> Election | Refusal:
+def elect_offline(
+    assigned: Sequence[int], isr: Collection[int], live: Live, *, unclean: bool
+) -> ElectionResult | Refusal:
     """For a partition whose leader died: a live ISR member; else, if allowed, any live replica, alone in the ISR."""
     for replica in assigned:
         if replica in isr and live(replica):
-            return Election(replica, tuple(r for r in isr if live(r)))
+            return ElectionResult(replica, tuple(r for r in isr if live(r)))
     if unclean:
         for replica in assigned:
             if live(replica):
-                return Election(replica, (replica,), unclean=True)
+                return ElectionResult(replica, (replica,), unclean=True)
     if not any(live(replica) for replica in assigned):
         return Refusal.NOBODY_LIVE
     return Refusal.NO_LIVE_ISR
 
 
-def elect_reassigned(target: Sequence[int], isr: Sequence[int], live: Live) -> Election | Refusal:
+def elect_reassigned(target: Sequence[int], isr: Sequence[int], live: Live) -> ElectionResult | Refusal:
     """For a partition whose leader is not among its new replicas: the first of them that is live and in sync."""
     for replica in target:
         if replica in isr and live(replica):
-            return Election(replica, tuple(isr))
+            return ElectionResult(replica, tuple(isr))
     return Refusal.NO_LIVE_ISR
 
 
-def elect_preferred(assigned: Sequence[int], isr: Sequence[int], live: Live, *, current: int) -> Election | Refusal:
+def elect_preferred(
+    assigned: Sequence[int], isr: Sequence[int], live: Live, *, current: int
+) -> ElectionResult | Refusal:
     """The first assigned replica, if it is live and in sync and does not lead already. Never unclean (C11)."""
     first = assigned[0]
     if first == current:
@@ -88,22 +92,22 @@ def elect_preferred(assigned: Sequence[int], isr: Sequence[int], live: Live, *, 
         return Refusal.NOT_IN_ISR
     if not live(first):
         return Refusal.NOT_LIVE
-    return Election(first, tuple(isr))
+    return ElectionResult(first, tuple(isr))
 
 
 def elect_for_shutdown(
     assigned: Sequence[int], isr: Collection[int], live: Live, *, leaving: Collection[int]
-) -> Election | Refusal:
+) -> ElectionResult | Refusal:
     """For a partition led by a broker that wants to go: a live ISR member that stays. Who leaves, leaves the ISR."""
     for replica in assigned:
         if replica in isr and live(replica) and replica not in leaving:
-            return Election(replica, tuple(r for r in isr if r not in leaving))
+            return ElectionResult(replica, tuple(r for r in isr if r not in leaving))
     return Refusal.NONE_LEFT
 
 
 def elect(
     assigned: Sequence[int], isr: Sequence[int], live: Live, *, unclean: bool, among: Candidates = _NOBODY
-) -> Election | Refusal:
+) -> ElectionResult | Refusal:
     """The leader of a partition on a KRaft plane, and its ISR.
 
     In this order: the current leader while it qualifies; the first assigned replica in the ISR; when the ISR is
@@ -116,13 +120,13 @@ def elect(
 
     chosen = among.current if qualifies(among.current) else next(filter(qualifies, assigned), None)
     if chosen is not None:
-        return Election(chosen, tuple(isr) if isr else (chosen,))
+        return ElectionResult(chosen, tuple(isr) if isr else (chosen,))
     if not isr and not among.elr and len(among.last_known) == 1:
         last = among.last_known[0]
         if last in assigned and live(last):
-            return Election(last, (last,), unclean=True)
+            return ElectionResult(last, (last,), unclean=True)
     if unclean:
         anyone = next((r for r in assigned if live(r) and r not in among.empty), None)
         if anyone is not None:
-            return Election(anyone, (anyone,), unclean=True)
+            return ElectionResult(anyone, (anyone,), unclean=True)
     return Refusal.NO_LIVE_ISR if any(map(live, assigned)) else Refusal.NOBODY_LIVE

@@ -45,7 +45,7 @@ from moldau.controller.requests import (
 )
 from moldau.controller.sizes import settings_too_large, topic_too_large
 from moldau.image import Topic
-from moldau.image.configs import Resource, Setting, Source, topic_setting, visible_topic_keys
+from moldau.image.configs import ResourceType, Setting, Source, topic_setting, visible_topic_keys
 from moldau.image.partition import Partition, to_record
 from moldau.image.prepared import Prepared
 from moldau.model import NO_UUID, Code
@@ -174,7 +174,7 @@ def _checked(view: DecisionContext, topic: NewTopic, names: _Names) -> dict[str,
     configs = checked_new_configs(topic.configs)
     if isinstance(configs, Problem):
         return configs
-    return wrong_together(view, Resource.TOPIC, configs) or settings_too_large(view.settings, configs) or configs
+    return wrong_together(view, ResourceType.TOPIC, configs) or settings_too_large(view.settings, configs) or configs
 
 
 def _create(view: DecisionContext, topic: NewTopic, names: _Names, defaults: dict[str, Setting]) -> Created | Problem:

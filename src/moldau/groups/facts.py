@@ -51,7 +51,7 @@ class Join(NamedTuple):
     skip_assignment_understood: bool = True  # KIP-814, version 9 and later
 
 
-class Sync(NamedTuple):
+class SyncGroup(NamedTuple):
     """SyncGroup; ``assignments`` come from the leader only. Null protocol fields are not checked (before version 5)."""
 
     group_id: str
@@ -90,7 +90,7 @@ class CommitItem(NamedTuple):
     metadata: str
 
 
-class Commit(NamedTuple):
+class OffsetCommit(NamedTuple):
     """OffsetCommit. Generation -1 is a consumer outside group management, or an administrator.
 
     ``retention_ms`` is None for the broker's own (always so from version 5, KIP-211). ``unknown_group_code`` is what a
@@ -155,15 +155,16 @@ class DeleteGroup(NamedTuple):
 
 
 GroupRequest = (
-    Join | Sync | Heartbeat | Leave | Commit | TxnCommit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
-)
+    Join | SyncGroup | Heartbeat | Leave
+    | OffsetCommit | TxnCommit | FetchOffsets | DeleteOffsets | Describe | DeleteGroup
+)  # fmt: skip
 ShardRequest = GroupRequest | ListGroups
 
 
 # --- events without a client ------------------------------------------------------------------------------------------
 
 
-class Committed(NamedTuple):
+class AppendCommitted(NamedTuple):
     """These appends are on all in-sync replicas: each is named, so that none is taken for committed that is in no log.
 
     May still come after an append's deadline was answered with an error.
@@ -172,7 +173,7 @@ class Committed(NamedTuple):
     seqs: tuple[int, ...]
 
 
-class Refused(NamedTuple):
+class AppendRefused(NamedTuple):
     """The append ``seq`` is in no log and never will be (law S19): roll back."""
 
     seq: int
@@ -213,7 +214,7 @@ class Expired(NamedTuple):
     key: TimerKey
 
 
-Event = Committed | Refused | TopicsDeleted | TransactionEnded | Expired
+Event = AppendCommitted | AppendRefused | TopicsDeleted | TransactionEnded | Expired
 
 
 # --- effects ----------------------------------------------------------------------------------------------------------
@@ -225,9 +226,9 @@ class Reply(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Write the records in one batch with acks=all, then feed back ``Committed``, or ``Refused(seq, code)`` when
-    nothing was written. Appends must reach the log in the order in which they are given, and a refusal must be fed back
-    before anything appended later can be committed."""
+    """Write the records in one batch with acks=all, then feed back ``AppendCommitted``, or ``AppendRefused(seq, code)``
+    when nothing was written. Appends must reach the log in the order in which they are given, and a refusal must be fed
+    back before anything appended later can be committed."""
 
     seq: int
     records: tuple[Record, ...]
@@ -364,13 +365,13 @@ def refuse(request: ShardRequest, code: Code) -> ShardReply:
     match request:
         case Join():
             return JoinReply(code, member_id=request.member_id)
-        case Sync():
+        case SyncGroup():
             return SyncReply(code)
         case Heartbeat():
             return HeartbeatReply(code)
         case Leave():
             return LeaveReply(code)
-        case Commit() | TxnCommit():
+        case OffsetCommit() | TxnCommit():
             return CommitReply((code,) * len(request.items))
         case FetchOffsets():
             return FetchReply(code)

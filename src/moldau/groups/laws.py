@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from moldau.groups.facts import Append, Commit, Effect, Reply, Timer, TimerKey, Token
+from moldau.groups.facts import Append, Effect, OffsetCommit, Reply, Timer, TimerKey, Token
 from moldau.groups.group import Group, State
 from moldau.groups.pending import StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, ReplayedRecord, StoredOffset
@@ -125,7 +125,7 @@ class Audit:
         self.waiting.add(token)
 
     def saw(self, effects: Iterable[Effect]) -> None:
-        """L2: at most one reply for a token, and none for a stranger's."""
+        """L2: at most one reply for a token, and none for one that nobody asked with."""
         for effect in effects:
             if isinstance(effect, Reply):
                 assert effect.token in self.waiting, f"{effect.token} was answered twice, or never asked"
@@ -164,7 +164,7 @@ class Audit:
         }
         assert held == self.offsets, f"offsets {held} are not the log's {self.offsets}"
 
-    def may_commit(self, group: Group | None, request: Commit, effects: Iterable[Effect]) -> None:
+    def may_commit(self, group: Group | None, request: OffsetCommit, effects: Iterable[Effect]) -> None:
         """S18: offsets are appended only for the current generation's member, or for an outsider while nobody is in.
 
         ``group`` is the group as it was before the step.

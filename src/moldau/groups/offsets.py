@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from moldau.groups.facts import (
-    Commit,
     CommitItem,
     CommitReply,
     DeleteOffsets,
@@ -18,6 +17,7 @@ from moldau.groups.facts import (
     FetchedOffset,
     FetchOffsets,
     FetchReply,
+    OffsetCommit,
     Producer,
     Token,
     refuse,
@@ -38,7 +38,7 @@ APPEND_BYTES, TOMBSTONE_BYTES = 100_000, 600
 Offsets = tuple[tuple[TopicPartition, StoredOffset | None], ...]
 
 
-def commit(shard: ShardState, request: Commit, token: Token) -> None:
+def commit(shard: ShardState, request: OffsetCommit, token: Token) -> None:
     """Store offsets; answered when they are committed. Items whose metadata is too long are refused one by one."""
     group = shard.groups.get(request.group_id)
     code = _check_commit(group, request)
@@ -77,7 +77,7 @@ def taken(
     return changes, tuple(codes)
 
 
-def _check_commit(group: Group | None, request: Commit) -> Code:
+def _check_commit(group: Group | None, request: OffsetCommit) -> Code:
     if group is None:
         return Code.NONE if request.generation < 0 else request.unknown_group_code
     if group.state is State.DEAD:

@@ -12,7 +12,7 @@ from moldau.groups.facts import (
     Join,
     JoinedMember,
     JoinReply,
-    Sync,
+    SyncGroup,
     SyncReply,
     Timer,
     TimerKey,
@@ -319,7 +319,7 @@ def complete_join(shard: ShardState, group: Group) -> int | None:
 # --- SyncGroup --------------------------------------------------------------------------------------------------------
 
 
-def sync(shard: ShardState, request: Sync, token: Token) -> None:
+def sync(shard: ShardState, request: SyncGroup, token: Token) -> None:
     """Hand in (the leader) or wait for (everybody) the assignment of the current generation."""
     group = shard.groups.get(request.group_id)
     code = _check_sync(group, request)
@@ -347,7 +347,7 @@ def sync(shard: ShardState, request: Sync, token: Token) -> None:
         shard.append([record], lambda seq: Pending(seq, change))
 
 
-def _check_sync(group: Group | None, request: Sync) -> Code:
+def _check_sync(group: Group | None, request: SyncGroup) -> Code:
     if not request.group_id:
         return Code.INVALID_GROUP_ID
     if group is None or group.state is State.EMPTY:

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from moldau.groups import admin, offsets, rebalance, staying, transactional
 from moldau.groups.facts import (
-    Commit,
-    Committed,
+    AppendCommitted,
+    AppendRefused,
     DeleteGroup,
     DeleteOffsets,
     Describe,
@@ -28,10 +28,10 @@ from moldau.groups.facts import (
     Leave,
     ListGroups,
     Now,
-    Refused,
+    OffsetCommit,
     ShardReply,
     ShardRequest,
-    Sync,
+    SyncGroup,
     Timer,
     TimerKey,
     Token,
@@ -144,7 +144,7 @@ class Shard(ShardState):
 
     # --- events
 
-    def _committed(self, event: Committed, token: Token) -> None:
+    def _committed(self, event: AppendCommitted, token: Token) -> None:
         for seq in event.seqs:
             self._settle(self.pending.pop(seq))
 
@@ -165,7 +165,7 @@ class Shard(ShardState):
                 pass  # the group is empty in memory already: an empty generation harms nobody if it gets lost
         self.answer_pending(pending, Code.NONE)
 
-    def _refused(self, event: Refused, token: Token) -> None:
+    def _refused(self, event: AppendRefused, token: Token) -> None:
         pending = self.pending.pop(event.seq)
         self.cancel(TimerKey(Timer.APPEND, seq=event.seq))
         code = append_code(event.code)
@@ -176,7 +176,7 @@ class Shard(ShardState):
                 if (
                     event.code in _TOO_LARGE
                     and waiting is not None
-                    and isinstance(waiting.request, (Commit, TxnCommit))
+                    and isinstance(waiting.request, (OffsetCommit, TxnCommit))
                 ):
                     code = Code.INVALID_COMMIT_OFFSET_SIZE
             case StoredAssignment():
@@ -259,18 +259,18 @@ def append_code(code: Code) -> Code:
 
 _STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {  # Any: each takes the asks of its own class
     Join: rebalance.join,
-    Sync: rebalance.sync,
+    SyncGroup: rebalance.sync,
     Heartbeat: staying.heartbeat,
     Leave: staying.leave,
-    Commit: offsets.commit,
+    OffsetCommit: offsets.commit,
     TxnCommit: transactional.commit,
     FetchOffsets: offsets.fetch,
     DeleteOffsets: offsets.delete,
     Describe: admin.describe,
     ListGroups: admin.list_groups,
     DeleteGroup: admin.delete,
-    Committed: Shard._committed,
-    Refused: Shard._refused,
+    AppendCommitted: Shard._committed,
+    AppendRefused: Shard._refused,
     Expired: Shard._expired,
     TopicsDeleted: Shard._topics_deleted,
     TransactionEnded: Shard._transaction_ended,

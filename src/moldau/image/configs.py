@@ -22,7 +22,7 @@ from moldau.model.topic_config import TOPIC_KEYS
 from moldau.model.topic_defaults import topic_text
 
 
-class Resource(IntEnum):
+class ResourceType(IntEnum):
     """Kinds of things that have settings."""
 
     UNKNOWN = 0
@@ -87,16 +87,16 @@ def _first_good(key: ConfigKey | None, found: Sequence[Setting]) -> Setting:
 def topic_settings(image: Image, topic: str, key: str, static: Static, broker_id: int | None = None) -> list[Setting]:
     """Every value that a topic key has somewhere, the winning one first, Kafka's default last."""
     found = []
-    own = image.config(Resource.TOPIC, topic).get(key)
+    own = image.config(ResourceType.TOPIC, topic).get(key)
     if own is not None:
         found.append(Setting(key, own, Source.DYNAMIC_TOPIC))
     known = TOPIC_KEYS[key]
     layers: list[tuple[Source, Static]] = [
-        (Source.DYNAMIC_DEFAULT_BROKER, image.config(Resource.BROKER, CLUSTER)),
+        (Source.DYNAMIC_DEFAULT_BROKER, image.config(ResourceType.BROKER, CLUSTER)),
         (Source.STATIC_BROKER, static),
     ]
     if broker_id is not None:
-        layers.insert(0, (Source.DYNAMIC_BROKER, image.config(Resource.BROKER, str(broker_id))))
+        layers.insert(0, (Source.DYNAMIC_BROKER, image.config(ResourceType.BROKER, str(broker_id))))
     for source, layer in layers:
         for synonym in known.synonyms:
             text = layer.get(synonym.name)
@@ -139,13 +139,13 @@ def broker_number(name: str) -> int | None:
 def key_of(kind: int, name: str) -> ConfigKey | None:
     """The key of that name for a kind of resource; None when it has none, or this version does not know it."""
     match kind:
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             return TOPIC_KEYS.get(name)
-        case Resource.BROKER:
+        case ResourceType.BROKER:
             return BROKER_KEYS.get(name) or ONLY_DYNAMIC.get(name)
-        case Resource.GROUP:
+        case ResourceType.GROUP:
             return GROUP_KEYS.get(name)
-        case Resource.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             return CLIENT_METRICS_KEYS.get(name)
         case _:
             return None
@@ -155,10 +155,10 @@ def broker_settings(image: Image, broker_id: int | None, key: str, static: Stati
     """Every value that a broker key has somewhere, the winning one first."""
     found = []
     if broker_id is not None:
-        own = image.config(Resource.BROKER, str(broker_id)).get(key)
+        own = image.config(ResourceType.BROKER, str(broker_id)).get(key)
         if own is not None:
             found.append(Setting(key, own, Source.DYNAMIC_BROKER))
-    shared = image.config(Resource.BROKER, CLUSTER).get(key)
+    shared = image.config(ResourceType.BROKER, CLUSTER).get(key)
     if shared is not None:
         found.append(Setting(key, shared, Source.DYNAMIC_DEFAULT_BROKER))
     if key in static:
@@ -193,7 +193,7 @@ def _synonyms(key: str) -> tuple[str, ...]:
 
 def group_settings(image: Image, group: str, key: str, static: Static) -> list[Setting]:
     """Every value that a group's key has somewhere: its own, that of the brokers, Kafka's default."""
-    own = image.config(Resource.GROUP, group).get(key)
+    own = image.config(ResourceType.GROUP, group).get(key)
     found = [] if own is None else [Setting(key, own, Source.DYNAMIC_GROUP)]
     default = broker_default(key)
     if default is not None:
@@ -204,7 +204,7 @@ def group_settings(image: Image, group: str, key: str, static: Static) -> list[S
 def client_metrics_settings(image: Image, name: str, key: str) -> list[Setting]:
     """Every value that a key of a client metrics subscription has: its own, and Kafka's default."""
     known = CLIENT_METRICS_KEYS[key]
-    own = image.config(Resource.CLIENT_METRICS, name).get(key)
+    own = image.config(ResourceType.CLIENT_METRICS, name).get(key)
     found = [] if own is None else [Setting(key, own, Source.DYNAMIC_CLIENT_METRICS)]
     return [*found, Setting(key, known.text(known.default), Source.DEFAULT)]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.image import quotas
 from moldau.image.delta import Delta
-from moldau.image.index import Index
+from moldau.image.index import PartitionIndex
 from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merged
 from moldau.image.prepared import MANY, Prepared, Run, at_once
 from moldau.image.registration import Broker, Controller, broker_from, controller_from, dirs_of
@@ -71,7 +71,7 @@ class Image:
         self.zk_migration_state = 0
         self.opaque: dict[tuple[object, ...], Any] = {}
         """ACLs, SCRAM credentials, quotas, tokens: records kept whole, by kind and identity, so that none is lost."""
-        self.index = Index()
+        self.index = PartitionIndex()
         self._mine = object()
         """Marks topics that no other image has a part in."""
         self._shared: dict[tuple[Any, ...], tuple[Any, ...]] = {}

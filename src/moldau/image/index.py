@@ -10,7 +10,7 @@ from moldau.image.partition import Key, Partition
 Keys = dict[Key, None]
 
 
-class Index:
+class PartitionIndex:
     """Partition keys by broker and by condition: dicts without values, for a set has no order that two processes share.
 
     assigned: broker -> partitions with a replica there.
@@ -36,9 +36,9 @@ class Index:
         self._own: set[int] = set()
         """Which of the brokers' keys (by ``id``) no other index has a part in: the rest is copied before it changes."""
 
-    def copy(self) -> Index:
+    def copy(self) -> PartitionIndex:
         """A twin that may go its own way; what brokers have is shared until one of the two changes it."""
-        twin = Index()
+        twin = PartitionIndex()
         self._own.clear()
         twin.assigned, twin.in_sync, twin.led = dict(self.assigned), dict(self.in_sync), dict(self.led)
         twin.preferred = dict(self.preferred)

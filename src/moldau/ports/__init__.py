@@ -1,8 +1,8 @@
 """What Moldau asks of the world: Clock, Random, Disk, Net, Tasks, ControlPlane. Protocols only; nothing here acts.
 
-Production gives the ports of ``moldau.runtime``; the simulator gives its own. Only entry points build them, and every
-shell room receives them. Two clocks on purpose: deadlines are counted on ``monotonic_ms``, records are stamped with
-``wall_ms``.
+Production gives the ports of ``moldau.runtime``; the simulator gives its own. Only entry points build them; packages
+that read, write or wait are given them. Two clocks on purpose: deadlines are counted on ``monotonic_ms``, records are
+stamped with ``wall_ms``.
 """
 
 from moldau.ports.control import ControlPlane, PlaneEvents

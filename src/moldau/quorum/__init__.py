@@ -10,13 +10,12 @@ from moldau.quorum.log_view import LogView, OffsetAndEpoch
 from moldau.quorum.roles import Candidate, Follower, Leader, Progress, Prospective, Resigned, Role, Unattached
 from moldau.quorum.state import At, Quorum, Timing
 from moldau.quorum.step import deadline_ms, start, step
-from moldau.quorum.voters import Endpoint, ReplicaKey, Voter, VoterLog, VotersAt, VoterSet
+from moldau.quorum.voters import ReplicaKey, Voter, VoterEndpoint, VoterLog, VotersAt, VoterSet
 
 __all__ = [
     "At",
     "Candidate",
     "ElectionState",
-    "Endpoint",
     "Follower",
     "Leader",
     "LogView",
@@ -30,6 +29,7 @@ __all__ = [
     "Timing",
     "Unattached",
     "Voter",
+    "VoterEndpoint",
     "VoterLog",
     "VoterSet",
     "VotersAt",

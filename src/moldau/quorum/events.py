@@ -1,6 +1,6 @@
 """The events of a replica of the metadata log: facts only; ``At`` (state.py) adds time and random bits to each.
 
-The driver reports the outcome of each request that it sent exactly once: ``ResponseReceived``, ``Refused`` or
+The driver reports the outcome of each request that it sent exactly once: ``ResponseReceived``, ``ConnectionRefused`` or
 ``Unreachable``.
 """
 
@@ -39,7 +39,7 @@ class Unreachable(NamedTuple):
     request: RaftRequest
 
 
-class Refused(NamedTuple):
+class ConnectionRefused(NamedTuple):
     """The peer's host is up and refuses the connection: its process is dead."""
 
     peer: int
@@ -83,7 +83,7 @@ Event = (
     | RequestReceived
     | ResponseReceived
     | Unreachable
-    | Refused
+    | ConnectionRefused
     | Propose
     | Flushed
     | SnapshotTaken

@@ -124,8 +124,8 @@ def learn(context: StepContext, epoch: int, leader: int | None) -> None:
     if epoch < role.epoch:
         return
     if leader == quorum.me.id or (quorum.has_fixed_voters and leader not in quorum.voters.ids):
-        # The peer names this replica, which does not know it (a wiped disk), or a stranger: the epoch counts, not the
-        # name. Where the log decides who votes, a name that it does not have yet is no stranger's (KIP-853).
+        # The peer names this replica, which does not know it (a wiped disk), or one that is no voter: the epoch counts,
+        # not the name. Where the log decides who votes, it may not have a voter's name yet (KIP-853).
         leader = None
     if epoch > role.epoch:
         if leader is None:

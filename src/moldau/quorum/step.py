@@ -83,7 +83,7 @@ def step(quorum: Quorum, event: on.Event, at: At) -> tuple[Quorum, list[do.Effec
             _handle_response(context, peer, request, response)
         case on.Unreachable(peer, request):
             _handle_failure(context, peer, request, dead=False)
-        case on.Refused(peer, request):
+        case on.ConnectionRefused(peer, request):
             _handle_failure(context, peer, request, dead=True)
         case on.Propose():
             leader.propose(context, event)

@@ -26,7 +26,7 @@ class ReplicaKey(NamedTuple):
         return NO_UUID in (self.directory_id, other.directory_id) or self.directory_id == other.directory_id
 
 
-class Endpoint(NamedTuple):
+class VoterEndpoint(NamedTuple):
     """Where a voter listens, by listener name."""
 
     name: str
@@ -38,7 +38,7 @@ class Voter(NamedTuple):
     """A voter, where it is reached, and the lowest and highest kraft.version that it speaks."""
 
     key: ReplicaKey
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
     kraft_versions: tuple[int, int] = (0, 1)
 
 

@@ -1,6 +1,6 @@
 """Warnings that come again and again: after so many from one line of code within a while, the others are counted.
 
-A stranger who sends a thousand bad requests a second is to cost a line that says so, not the log. Only WARN and ERROR
+A client that sends a thousand bad requests a second is to cost a line that says so, not the log. Only WARN and ERROR
 are counted; what ends a node (FATAL) and what is told once (INFO) always passes.
 """
 

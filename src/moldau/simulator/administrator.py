@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from moldau.client.admin import (
-    Election,
+    ElectionType,
     NewTopic,
     add_voter,
     create_topics,
@@ -138,7 +138,7 @@ class Administrator(Actor):
         ]
         self.cluster.record_event("admin elects leaders for risky, even unclean ones")
         try:
-            await elect_leaders(self.client, where, Election.UNCLEAN)
+            await elect_leaders(self.client, where, ElectionType.UNCLEAN)
         except EXPECTED_ERRORS:
             return
 
@@ -167,6 +167,6 @@ class Administrator(Actor):
     async def _elect(self) -> None:
         self.cluster.record_event("admin elects preferred leaders")
         try:
-            await elect_leaders(self.client, None, Election.PREFERRED)
+            await elect_leaders(self.client, None, ElectionType.PREFERRED)
         except EXPECTED_ERRORS:
             return

@@ -17,7 +17,7 @@ from moldau.simulator.cluster_zookeeper import CHROOT, ZooKeeperCluster
 from moldau.simulator.zookeeper_servers import ZnodeChange
 from moldau.zookeeper import paths
 from moldau.zookeeper.notes import config_change_json, config_json, preferred_election_json, reassignment_json
-from moldau.zookeeper.znodes import Assignment, TopicZnode, topic_json
+from moldau.zookeeper.znodes import ReplicaAssignment, TopicZnode, topic_json
 
 RETENTIONS = ("60000", "86400000")
 
@@ -70,7 +70,7 @@ class Tools:
         assigned = {}
         for number in range(self.rng.randint(1, 2)):
             self.rng.shuffle(brokers)
-            assigned[number] = Assignment(tuple(brokers[: self.rng.randint(2, 3)]))
+            assigned[number] = ReplicaAssignment(tuple(brokers[: self.rng.randint(2, 3)]))
         again = " again" if name in self.gone else ""
         self.gone.pop(name, None)
         self.made[name] = None

@@ -1,6 +1,6 @@
 """Logs on disk in Kafka's own format: segments, indexes, checkpoints, recovery, retention, compaction.
 
-Shell room: everything is done through ``moldau.ports.Disk``, so the simulator can lose, tear and refuse what it likes.
+Everything is done through ``moldau.ports.Disk``, so the simulator can lose, tear and refuse what it likes.
 Start reading at ``log.py`` (one partition) or ``log_dirs.py`` (a broker's log.dirs).
 """
 

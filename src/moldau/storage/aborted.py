@@ -12,7 +12,7 @@ from moldau.wire.compression import BatchError
 _ABORT = 0
 
 
-class Aborted(NamedTuple):
+class AbortedTxn(NamedTuple):
     """A transaction that was aborted: its first record's offset, its marker's, and the first offset that was not
     decided once it had ended."""
 

@@ -76,7 +76,7 @@ class Appended(NamedTuple):
     bad_records: tuple[BadRecord, ...] = ()
 
 
-class Refused(NamedTuple):
+class InvalidAppend(NamedTuple):
     """Why an append was not taken."""
 
     code: Code
@@ -99,7 +99,7 @@ class Admitted(NamedTuple):
 
 Given = bytes | bytearray | memoryview | Admitted
 """What is to be appended, or what was examined already."""
-Examination = Pauses[Admitted | Refused]
+Examination = Pauses[Admitted | InvalidAppend]
 
 
 class Admission:
@@ -124,7 +124,7 @@ class Admission:
 
     def admit(
         self, records: Given, now_ms: int, internal: bool, partition: TopicPartition = _NONE
-    ) -> Admitted | Refused:
+    ) -> Admitted | InvalidAppend:
         """Check every batch in ``records`` and stamp append time, all at once, in place where they can be written to.
 
         ``internal`` appends (coordinators, quorum) may be control, and are not looked into.
@@ -146,7 +146,7 @@ class Admission:
         ):
             return ordinary
         positions = _positions(data)
-        if isinstance(positions, Refused):
+        if isinstance(positions, InvalidAppend):
             return positions
         batches: list[memoryview] = []
         for position in positions:
@@ -156,16 +156,16 @@ class Admission:
                 return refused
             size = header.length + LENGTH_OVERHEAD
             batch = memoryview(data)[position : position + size]
-            examined: memoryview | Refused
+            examined: memoryview | InvalidAppend
             if internal:
                 examined = self._stamped(batch, header, header.attributes, header.max_timestamp, now_ms)
             else:
                 examined = yield from self._look_inside(batch, header, now_ms, partition)
-            if isinstance(examined, Refused):
+            if isinstance(examined, InvalidAppend):
                 return examined
             batches.append(examined)
         if position + size < end:
-            return Refused(Code.CORRUPT_MESSAGE, "the last batch is cut short")
+            return InvalidAppend(Code.CORRUPT_MESSAGE, "the last batch is cut short")
         return self._together(data, batches)
 
     def admit_quickly(
@@ -223,21 +223,21 @@ class Admission:
 
     def _check(
         self, data: Buffer, position: int, header: BatchHeader, internal: bool, partition: TopicPartition
-    ) -> Refused | None:
+    ) -> InvalidAppend | None:
         """What a batch's header alone tells, in the order in which Apache Kafka looks at it."""
         if not internal and header.base_offset != 0:
-            return Refused(Code.INVALID_RECORD, f"the base offset of a new batch is 0, not {header.base_offset}")
+            return InvalidAppend(Code.INVALID_RECORD, f"the base offset of a new batch is 0, not {header.base_offset}")
         if header.length + LENGTH_OVERHEAD > self._max_bytes:
-            return Refused(
+            return InvalidAppend(
                 Code.MESSAGE_TOO_LARGE,
                 f"a batch of {header.length + LENGTH_OVERHEAD} bytes exceeds max.message.bytes = {self._max_bytes}",
             )
         if check(data, position, header) is not Code.NONE:
-            return Refused(Code.CORRUPT_MESSAGE, "length, format or checksum of a batch is wrong")
+            return InvalidAppend(Code.CORRUPT_MESSAGE, "length, format or checksum of a batch is wrong")
         if header.codec > Codec.ZSTD:
-            return Refused(Code.INVALID_RECORD, f"no compression codec has the number {header.codec}")
+            return InvalidAppend(Code.INVALID_RECORD, f"no compression codec has the number {header.codec}")
         if header.count <= 0 or header.last_offset_delta != header.count - 1:
-            return Refused(
+            return InvalidAppend(
                 Code.INVALID_RECORD,
                 f"a batch of {header.count} records cannot end {header.last_offset_delta} offsets after its first",
             )
@@ -245,18 +245,20 @@ class Admission:
             return None
         if header.is_control:
             where = f"in topic partition {partition}"
-            return Refused(Code.INVALID_RECORD, f"Clients are not allowed to write control records {where}")
+            return InvalidAppend(Code.INVALID_RECORD, f"Clients are not allowed to write control records {where}")
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-            return Refused(Code.INVALID_RECORD, f"producer {header.producer_id} sent a batch without sequence number")
+            return InvalidAppend(
+                Code.INVALID_RECORD, f"producer {header.producer_id} sent a batch without sequence number"
+            )
         if header.is_transactional and header.producer_id < 0:
-            return Refused(Code.INVALID_RECORD, "a transactional batch needs a producer id")
+            return InvalidAppend(Code.INVALID_RECORD, "a transactional batch needs a producer id")
         return None
 
     # ---- records
 
     def _look_inside(
         self, batch: memoryview, header: BatchHeader, now_ms: int, partition: TopicPartition
-    ) -> Pauses[memoryview | Refused]:
+    ) -> Pauses[memoryview | InvalidAppend]:
         """The client's batch as it is to be stored: in place where that can be."""
         try:
             data = yield from self._unpacked(batch, header)
@@ -274,19 +276,23 @@ class Admission:
             if codec == header.codec and scan.in_order:
                 return self._stamped(batch, header, attributes, max(largest, -1), now_ms)
             if scan.smallest < -1 and (codec or header.codec):
-                return Refused(Code.INVALID_TIMESTAMP, f"Invalid negative timestamp {scan.smallest}")
+                return InvalidAppend(Code.INVALID_TIMESTAMP, f"Invalid negative timestamp {scan.smallest}")
             if not scan.in_order and header.count > RENUMBERED_MAX:
-                return Refused(Code.INVALID_RECORD, f"offset deltas of {header.count} records do not count up from 0")
+                return InvalidAppend(
+                    Code.INVALID_RECORD, f"offset deltas of {header.count} records do not count up from 0"
+                )
             packing = Slow(lambda: _encoded(batch, header, data, codec, scan.in_order))
             if len(data) > PACKED_HERE_MAX or (not scan.in_order and header.count > RENUMBERED_HERE_MAX):
                 yield packing
             fresh = bytearray(packing.result())
         except UnpacksToTooMuch as error:
-            return Refused(Code.MESSAGE_TOO_LARGE, str(error))
+            return InvalidAppend(Code.MESSAGE_TOO_LARGE, str(error))
         except BatchError as error:
-            return Refused(Code.INVALID_RECORD, str(error))
+            return InvalidAppend(Code.INVALID_RECORD, str(error))
         if len(fresh) > self._max_bytes:
-            return Refused(Code.MESSAGE_TOO_LARGE, "the batch exceeds max.message.bytes in the topic's compression")
+            return InvalidAppend(
+                Code.MESSAGE_TOO_LARGE, "the batch exceeds max.message.bytes in the topic's compression"
+            )
         made = read_header(fresh)
         return self._stamped(memoryview(fresh), made, made.attributes, max(largest, -1), now_ms)
 
@@ -307,7 +313,7 @@ class Admission:
             return Wanted(self._compact)
         return Wanted(self._compact, now_ms - self._before, now_ms + self._after)
 
-    def _bad_records(self, scan: Scan, header: BatchHeader, now_ms: int, partition: TopicPartition) -> Refused:
+    def _bad_records(self, scan: Scan, header: BatchHeader, now_ms: int, partition: TopicPartition) -> InvalidAppend:
         """Why the batch is refused, in Apache Kafka's words, which clients show to their users."""
         of_type = self._log_append or (header.is_log_append_time and header.max_timestamp == -1)
         earliest, latest = long(now_ms - self._before), long(now_ms + self._after)
@@ -337,7 +343,7 @@ class Admission:
                 f"One or more records have been rejected due to {scan.bad} record errors in total, and only showing "
                 f"the first three errors at most: [{first}]"
             )
-        return Refused(code, message, tuple(bad))
+        return InvalidAppend(code, message, tuple(bad))
 
     # ---- what is stored
 
@@ -355,16 +361,16 @@ class Admission:
             _CRC.pack_into(batch, _CRC_AT, crc32c(batch[_CRC_FROM:]))
         return batch
 
-    def _together(self, data: Buffer, batches: list[memoryview]) -> Admitted | Refused:
+    def _together(self, data: Buffer, batches: list[memoryview]) -> Admitted | InvalidAppend:
         size = sum(map(len, batches))
         if size > self._segment_bytes:
-            return Refused(Code.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment of {self._segment_bytes}")
+            return InvalidAppend(Code.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment of {self._segment_bytes}")
         here = memoryview(data).obj
         whole = data if all(batch.obj is here for batch in batches) else bytearray().join(batches)
         return Admitted(whole, [header for _, header in headers(whole)])
 
 
-def _positions(data: Buffer) -> list[int] | Refused:
+def _positions(data: Buffer) -> list[int] | InvalidAppend:
     """Where the whole batches of format 2 in ``data`` begin; what is behind the last of them is not looked at."""
     positions = []
     position, end = 0, len(data)
@@ -374,19 +380,19 @@ def _positions(data: Buffer) -> list[int] | Refused:
         (length,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
         magic, size = data[position + _CRC_AT - 1], length + LENGTH_OVERHEAD
         if length < _MIN_LENGTH:
-            return Refused(Code.CORRUPT_MESSAGE, f"no record batch has a length of {length} bytes")
+            return InvalidAppend(Code.CORRUPT_MESSAGE, f"no record batch has a length of {length} bytes")
         if magic > 2:
-            return Refused(Code.CORRUPT_MESSAGE, f"there is no record format {magic}")
+            return InvalidAppend(Code.CORRUPT_MESSAGE, f"there is no record format {magic}")
         if position + size > end:
             break
         if magic != 2:
-            return Refused(Code.INVALID_RECORD, f"record format {magic} is no longer taken, only format 2 is")
+            return InvalidAppend(Code.INVALID_RECORD, f"record format {magic} is no longer taken, only format 2 is")
         if size < HEADER_SIZE:
-            return Refused(Code.CORRUPT_MESSAGE, f"no record batch has a length of {length} bytes")
+            return InvalidAppend(Code.CORRUPT_MESSAGE, f"no record batch has a length of {length} bytes")
         positions.append(position)
         position += size
     if not positions:
-        return Refused(Code.INVALID_RECORD, "there is no whole record batch")
+        return InvalidAppend(Code.INVALID_RECORD, "there is no whole record batch")
     return positions
 
 
@@ -407,7 +413,7 @@ def _shown(record: Found, partial: bool) -> str:
     return f"{'Partial' if partial else ''}DefaultRecord({where}, key={key} bytes, value={value} bytes)"
 
 
-class Taken(NamedTuple):
+class FollowerAppend(NamedTuple):
     """What a follower writes: the whole batches, as they came."""
 
     data: bytes | Buffer
@@ -415,7 +421,7 @@ class Taken(NamedTuple):
     marks: list[Mark]
 
 
-def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) -> Taken | Refused:
+def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) -> FollowerAppend | InvalidAppend:
     """Check what a leader sent to a log that ends at ``expected``; a torn last batch is left out.
 
     A leader that was deposed while it sent a part of its file unread may have cut the file and written its successor's
@@ -429,9 +435,9 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
         if header.magic in (0, 1):
             break
         if check(data, position, header) is not Code.NONE or header.last_offset_delta < 0:
-            return Refused(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
+            return InvalidAppend(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
         if header.base_offset < expected and (marks or not empty or header.last_offset < expected):
-            return Refused(Code.OFFSET_OUT_OF_RANGE, f"offset {header.base_offset} is below {expected}")
+            return InvalidAppend(Code.OFFSET_OUT_OF_RANGE, f"offset {header.base_offset} is below {expected}")
         if header.leader_epoch > newest_epoch:
             break
         batches.append(header)
@@ -440,10 +446,10 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
         expected = header.next_offset
     if end + _CRC_AT <= len(data) and data[end + _CRC_AT - 1] in (0, 1) and not _is_cut_short(data, end):
         older = f"the leader sends message format v{data[end + _CRC_AT - 1]}, which is not read, only v2"
-        return Refused(Code.INVALID_RECORD, older)
+        return InvalidAppend(Code.INVALID_RECORD, older)
     if len(data) - end >= HEADER_SIZE and read_header(data, end).length < HEADER_SIZE - LENGTH_OVERHEAD:
-        return Refused(Code.CORRUPT_MESSAGE, "a batch has an impossible length")
-    return Taken(data if end == len(data) else memoryview(data)[:end], batches, marks)
+        return InvalidAppend(Code.CORRUPT_MESSAGE, "a batch has an impossible length")
+    return FollowerAppend(data if end == len(data) else memoryview(data)[:end], batches, marks)
 
 
 def _is_cut_short(data: bytes | Buffer, at: int) -> bool:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
-from moldau.storage.decided import Decided
+from moldau.storage.decided import DecidedTransactions
 from moldau.storage.errors import CorruptLog
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.index_saves import sync_file
@@ -56,7 +56,7 @@ Pace = Callable[[int], object]
 """Called with the size of each batch read; it may take its time (log.cleaner.io.max.bytes.per.second)."""
 
 
-class Source(NamedTuple):
+class SealedSegment(NamedTuple):
     """A sealed segment to compact; the next one begins at ``end``."""
 
     base: int
@@ -64,11 +64,11 @@ class Source(NamedTuple):
     end: int
 
 
-class Order(NamedTuple):
+class CompactionOrder(NamedTuple):
     """All that a run has to know, as plain values: it may be handed to another thread or process."""
 
     folder: str
-    sources: tuple[Source, ...]
+    sources: tuple[SealedSegment, ...]
     dirty_from: int
     """Records below were compacted before: their keys need not be noted."""
     now_ms: int
@@ -80,7 +80,7 @@ class Order(NamedTuple):
     number."""
     keep_markers: frozenset[tuple[int, int]] = frozenset()
     """Producer ids and epochs of which only a marker tells the epoch: it stays."""
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedTxn, ...] = ()
     """The aborted transactions that may have records in the sources."""
     keys_max: int = MAX_KEYS
     write_bytes: int = WRITE_BYTES
@@ -89,13 +89,13 @@ class Order(NamedTuple):
 class Compacted(NamedTuple):
     """Neighbouring sources that became one ``.cleaned`` segment at the offset of the first."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[SealedSegment, ...]
     size: int
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedTxn, ...] = ()
     """The aborted transactions whose markers are in it, and of which readers have to be told still."""
 
 
-class Outcome(NamedTuple):
+class CompactionResult(NamedTuple):
     """What a run has made. With a ``reason`` it failed and left nothing; ``passing``: the log is not to blame;
     ``may_be_mended``: the disk or the system refused, which says nothing about the bytes of the log."""
 
@@ -130,12 +130,12 @@ class Compaction:
         self.disk = log.dir.disk
         self.segments = {segment.base_offset: segment for segment in log.segments[: dirt.last]}
         self.truncations = log.truncations
-        self.outcome: Outcome | None = None
+        self.outcome: CompactionResult | None = None
         ends = [segment.base_offset for segment in log.segments[1 : dirt.last + 1]]
-        self.order = Order(
+        self.order = CompactionOrder(
             folder=log.folder.path,
             sources=tuple(
-                Source(base, segment.size, end)
+                SealedSegment(base, segment.size, end)
                 for (base, segment), end in zip(self.segments.items(), ends, strict=True)
             ),
             dirty_from=max(log.cleaned_to, log.segments[dirt.first].base_offset),
@@ -190,7 +190,7 @@ class Compaction:
                     self.disk.remove(f"{self.order.folder}/{offset_name(source.base, kind)}{CLEANED}")
 
 
-def compact(order: Order, disk: Disk, pace: Pace = no_haste_needed) -> Outcome:
+def compact(order: CompactionOrder, disk: Disk, pace: Pace = no_haste_needed) -> CompactionResult:
     """Do what an order says; whatever it meets is in the outcome, and then no file is left."""
     run = _Run(order, disk, pace)
     try:
@@ -201,13 +201,13 @@ def compact(order: Order, disk: Disk, pace: Pace = no_haste_needed) -> Outcome:
         named = isinstance(error, CorruptLog) or (isinstance(error, OSError) and error.filename is not None)
         refused = isinstance(error, OSError) and not passing
         reason = str(error) if named else f"{run.reading}: {error!r}"
-        return Outcome(reason=reason, passing=passing, may_be_mended=refused)
+        return CompactionResult(reason=reason, passing=passing, may_be_mended=refused)
 
 
 class _Run:
     """A run under way."""
 
-    def __init__(self, order: Order, disk: Disk, pace: Pace) -> None:
+    def __init__(self, order: CompactionOrder, disk: Disk, pace: Pace) -> None:
         self._order = order
         # Files and indexes of its own: the log's belong to the loop.
         self._folder = Folder(LogDir(disk, order.folder.rpartition("/")[0]), order.folder)
@@ -215,15 +215,15 @@ class _Run:
         self._keys: dict[bytes, int] = {}
         self._up_to = order.sources[-1].end
         self._cleaned: list[Segment] = []
-        self._decided = Decided(order.aborted)
+        self._decided = DecidedTransactions(order.aborted)
         self._bytes_read = 0
         self.reading = order.folder
 
-    def work(self) -> Outcome:
+    def work(self) -> CompactionResult:
         self._note_keys()
         made = tuple(self._clean(group) for group in self._groups())
         written = sum(one.size for one in made)
-        return Outcome(made, self._up_to, len(self._keys), self._bytes_read, written)
+        return CompactionResult(made, self._up_to, len(self._keys), self._bytes_read, written)
 
     def remove(self) -> None:
         """Take away what was written."""
@@ -231,7 +231,7 @@ class _Run:
             with suppress(OSError):
                 cleaned.remove()
 
-    def _batches(self, source: Source) -> Iterator[tuple[Segment, int, BatchHeader]]:
+    def _batches(self, source: SealedSegment) -> Iterator[tuple[Segment, int, BatchHeader]]:
         segment = Segment(self._folder, source.base, source.size)
         self.reading = segment.path()
         for position, header in segment.walk(0):
@@ -249,7 +249,7 @@ class _Run:
         run goes as far, and the next one on from there."""
         order, keys, most = self._order, self._keys, max(self._order.keys_max, 1)
         dirty = [source for source in order.sources if source.end > order.dirty_from]
-        decided = Decided(order.aborted, dirty[0].base)
+        decided = DecidedTransactions(order.aborted, dirty[0].base)
         for source in dirty:
             for segment, position, header in self._batches(source):
                 if header.attributes & _CONTROL:
@@ -273,10 +273,10 @@ class _Run:
                 except BatchError as error:
                     raise CorruptLog(segment.path(), position, str(error)) from error
 
-    def _groups(self) -> Iterator[tuple[Source, ...]]:
+    def _groups(self) -> Iterator[tuple[SealedSegment, ...]]:
         """Neighbouring segments that together fit into one. That in which the run stops stays by itself: the rest of
         it is dirty."""
-        group: list[Source] = []
+        group: list[SealedSegment] = []
         size = 0
         for source in self._order.sources:
             if source.base >= self._up_to:
@@ -290,7 +290,7 @@ class _Run:
         if group:
             yield tuple(group)
 
-    def _clean(self, group: tuple[Source, ...]) -> Compacted:
+    def _clean(self, group: tuple[SealedSegment, ...]) -> Compacted:
         """Write a group's ``.cleaned`` segment, durably."""
         cleaned = Segment(self._folder, group[0].base, suffix=CLEANED)
         self._cleaned.append(cleaned)

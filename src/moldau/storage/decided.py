@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.wire.batch import BatchHeader
 
 _TRANSACTIONAL = 0x10
 
 
-class Decided:
+class DecidedTransactions:
     """The transactions of one pass through a log that begins at offset ``begin``; ``aborted`` in any order."""
 
-    def __init__(self, aborted: Iterable[Aborted], begin: int = 0) -> None:
+    def __init__(self, aborted: Iterable[AbortedTxn], begin: int = 0) -> None:
         known = [entry for entry in aborted if entry.last_offset >= begin]
         self._coming = sorted(known, key=lambda entry: entry.first_offset, reverse=True)
-        self._aborted: dict[int, Aborted] = {}
+        self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()
         """Producers with a transaction, aborted or not, of which a batch was met."""
-        self._kept: list[Aborted] = []
+        self._kept: list[AbortedTxn] = []
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Whether a batch of records belongs to a transaction that was aborted."""
@@ -47,7 +47,7 @@ class Decided:
             self._kept.append(aborted)
         return empty
 
-    def take_kept(self) -> tuple[Aborted, ...]:
+    def take_kept(self) -> tuple[AbortedTxn, ...]:
         """The aborted transactions that readers have to be told of still, with markers met since the last call."""
         kept, self._kept = tuple(self._kept), []
         return kept

@@ -1,4 +1,4 @@
-"""How the world fails in this room: exceptions that carry the code a client is answered with.
+"""How the world fails in this package: exceptions that carry the code a client is answered with.
 
 A refused append is a value (``Appended.code``), never one of these. Read next: ``log.py``.
 """

@@ -145,7 +145,7 @@ class LogDir:
         self.disk = disk
         self.path = path
         self.random = random
-        self.watch = Watch(self)
+        self.watch = OfflineOnError(self)
         self.files = files if files is not None else OpenFiles()
         self.id = bytes(16)
         """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
@@ -304,7 +304,7 @@ class NameSync:
             self.dir.names.synced = max(self.dir.names.synced, self._changes)
 
 
-class Watch:
+class OfflineOnError:
     """``with dir.watch:`` an OSError inside takes the directory offline and leaves as DirOffline; one that is about a
     single path leaves as UnusableFile."""
 

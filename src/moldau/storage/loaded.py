@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.model.named import NamedTuple
 from moldau.model.value import field, value
 from moldau.replication.epochs import EpochTable
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
@@ -35,7 +35,7 @@ class Loaded:
     epochs: EpochTable = field(default_factory=EpochTable)
     epochs_changed: bool = False
     producers: Producers | None = field(default_factory=Producers)
-    aborted: list[Aborted] = field(default_factory=list)
+    aborted: list[AbortedTxn] = field(default_factory=list)
     """The aborted transactions that the files name."""
     topic_id: bytes | None = None
     findings: list[str] = field(default_factory=list)

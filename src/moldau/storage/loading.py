@@ -1,6 +1,6 @@
 """How a start loads the logs of one directory: what it finds there, and which of it can be used.
 
-``DirLoad.begin`` and each ``Batch`` do all the reading and may run on worker threads, several batches at once;
+``DirLoad.begin`` and each ``LogsToLoad`` do all the reading and may run on worker threads, several batches at once;
 ``DirLoad.end`` takes the results in, and belongs to whoever owns the ``LogDirs``. What cannot be used is named in
 ``findings`` and left as it is; it costs its partition only. Read next: ``recovery.py`` (one log).
 """
@@ -32,7 +32,7 @@ NAMED = 5
 """Folders that one line names."""
 
 
-class Found(NamedTuple):
+class FoundFolder(NamedTuple):
     """A folder by its name, the partition it says it is of, and whether it is a copy (KIP-113)."""
 
     name: str
@@ -54,8 +54,8 @@ class DirLoad:
         self._offsets: dict[str, dict[TopicPartition, int] | None] = {}
         self._ignored: set[str] = set()
         """Checkpoint files that are gone, or of which no or not every line could be read."""
-        self._found: list[Found] = []
-        self._rest: Iterator[Found] = iter(())
+        self._found: list[FoundFolder] = []
+        self._rest: Iterator[FoundFolder] = iter(())
 
     def begin(self) -> None:
         """Read the clean-shutdown marker, the checkpoint files and the names in the directory."""
@@ -154,7 +154,7 @@ class DirLoad:
             self._dirs.know_offsets(path, data)
         return offsets
 
-    def _look_at(self, name: str) -> Found | None:
+    def _look_at(self, name: str) -> FoundFolder | None:
         """The log that the folder ``name`` holds; None for files and for folders that are no live log."""
         path = f"{self.dir.path}/{name}"
         if name.endswith(names.DELETE_FOLDER):
@@ -169,17 +169,17 @@ class DirLoad:
             if names.looks_like_folder(name) and self.dir.disk.is_dir(path):
                 self.findings.append(f"{path!r} is no name of a partition's folder; it is left alone")
             return None
-        return None if partition.topic == names.METADATA_TOPIC else Found(name, partition, copy is not None)
+        return None if partition.topic == names.METADATA_TOPIC else FoundFolder(name, partition, copy is not None)
 
-    def next_batch(self, size: int) -> Batch | None:
+    def next_batch(self, size: int) -> LogsToLoad | None:
         """The next ``size`` logs to read, None when there are no more. All batches may be read at the same time."""
         some = list(islice(self._rest, size))
         if not some or self.dir.offline is not None:
             return None
         configs = [(found, self._config_of(found.partition)) for found in some]
-        return Batch(self.dir, [(found, self._known(found, config), config) for found, config in configs])
+        return LogsToLoad(self.dir, [(found, self._known(found, config), config) for found, config in configs])
 
-    def _known(self, found: Found, config: LogConfig) -> Known:
+    def _known(self, found: FoundFolder, config: LogConfig) -> Known:
         points = self._offsets[names.RECOVERY_POINTS]
         point = None if points is None else points.get(found.partition, 0)
         starts = self._offsets[names.LOG_STARTS]
@@ -188,7 +188,7 @@ class DirLoad:
         compacted = config.compact or (cleaned is not None and found.partition in cleaned)
         return Known(self._clean, point, start, compacted or names.CLEANED_TO in self._ignored)
 
-    def end(self, batch: Batch) -> None:
+    def end(self, batch: LogsToLoad) -> None:
         """The batch was read: its logs are the directory's, or the directory has failed."""
         if batch.error is not None:
             self.dir.fail(batch.error)
@@ -228,16 +228,16 @@ class DirLoad:
                 self.dir.unused.setdefault(name, {})[partition] = offsets[partition]
 
 
-class Batch:
+class LogsToLoad:
     """Logs to read, in a form that a worker thread can run. ``outcomes``: what was loaded, or why it was not."""
 
     __slots__ = ("_dir", "_logs", "error", "outcomes")
 
-    def __init__(self, dir: LogDir, logs: list[tuple[Found, Known, LogConfig]]) -> None:
+    def __init__(self, dir: LogDir, logs: list[tuple[FoundFolder, Known, LogConfig]]) -> None:
         self._dir = dir
         self._logs = logs
         self.error: OSError | None = None
-        self.outcomes: list[tuple[Found, LogConfig, Folder, Loaded | str]] = []
+        self.outcomes: list[tuple[FoundFolder, LogConfig, Folder, Loaded | str]] = []
 
     def run(self) -> None:
         """Read them; stops at an error of the whole directory."""

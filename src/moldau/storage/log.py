@@ -14,7 +14,7 @@ from moldau.model import Code, TopicPartition
 from moldau.ports.disk import Stretch
 from moldau.storage import flushing, truncation
 from moldau.storage.aborted import is_abort
-from moldau.storage.admission import Appended, Given, Refused, take
+from moldau.storage.admission import Appended, Given, InvalidAppend, take
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush
@@ -24,10 +24,10 @@ from moldau.storage.log_state import LogState
 from moldau.storage.making import Making
 from moldau.storage.mark import Mark
 from moldau.storage.opening import NO_SPACE, Opening, finish
-from moldau.storage.producers import Written
+from moldau.storage.producers import BatchMetadata
 from moldau.storage.recovery import load
 from moldau.storage.retention import retain, take_passed
-from moldau.storage.rolling import Limits
+from moldau.storage.rolling import RollParams
 from moldau.storage.segment import Segment
 from moldau.storage.slow import at_once
 from moldau.storage.timestamps import TimedOffset, first_since, newest
@@ -93,12 +93,12 @@ class Log(LogState):
         if self.dir.offline is not None:
             self.dir.ensure_online()
         admitted = self.admission.admit(records, now_ms, internal, self.partition)
-        if isinstance(admitted, Refused):
+        if isinstance(admitted, InvalidAppend):
             return admitted.appended(self.log_start_offset)
         data, batches = admitted
         if batches[0].producer_id >= 0 or (len(batches) > 1 and any(header.producer_id >= 0 for header in batches)):
             verdict = self.producers.check_all(batches, internal)
-            if isinstance(verdict, Written):
+            if isinstance(verdict, BatchMetadata):
                 stamp = verdict.timestamp if self._log_append_time else -1
                 return Appended(
                     Code.NONE, verdict.first_offset, verdict.last_offset, stamp, self.log_start_offset, "", True
@@ -132,7 +132,7 @@ class Log(LogState):
         # An empty log may begin inside a batch: the leader's log start was moved there by DeleteRecords.
         empty = not self.active.size and len(self.segments) == 1
         taken = take(records, self.log_end_offset, empty, newest_epoch)
-        if isinstance(taken, Refused):
+        if isinstance(taken, InvalidAppend):
             return taken.appended(self.log_start_offset)
         data, batches, marks = taken
         if not marks:
@@ -238,7 +238,7 @@ class Log(LogState):
             segment.open(create=True)
         else:
             self.opening = Opening(self, segment)
-        self.limits = Limits(self.config, self.dir.random)
+        self.limits = RollParams(self.config, self.dir.random)
         self.folder.names.touch()
         self.segments.append(segment)
         self.bases.append(base_offset)

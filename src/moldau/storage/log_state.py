@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.model import TopicPartition
 from moldau.replication.epochs import EpochTable
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.storage.admission import Admission
 from moldau.storage.config import LogConfig
 from moldau.storage.folder import Folder, LogDir
@@ -20,7 +20,7 @@ from moldau.storage.folder_changes import FolderChange
 from moldau.storage.loaded import Loaded
 from moldau.storage.producer_state import load_producers
 from moldau.storage.producers import Producers
-from moldau.storage.rolling import Limits
+from moldau.storage.rolling import RollParams
 from moldau.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LogState(ABC):
         self.epochs: EpochTable = loaded.epochs
         self.epochs_changed = loaded.epochs_changed
         self.known_producers: Producers | None = loaded.producers
-        self.kept_aborted: list[Aborted] = loaded.aborted
+        self.kept_aborted: list[AbortedTxn] = loaded.aborted
         """The aborted transactions that stood in the files at the start, or were known as the log was cut."""
         self.changed, self.truncations = False, 0
         """Batches were written or cut since the log was loaded or closed; how often it was cut."""
@@ -114,7 +114,7 @@ class LogState(ABC):
     def reconfigure(self, config: LogConfig) -> None:
         """Run under ``config`` from now on."""
         self.config = config
-        self.limits = Limits(config, self.dir.random)
+        self.limits = RollParams(config, self.dir.random)
         self._interval, self.flush_messages = config.index_interval_bytes, config.flush_messages
         self._log_append_time = config.log_append_time
         admission = self.dir.admissions.get(config)

@@ -12,7 +12,7 @@ from struct import Struct
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.storage.errors import BrokenFile
 from moldau.wire.batch import BatchHeader
 from moldau.wire.crc import crc32c
@@ -23,7 +23,7 @@ _ENTRY = Struct(">qhiqiqiq")
 _CRC_FROM = 6
 
 
-class Written(NamedTuple):
+class BatchMetadata(NamedTuple):
     """A batch that is in the log: where it ended, and how many offsets before its end it began."""
 
     last_sequence: int
@@ -43,7 +43,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: list[Written] = []
+        self.batches: list[BatchMetadata] = []
         self.last_timestamp = -1
         self.coordinator_epoch = -1
         self.txn_first_offset = -1
@@ -79,8 +79,8 @@ class Producers:
         """First offset and marker of transactions whose marker may not be replicated yet."""
         self.began_at = self.aborted_saved = end_offset
         """From where on batches were recorded, and up to where the ``.txnindex`` files say what was aborted."""
-        self.aborted: list[Aborted] = []
-        self.older_aborted: list[Aborted] | None = None
+        self.aborted: list[AbortedTxn] = []
+        self.older_aborted: list[AbortedTxn] | None = None
         """Transactions that were aborted at or after ``began_at``, and before it (None: not read yet)."""
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class Producers:
     def get(self, producer_id: int) -> Producer | None:
         return self._by_id.get(producer_id)
 
-    def check(self, header: BatchHeader, before: BatchHeader | None = None) -> Code | Written:
+    def check(self, header: BatchHeader, before: BatchHeader | None = None) -> Code | BatchMetadata:
         """Whether a client's batch may follow: NONE, a refusal, or the Written it repeats.
 
         ``before`` is the batch of the same producer just ahead of it in the same append, if there is one.
@@ -124,7 +124,7 @@ class Producers:
             return Code.NONE
         return Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    def check_all(self, batches: Sequence[BatchHeader], internal: bool) -> Code | Written:
+    def check_all(self, batches: Sequence[BatchHeader], internal: bool) -> Code | BatchMetadata:
         """``check`` for every batch of one append; ``internal`` appends carry no sequence: only epochs count."""
         before: dict[int, BatchHeader] = {}
         for header in batches:
@@ -160,7 +160,7 @@ class Producers:
         batches = known.batches
         if len(batches) == KEPT_BATCHES:
             del batches[0]
-        batches.append(Written(header.last_sequence, base_offset + delta, delta, timestamp))
+        batches.append(BatchMetadata(header.last_sequence, base_offset + delta, delta, timestamp))
         if header.attributes & 0x10 and known.txn_first_offset < 0:
             known.txn_first_offset = self._open[header.producer_id] = base_offset
 
@@ -172,14 +172,14 @@ class Producers:
         self._ended.append((first, marker))
         if aborts:
             stable = next(iter(self._open.values()), marker + 1)
-            self.aborted.append(Aborted(id, first, marker, stable))
+            self.aborted.append(AbortedTxn(id, first, marker, stable))
 
-    def replace_aborted(self, between: tuple[int, int], kept: Sequence[Aborted]) -> None:
+    def replace_aborted(self, between: tuple[int, int], kept: Sequence[AbortedTxn]) -> None:
         """Of the aborted transactions with markers ``between`` two offsets only the ``kept`` ones have records left."""
         begin, end = between
         stay = frozenset(kept)
 
-        def remain(entries: list[Aborted]) -> list[Aborted]:
+        def remain(entries: list[AbortedTxn]) -> list[AbortedTxn]:
             return [one for one in entries if not begin <= one.last_offset < end or one in stay]
 
         self.aborted = remain(self.aborted)
@@ -217,7 +217,7 @@ class Producers:
         """
         body = bytearray(_HEAD.pack(1, 0, len(self._by_id)))
         for id, known in self._by_id.items():
-            last = known.batches[-1] if known.batches else Written(-1, -1, 0, -1)
+            last = known.batches[-1] if known.batches else BatchMetadata(-1, -1, 0, -1)
             body += _ENTRY.pack(
                 id, known.epoch, last.last_sequence, last.last_offset, last.offset_delta, known.last_timestamp,
                 known.coordinator_epoch, known.txn_first_offset,
@@ -245,7 +245,7 @@ class Producers:
             known = producers._by_id[id] = Producer(epoch)
             known.last_timestamp, known.coordinator_epoch, known.txn_first_offset = stamp, coordinator, txn
             if offset >= 0:
-                known.batches.append(Written(sequence, offset, delta, stamp))
+                known.batches.append(BatchMetadata(sequence, offset, delta, stamp))
         begun = [(known.txn_first_offset, id) for id, known in producers if known.txn_first_offset >= 0]
         producers._open = {id: first for first, id in sorted(begun)}
         producers.snapshot_offset = end_offset

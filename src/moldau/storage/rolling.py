@@ -15,7 +15,7 @@ from moldau.storage.mark import Mark
 from moldau.storage.segment import Segment
 
 
-class Limits:
+class RollParams:
     """How far one segment may grow. Made anew for each, since ``jitter_ms`` (taken off its time) is rolled for each."""
 
     __slots__ = ("_bytes", "_entries", "_index_bytes", "_ms", "jitter_ms")

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from struct import Struct
 
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.storage.closing import Closing
 from moldau.storage.errors import BrokenFile
 from moldau.storage.folder import Folder
@@ -27,19 +27,19 @@ SNAPSHOTS_KEPT = 2
 _ENTRY = Struct(">hqqqq")
 
 
-def pack(entries: Sequence[Aborted]) -> bytes:
+def pack(entries: Sequence[AbortedTxn]) -> bytes:
     """The entries as the bytes of a ``.txnindex`` file."""
     return b"".join([_ENTRY.pack(0, *entry) for entry in entries])
 
 
-def parse(data: bytes, base_offset: int, what: str) -> list[Aborted]:
+def parse(data: bytes, base_offset: int, what: str) -> list[AbortedTxn]:
     """The entries of the file of the segment at ``base_offset``; BrokenFile when they cannot be."""
     if len(data) % _ENTRY.size:
         raise BrokenFile(f"{what}: {len(data)} bytes are no whole number of entries")
     entries = []
     before = base_offset - 1
     for version, *fields in _ENTRY.iter_unpack(data):
-        entry = Aborted._make(fields)
+        entry = AbortedTxn._make(fields)
         if version != 0 or not 0 <= entry.first_offset <= entry.last_offset or entry.last_offset <= before:
             raise BrokenFile(f"{what}: {entry} of version {version} after offset {before}")
         entries.append(entry)
@@ -47,20 +47,20 @@ def parse(data: bytes, base_offset: int, what: str) -> list[Aborted]:
     return entries
 
 
-def all_aborted(log: LogState) -> list[Aborted]:
+def all_aborted(log: LogState) -> list[AbortedTxn]:
     """The aborted transactions of the log whose markers it holds, in the order of those. LogError."""
     older, newer = _parts(log)
     return older + newer if older else newer
 
 
-def _parts(log: LogState) -> tuple[list[Aborted], list[Aborted]]:
+def _parts(log: LogState) -> tuple[list[AbortedTxn], list[AbortedTxn]]:
     producers = log.producers
     if producers.older_aborted is None:
         producers.older_aborted = [one for one in log.kept_aborted if one.last_offset < producers.began_at]
     return producers.older_aborted, producers.aborted
 
 
-def aborted_within(log: LogState, start: int, end: int) -> list[Aborted]:
+def aborted_within(log: LogState, start: int, end: int) -> list[AbortedTxn]:
     """Those that had not ended before ``start``, and had begun before ``end``."""
     found = []
     for entries in _parts(log):
@@ -73,7 +73,7 @@ def aborted_within(log: LogState, start: int, end: int) -> list[Aborted]:
     return found
 
 
-def ended_within(log: LogState, start: int, end: int) -> list[Aborted]:
+def ended_within(log: LogState, start: int, end: int) -> list[AbortedTxn]:
     """Those whose markers stand between two offsets."""
     found = []
     for entries in _parts(log):
@@ -116,7 +116,7 @@ def forget_above(log: LogState, offset: int) -> None:
     log.closings = [closing for closing in log.closings if closing.offset <= offset]
 
 
-def aborted_on_disk(folder: Folder, names: list[str], segments: Sequence[Segment], up_to: int) -> list[Aborted]:
+def aborted_on_disk(folder: Folder, names: list[str], segments: Sequence[Segment], up_to: int) -> list[AbortedTxn]:
     """The aborted transactions with markers below ``up_to`` of a log that is being loaded. OSError, LogError."""
     if not any(name.endswith(TXN_INDEX) for name in names):
         return []
@@ -127,20 +127,20 @@ def aborted_on_disk(folder: Folder, names: list[str], segments: Sequence[Segment
         return _from_log(segments, up_to)
 
 
-def _from_files(folder: Folder, segments: Sequence[Segment], up_to: int) -> list[Aborted]:
+def _from_files(folder: Folder, segments: Sequence[Segment], up_to: int) -> list[AbortedTxn]:
     bases = {segment.base_offset for segment in segments}
     names = []
     for name in folder.disk.list_dir(folder.path):
         parsed = parse_offset_name(name)
         if parsed is not None and parsed.kind == TXN_INDEX and not parsed.state and parsed.offset in bases:
             names.append((parsed.offset, folder.file(name)))
-    entries: list[Aborted] = []
+    entries: list[AbortedTxn] = []
     for base, path in sorted(names):
         entries += parse(folder.read(path), base, path)
     return [entry for entry in entries if entry.last_offset < up_to]
 
 
-def _from_log(segments: Sequence[Segment], up_to: int) -> list[Aborted]:
+def _from_log(segments: Sequence[Segment], up_to: int) -> list[AbortedTxn]:
     known = Producers(segments[0].base_offset)
     for _ in follow(known, list(segments), up_to, []):
         pass

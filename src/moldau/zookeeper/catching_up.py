@@ -15,7 +15,7 @@ from moldau.ports.zookeeper import Op
 from moldau.wire.records import metadata as records
 from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.reading import Reading
-from moldau.zookeeper.writing import Draft
+from moldau.zookeeper.writing import TransactionDraft
 
 TOPIC = 2
 
@@ -32,7 +32,7 @@ def image_in_turns(reading: Reading, step: int) -> Generator[None, None, Image]:
 def catch_up(image: Image, there: Image, known_znodes: KnownZnodes, controller_epoch: int) -> list[Op]:
     """Operations that bring ``there``, the image of what was read, and what stands beside it, to what the image says;
     none when it says so already."""
-    draft = Draft(there, known_znodes, controller_epoch, later=True)
+    draft = TransactionDraft(there, known_znodes, controller_epoch, later=True)
     for record in _differences(image, there):
         draft.take(record)
     for id in sorted(image.topics):

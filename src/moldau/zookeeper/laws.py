@@ -29,7 +29,8 @@ def z7_znodes_rebuild_the_image(image: Image, survey: Survey) -> None:
     reading = read(survey, lambda: b"")
     assert not reading.repairs, f"topics without an id: {reading.repairs}"
     assert not reading.bad, f"znodes that cannot be read: {reading.bad}"
-    assert not reading.known_znodes.unborn, f"partitions that were never born: {reading.known_znodes.unborn}"
+    new_partitions = reading.known_znodes.new_partitions
+    assert not new_partitions, f"partitions that never got a state: {new_partitions}"
     read_again = Image()
     for record in reading.records:
         read_again.apply(record)

@@ -22,9 +22,9 @@ from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import parse_config
 from moldau.zookeeper.payload import LONG_MAX, BadZnode
 from moldau.zookeeper.znodes import (
-    Assignment,
     BrokerZnode,
     ProducerIdBlock,
+    ReplicaAssignment,
     StateZnode,
     TopicZnode,
     parse_broker,
@@ -49,7 +49,7 @@ class Survey:
     feature: bytes | None = None
     producer_ids: Found | None = None
     present: tuple[str, ...] = ()
-    strangers: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
     """Paths of what is named as no broker and no topic can be: left alone."""
     denied: frozenset[str] = frozenset()
     """Paths of znodes that are there, and whose data an ACL keeps from us."""
@@ -174,7 +174,7 @@ def broker_record(broker: BrokerZnode, stat: Stat) -> records.RegisterBrokerReco
 
 
 def partition_record(
-    topic_id: bytes, number: int, assignment: Assignment, state: StateZnode, stat: Stat
+    topic_id: bytes, number: int, assignment: ReplicaAssignment, state: StateZnode, stat: Stat
 ) -> records.PartitionRecord:
     """A partition that has a state. Who left the replicas while a controller died has left the ISR too, and leads no
     more: another is elected."""
@@ -193,7 +193,7 @@ def partition_record(
     )
 
 
-def judge(path: str, assignment: Assignment, state: StateZnode) -> None:
+def judge(path: str, assignment: ReplicaAssignment, state: StateZnode) -> None:
     """BadZnode for a state that no controller writes, though each of its values could stand there. Taken, it would be
     the ground of decisions: who leads on would be deposed, or an election held among brokers that hold nothing.
 
@@ -209,12 +209,12 @@ def judge(path: str, assignment: Assignment, state: StateZnode) -> None:
         raise BadZnode(path, f"a leader that was elected unclean is in sync with {list(state.isr)!r:.100}")
 
 
-def born(
-    topic_id: bytes, number: int, assignment: Assignment, live: Callable[[int], bool]
+def first_state(
+    topic_id: bytes, number: int, assignment: ReplicaAssignment, live: Callable[[int], bool]
 ) -> records.PartitionRecord | None:
     """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first.
 
-    None when no replica lives: it stays unborn until one does.
+    None when no replica is alive: it has no state until one is.
     """
     isr = [r for r in assignment.replicas if live(r)]
     if not isr:
@@ -364,7 +364,7 @@ def _lived(state: StateZnode, written: int) -> Iterable[tuple[int, int]]:
 
 def _note_topic(topic: TopicZnode, survey: Survey, known_znodes: KnownZnodes) -> None:
     known_znodes.add((paths.topic(topic.name),))
-    unborn = {}
+    new_partitions = {}
     for number, assignment in topic.partitions.items():
         if (topic.name, number) in survey.states:
             known_znodes.add(
@@ -375,9 +375,9 @@ def _note_topic(topic: TopicZnode, survey: Survey, known_znodes: KnownZnodes) ->
                 )
             )
         else:
-            unborn[number] = assignment
-    if unborn:
-        known_znodes.unborn[topic.name] = unborn
+            new_partitions[number] = assignment
+    if new_partitions:
+        known_znodes.new_partitions[topic.name] = new_partitions
 
 
 def _settings(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Message]:

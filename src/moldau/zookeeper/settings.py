@@ -42,7 +42,7 @@ _SHOWN = 100
 """Characters of a bad value that an error shows."""
 
 
-class Setting(NamedTuple):
+class EntitySetting(NamedTuple):
     """One key of one entity; ``value`` None takes it away."""
 
     entity: str
@@ -69,19 +69,19 @@ def quota_entity(path: str) -> Entity | None:
     return entity((_QUOTA_KINDS[each], _name(name) or None) for each, name in zip(parts[::2], parts[1::2], strict=True))
 
 
-def setting_of(record: object) -> Setting | None:
+def setting_of(record: object) -> EntitySetting | None:
     """What a record means for a config entity; None when it is about something else."""
     match record:
         case ConfigRecord():
-            return Setting(entity_of(record.resource_type, record.resource_name), record.name, record.value)
+            return EntitySetting(entity_of(record.resource_type, record.resource_name), record.name, record.value)
         case ClientQuotaRecord():
             entity = quota_entity_of([(each.entity_type, each.entity_name) for each in record.entity])
             value = str(int(record.value + 1e-6)) if record.key in _WHOLE else str(float(record.value))
-            return Setting(entity, record.key, None if record.remove else value)
+            return EntitySetting(entity, record.key, None if record.remove else value)
         case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
             mechanism = next(name for name, number in _MECHANISMS.items() if number == record.mechanism)
             text = _credential(record) if isinstance(record, UserScramCredentialRecord) else None
-            return Setting(f"users/{_part(record.name)}", mechanism, text)
+            return EntitySetting(f"users/{_part(record.name)}", mechanism, text)
         case _:
             return None
 

@@ -26,7 +26,7 @@ async def survey(zk: ZooKeeper) -> Survey:
     """Everything as it stands; errors of the session come through."""
     await zk.sync()
     denied: list[str] = []
-    ids, strangers = paths.broker_ids(await _names(zk, paths.BROKER_IDS))
+    ids, foreign = paths.broker_ids(await _names(zk, paths.BROKER_IDS))
     brokers = await _many(zk, {id: paths.broker(id) for id in ids}, denied)
     names = await _names(zk, paths.TOPICS)
     topics = await _many(zk, {name: paths.topic(name) for name in names if is_topic_name(name)}, denied)
@@ -59,8 +59,8 @@ async def survey(zk: ZooKeeper) -> Survey:
         feature=alone[paths.FEATURE][0] if paths.FEATURE in alone else None,
         producer_ids=alone.get(paths.PRODUCER_IDS),
         present=(*present, *folders),
-        strangers=(
-            *(f"{paths.BROKER_IDS}/{name}" for name in strangers),
+        foreign=(
+            *(f"{paths.BROKER_IDS}/{name}" for name in foreign),
             *(f"{paths.TOPICS}/{name}" for name in names if not is_topic_name(name)),
         ),
         denied=frozenset(denied),

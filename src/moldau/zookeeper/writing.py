@@ -20,9 +20,9 @@ from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_change_json, config_json
 from moldau.zookeeper.settings import setting_of
 from moldau.zookeeper.znodes import (
-    Assignment,
     FeatureZnode,
     ProducerIdBlock,
+    ReplicaAssignment,
     StateZnode,
     TopicZnode,
     feature_json,
@@ -55,13 +55,13 @@ def operations(
     notes. ``later``: brokers may hear of a decision before it stands here, so that new topics' settings need a note
     too.
     """
-    draft = Draft(image, known_znodes, controller_epoch, later=later)
+    draft = TransactionDraft(image, known_znodes, controller_epoch, later=later)
     for record in batch:
         draft.take(record)
     return draft.operations()
 
 
-class Draft:
+class TransactionDraft:
     """A decision while it is put together: the newest value of each znode that it writes once, states in order."""
 
     def __init__(self, image: Image, known_znodes: KnownZnodes, controller_epoch: int, *, later: bool = False) -> None:
@@ -221,13 +221,13 @@ class Draft:
         return self._names[id] if id in self._names else self._image.topics[id].name
 
     def _topic(self, id: bytes) -> TopicZnode:
-        """A topic's assignments after the decision; those not born yet stay as the tool wrote them."""
+        """A topic's assignments after the decision; those without a state yet stay as the tool wrote them."""
         name = self._name(id)
         known_znodes = self._known_znodes
         partitions = (
             {}
             if name in self._removed
-            else {**known_znodes.unborn.get(name, {}), **known_znodes.set_apart.get(name, {})}
+            else {**known_znodes.new_partitions.get(name, {}), **known_znodes.set_apart.get(name, {})}
         )
         known = self._image.topics.get(id)
         for part in ({} if known is None else known.partitions, self._partitions.get(id, {})):
@@ -253,8 +253,8 @@ class Draft:
         return () if self._later else tuple(brokers[id].epoch if id in brokers else 0 for id in isr)
 
 
-def _assignment(partition: Partition) -> Assignment:
-    return Assignment(partition.replicas, partition.adding, partition.removing)
+def _assignment(partition: Partition) -> ReplicaAssignment:
+    return ReplicaAssignment(partition.replicas, partition.adding, partition.removing)
 
 
 def _depth(entity: str) -> int:

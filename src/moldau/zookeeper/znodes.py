@@ -65,7 +65,7 @@ class ControllerZnode(NamedTuple):
     version: int = 2
 
 
-class Assignment(NamedTuple):
+class ReplicaAssignment(NamedTuple):
     """Where the replicas of one partition are, and are going."""
 
     replicas: tuple[int, ...]
@@ -78,7 +78,7 @@ class TopicZnode(NamedTuple):
 
     name: str
     id: bytes | None
-    partitions: dict[int, Assignment]
+    partitions: dict[int, ReplicaAssignment]
 
 
 class StateZnode(NamedTuple):
@@ -259,7 +259,7 @@ def parse_topic(name: str, data: bytes | None) -> TopicZnode:
     for number, replicas in sorted(lists["partitions"].items()):
         if not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
             raise BadZnode(path, f"partition {number} has replicas {list(replicas)}: different brokers are expected")
-        partitions[number] = Assignment(replicas, adding.get(number, ()), removing.get(number, ()))
+        partitions[number] = ReplicaAssignment(replicas, adding.get(number, ()), removing.get(number, ()))
         for key, moving in (("adding_replicas", adding), ("removing_replicas", removing)):
             some = moving.get(number, ())
             if len(set(some)) != len(some) or not set(some) <= set(replicas):

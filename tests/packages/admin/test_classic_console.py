@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any  # doubles stand for a session and a consumer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.admin.classic.console_consumer_options import read_wish
 from moldau.admin.classic.console_formatters import Seen, group_metadata, offsets
 from moldau.admin.classic.console_producer import _Sender
 from moldau.admin.classic.dump_decoders import by_classes, metadata
@@ -23,13 +23,15 @@ from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal, java_d
 from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
 from moldau.admin.classic.record_reader import Reader
 from moldau.client.client import Unreachable
-from moldau.client.consumer import ConsumerOptions
+from moldau.client.consumer import Chunk, ConsumerOptions
 from moldau.client.feeding import FeedOptions
-from moldau.client.sockets import drive
+from moldau.client.reading import Fetched
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import Record
 from moldau.wire.records.framing import pack_metadata
 from moldau.wire.records.metadata import ClientQuotaRecord
+from tests.packages.admin.doubles import Driven
+from tests.packages.doubles import TimeModule
 
 JAVA = "org.apache.kafka.common.serialization."
 
@@ -183,21 +185,20 @@ class Group:
 
     options = ConsumerOptions()
 
-    def __init__(self, rebalance_s: float, clock: list[float]) -> None:
+    def __init__(self, rebalance_s: float, clock: TimeModule) -> None:
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.rebalance_s, self.clock = rebalance_s, clock
 
     def position(self, partition: TopicPartition) -> int:
         return 0
 
-    async def poll(self, wait_ms: float, *, join_ms: int | None) -> list[SimpleNamespace]:
+    async def poll(self, wait_ms: float, *, join_ms: int | None) -> list[Chunk]:
         if self.assignment:
-            fetched = SimpleNamespace(code=Code.NONE)
-            return [SimpleNamespace(partition=TopicPartition("t", 0), offset=0, fetched=fetched)]
+            return [Chunk(TopicPartition("t", 0), 0, Fetched(Code.NONE, memoryview(b""), 1))]
         assert join_ms is not None
-        before = self.clock[0]
-        self.clock[0] += min(join_ms / 1000, self.rebalance_s - before)
-        if self.clock[0] < self.rebalance_s:
+        before = self.clock.now_s
+        self.clock.now_s += min(join_ms / 1000, self.rebalance_s - before)
+        if self.clock.now_s < self.rebalance_s:
             raise Unreachable("no rebalance in time")
         self.assignment = frozenset({TopicPartition("t", 0)})
         return []
@@ -208,16 +209,14 @@ def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
     monkeypatch: pytest.MonkeyPatch, rebalance_s: float, comes: bool
 ) -> None:
     """With --timeout-ms 2500 a group printed nothing and ended well: its first rebalance takes 3 s."""
-    clock = [0.0]
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-
-    theirs = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)  # not that of other threads
-    monkeypatch.setattr("moldau.admin.classic.record_reader.time", theirs)
+    clock = TimeModule()
+    monkeypatch.setattr("moldau.admin.classic.record_reader.time", clock)
     reader: Any = Reader.__new__(Reader)
     reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
-    reader.wish, reader.cluster = SimpleNamespace(timeout_ms=2500, partition=None), SimpleNamespace(run=drive)
+    reader.wish, reader.cluster = (
+        read_wish(["--bootstrap-server", "h:1", "--topic", "t", "--timeout-ms", "2500"]),
+        Driven(),
+    )
     reader._look_again = lambda: None
     reader._left, reader._lasts = {}, {}
     monkeypatch.setattr(Reader, "_records", lambda _, chunks: iter(chunks))

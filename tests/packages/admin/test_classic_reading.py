@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Sequence
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Sequence
 
 import pytest
 
 from moldau.admin.classic import console_consumer
+from moldau.admin.classic.console_consumer_options import read_wish
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import Reader
@@ -19,6 +17,7 @@ from moldau.client.consumer import Chunk, ConsumerOptions
 from moldau.client.reading import Fetched
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import build
+from tests.packages.admin.doubles import LoopDriven
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 
@@ -63,15 +62,8 @@ class Member:
 
 
 def reader(member: Member) -> Reader:
-    def run(work: Awaitable[Any]) -> Any:
-        async def whole() -> Any:
-            return await work
-
-        return asyncio.run(whole())
-
-    cluster: Any = SimpleNamespace(client=None, run=run)
-    wish: Any = SimpleNamespace(topic="t", include=None, partition=0, timeout_ms=1_000)
-    made = Reader(cluster, cast("Any", member), wish)
+    words = ["--bootstrap-server", "h:1", "--topic", "t", "--partition", "0", "--timeout-ms", "1000"]
+    made = Reader(LoopDriven(client=None), member, read_wish(words))  # type: ignore[arg-type]
     made._ready = True
     return made
 

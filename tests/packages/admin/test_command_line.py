@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import re
@@ -12,7 +13,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import click
 import pytest
@@ -490,6 +490,20 @@ def test_names_of_others_neither_move_the_cursor_nor_make_lines(name: str) -> No
     assert output.lines_printable("group \x1b[31mred\nand more") == "group \\x1b[31mred\nand more"
 
 
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class AtTerminal:
+    """The module ``sys`` of a command that is typed at a terminal."""
+
+    def __init__(self) -> None:
+        self.stdin = self.stderr = Terminal()
+
+
 def test_answers_bars_and_completions_drive_no_terminal_either(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -504,8 +518,7 @@ def test_answers_bars_and_completions_drive_no_terminal_either(
     doctor._show([Finding("warning", f"group {evil}\nerror    x", "is lost", "look")], "text")
     assert [line[:8] for line in capsys.readouterr().out.splitlines()] == ["warning ", " " * 8, "errors: "]
     told = list[str]()
-    terminal = SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr(options, "sys", SimpleNamespace(stdin=terminal, stderr=terminal))
+    monkeypatch.setattr(options, "sys", AtTerminal())
     monkeypatch.setattr(click, "confirm", lambda question, err: told.append(question) or True)
     options.confirm(f"Delete {evil}?", yes=False)
     assert told == ["Delete a\\x1b]0;b\\x07\\x9b31m?"]

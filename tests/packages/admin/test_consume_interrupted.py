@@ -7,15 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from moldau.admin.consume import _Reading, _Stop
 from moldau.admin.signals import Raised, caught_signals
-from moldau.client.sockets import drive
 from moldau.model import TopicPartition
+from tests.packages.admin.doubles import Driven, TalkDouble
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 WISH: Any = {"most": None, "output": "text", "columns": ("value",)}
@@ -61,7 +60,7 @@ class Member:
 
 def test_what_had_come_when_a_poll_was_interrupted_is_not_committed_and_a_group_does_not_go_back() -> None:
     member: Any = Member()
-    talk: Any = SimpleNamespace(cluster=SimpleNamespace(run=drive))
+    talk = TalkDouble(Driven())
     with caught_signals(Raised.WHEN_REPEATED) as signals:
         reading = _Reading(talk, member, WISH, lambda record: True, signals)
         with pytest.raises(KeyboardInterrupt), signals.raised(Raised.AT_ONCE):

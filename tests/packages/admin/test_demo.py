@@ -7,7 +7,6 @@ import io
 import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +24,7 @@ from moldau.cluster.nodes import is_alive
 from moldau.pipeline.lint import lint_file
 from moldau.pipeline.reading import load
 from moldau.pipeline.spec import OnError
+from tests.packages.doubles import TimeModule
 
 
 def books(produced: list[int], in_log: list[int], in_table: list[int], commits: int = 3, batches: int = 3) -> Books:
@@ -136,7 +136,7 @@ def test_the_busiest_broker_is_killed_once_at_half_and_restarted_ten_seconds_lat
     hand = story._FaultMaker(stage, Watch(), ProgressReporter(), story.Script())  # type: ignore[arg-type]
     for sent, at in ((0, 100), (49, 110), (50, 111), (60, 112), (90, 120.9), (91, 121), (99, 140)):
         now[0] = at
-        hand.look(sent, 100)
+        hand.poll(sent, 100)
     assert stage.done == [("kill", 0), ("restart", 0)]
     assert [happening.at for happening in hand.happenings] == [111, 121]
 
@@ -172,12 +172,19 @@ def test_what_the_stream_has_started_ends_with_it(tmp_path: Path, monkeypatch: p
         time.sleep(0.01)
 
 
+class RunningProcess:
+    """A process that has not ended."""
+
+    def poll(self) -> int | None:
+        return None
+
+
 @pytest.mark.parametrize(("batches", "finishes"), [(5, True), (0, False)])
 def test_a_pipeline_is_waited_for_as_long_as_batches_come(
     batches: int, finishes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look takes 100 seconds of a clock that is ours, and finds another batch or none; the sixth finds the end."""
-    looks = 0
+    looks, clock = 0, TimeModule()
     pipeline = Pipeline.__new__(Pipeline)
     pipeline.log, pipeline.batches = tmp_path / "pipeline.log", []
     pipeline.log.write_text("its last words")
@@ -185,11 +192,11 @@ def test_a_pipeline_is_waited_for_as_long_as_batches_come(
     def is_done() -> bool:
         nonlocal looks
         looks += 1
+        clock.now_s += 100
         pipeline.batches.extend([cast("Any", None)] if looks <= batches else [])
         return looks > 5
 
-    pipeline._process = cast("Any", SimpleNamespace(poll=lambda: None))
-    clock = SimpleNamespace(monotonic=lambda: 100.0 * looks, sleep=lambda seconds: None)
+    pipeline._process = RunningProcess()  # type: ignore[assignment]
     monkeypatch.setattr("moldau.admin.demo.pipeline.time", clock)
     with contextlib.nullcontext() if finishes else pytest.raises(PipelineError, match="within 180 s:\nits last words"):
         pipeline._wait(is_done, 180.0, "finish")

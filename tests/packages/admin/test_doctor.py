@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,6 +19,7 @@ from moldau.client.features import Features
 from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.runtime.disk import RealDisk
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
+from tests.packages.admin.doubles import ClientDouble, Driven, TalkDouble, View
 from tests.packages.storage.test_old_formats import records
 
 
@@ -200,10 +199,12 @@ def test_a_level_is_told_as_supported_when_every_broker_supports_it(
 ) -> None:
     """One broker was asked, and "all" were said to support what it does: in the middle of an upgrade some do not."""
     monkeypatch.setattr(cluster_checks, "_reachable", lambda talk: sorted(highest))
-    talk: Any = SimpleNamespace(
-        ask=lambda _, id=1: Features({"metadata.version": (1, highest[id])}, {"metadata.version": 25}, id)
-    )
-    found = list(_features(talk))
+
+    class Talk(TalkDouble):
+        def ask(self, work: object, id: int = 1) -> Features:
+            return Features({"metadata.version": (1, highest[id])}, {"metadata.version": 25}, id)
+
+    found = list(_features(Talk()))
     assert [one.what for one in found] == (
         [] if told is None else [f"is at level 25, and every broker that answers supports {told}"]
     )
@@ -211,7 +212,7 @@ def test_a_level_is_told_as_supported_when_every_broker_supports_it(
 
 @pytest.mark.parametrize(("alive", "mend"), [({1, 2, 3}, "wait while brokers catch up"), ({1, 2}, "start broker 3; ")])
 def test_nobody_is_told_to_wait_for_a_broker_that_is_down(alive: set[int], mend: str) -> None:
-    talk: Any = SimpleNamespace(cluster=SimpleNamespace(client=SimpleNamespace(view=SimpleNamespace(brokers=alive))))
+    talk = TalkDouble(Driven(ClientDouble(View(alive))))
     found = [one for one in _partitions(talk, [part([1, 2])]) if one.about == "t-0"]
     assert [one.what for one in found] == ["1 partition has replicas that are not in sync"]
     assert found[0].mend.startswith(mend)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from moldau.model import Code, TopicPartition
 from moldau.wire.batch import HEADER_SIZE, build, headers
 from moldau.wire.crc import crc32c
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from tests.packages.doubles import TimeModule
 
 Answer = Callable[[int, FetchRequest], FetchResponse]
 
@@ -72,13 +71,12 @@ def test_a_broker_that_does_not_answer_is_not_asked_for_every_partition_anew() -
 
 
 def test_what_a_quota_puts_off_is_asked_again_and_is_not_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[float] = []
-    clock = SimpleNamespace(sleep=waited.append, monotonic=time.monotonic)  # not that of other threads
+    clock = TimeModule()
     monkeypatch.setattr("moldau.admin.replica_check.wire.time", clock)
     answers = [FetchResponse(throttle_time_ms=700), FetchResponse(throttle_time_ms=300), empty(), empty()]
     brokers = Brokers(lambda broker, request: answers.pop(0))
     assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
-    assert waited == [0.7, 0.3]
+    assert clock.slept == [0.7, 0.3]
 
 
 @pytest.mark.parametrize(

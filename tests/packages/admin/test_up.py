@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +19,7 @@ from moldau.admin.main import main
 from moldau.admin.up import LOOKS_UNTIL_GONE, _wait_while_it_runs, _warn_of_unknown
 from moldau.cluster.cluster import Cluster
 from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_alive, launch, ours
+from tests.packages.doubles import TimeModule
 
 
 def up(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -274,14 +274,14 @@ def test_up_in_the_foreground_waits_as_long_as_any_node_runs_whoever_started_it(
         10: lambda: (end(1), rewrite(101)),
         20: lambda: (end(101), rewrite()),
     }
-    looks = 0
 
-    def look(_: float) -> None:
-        nonlocal looks
-        looks += 1
-        actions.get(looks, lambda: None)()
+    class Eventful(TimeModule):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            actions.get(len(self.slept), lambda: None)()
 
-    monkeypatch.setattr("moldau.admin.up.time", SimpleNamespace(sleep=look))  # not that of other threads
+    clock = Eventful()
+    monkeypatch.setattr("moldau.admin.up.time", clock)
     start(1)
     rewrite(1)
     try:
@@ -289,7 +289,7 @@ def test_up_in_the_foreground_waits_as_long_as_any_node_runs_whoever_started_it(
     finally:
         for id in processes:
             end(id)
-    assert looks == 20 + LOOKS_UNTIL_GONE - 1
+    assert len(clock.slept) == 20 + LOOKS_UNTIL_GONE - 1
 
 
 def test_commands_ask_the_cluster_of_the_folder_they_are_typed_in(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -20,6 +19,7 @@ from moldau.client.lines import UnsupportedApi
 from moldau.client.view import Broker
 from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
+from tests.packages.admin.doubles import Driven, TalkDouble
 from tests.packages.client.mini_cluster import MiniCluster, in_thread
 
 P = TopicPartition("t", 0)
@@ -91,8 +91,8 @@ class Apart(Talk):
     """A conversation that ends every question with an error."""
 
     def __init__(self, error: Exception) -> None:
-        double: Any = SimpleNamespace(close=lambda: None)
-        self.bootstrap, self.cluster, self._error = "localhost:9092", double, error
+        self.bootstrap, self._error = "localhost:9092", error
+        self.cluster = Driven()  # type: ignore[assignment]
 
     def ask(self, *_: object, **__: object) -> NoReturn:
         raise self._error
@@ -105,20 +105,21 @@ def test_a_quorum_that_cannot_be_asked_is_no_error_and_is_not_asked_at_every_loo
     """Each look told of an error: that the brokers were too old, or that nobody answered."""
     asked: list[int] = []
 
-    def apart(patience_ms: int) -> Talk:
-        asked.append(patience_ms)
-        return Apart(error)
+    class Asking(TalkDouble):
+        def apart(self, patience_ms: int) -> Talk:
+            asked.append(patience_ms)
+            return Apart(error)
 
-    talk: Any = SimpleNamespace(apart=apart)
+    talk = Asking()
     downs = Downs()
     for _ in range(3):
-        assert downs.look(talk, [2], [1, 3]) == {}
+        assert downs.poll(talk, [2], [1, 3]) == {}
     assert len(asked) == 1
     assert capsys.readouterr().err == ""
-    assert downs.look(talk, [2, 3], [1]).keys() == {3}, "the one that went meanwhile"
+    assert downs.poll(talk, [2, 3], [1]).keys() == {3}, "the one that went meanwhile"
     assert len(asked) == 2, "of another broker it is asked"
     monkeypatch.setattr(waits, "ASKED_AGAIN_S", 0.0)
-    downs.look(talk, [2, 3], [1])
+    downs.poll(talk, [2, 3], [1])
     assert len(asked) == 3
 
 

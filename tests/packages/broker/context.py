@@ -6,6 +6,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 
+@dataclass(frozen=True, eq=False)
+class OpenConnection:
+    """A connection, each another one, as far as handlers look at it: when it was opened."""
+
+    since_ms: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class ContextValue:
     """A ``RequestContext`` without a connection, or over what a test takes for one."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import format_storage
-from moldau.broker.migration.stages import Stage
+from moldau.broker.migration.stages import MigrationStage
 from moldau.broker.node import Node
 from moldau.client.client import Client
 from moldau.client.world_lines import WorldLines
@@ -135,7 +135,7 @@ class Crossing:
         found = [node for node in self.nodes.values() if node.is_active_controller]
         return found[0] if len(found) == 1 else None
 
-    def stage(self) -> Stage | None:
+    def stage(self) -> MigrationStage | None:
         ruler = self.ruler
         return None if ruler is None or ruler.migration is None else ruler.migration.state.stage
 

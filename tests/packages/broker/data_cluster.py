@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Self
 
 from moldau.broker.api import ANSWERS, BROKER, handler
@@ -33,6 +32,7 @@ from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, Alte
 from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsResponse
 from moldau.wire.records import metadata as records
 from tests.packages import loops
+from tests.packages.broker.doubles import PlaneDouble
 
 TOPIC = "flights"
 TOPIC_ID = bytes([7] * 16)
@@ -83,7 +83,7 @@ class MiniBroker:
         self.offset = 0
         self.epoch = 0
         self.cluster_id = "mini"
-        self.plane = SimpleNamespace(quorum=None)
+        self.plane = PlaneDouble()
         self.failures: list[BaseException] = []
 
     @property

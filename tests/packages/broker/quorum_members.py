@@ -13,14 +13,13 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from moldau.broker.kraft.answers import RESPONSES
 from moldau.broker.kraft.plane import QuorumPlane
 from moldau.image import Image
 from moldau.model import Code
-from moldau.quorum import Endpoint
+from moldau.quorum import VoterEndpoint
 from moldau.runtime.world import real_world
 from moldau.storage.checkpoints import MetaProperties
 from moldau.wire.records.metadata import TopicRecord
@@ -115,18 +114,8 @@ class QuorumMember:
         self.config = Config(id, quorum.voters, str(folder), **{**quorum.changes, **changes})
         self.config.is_controller = id in (*quorum.voters, *quorum.joining)
         self.leaders_heard_of: list[tuple[int | None, int]] = []
-        node = SimpleNamespace(
-            world=self.world,
-            config=self.config,
-            peers=self,
-            metadata=self.listener,
-            quorum_leader_changed=self._leader_changed,
-            controller_endpoints=lambda: [Endpoint("CONTROLLER", "host", self.port)],
-            cluster_id=CLUSTER,
-            controller_channel=SimpleNamespace(send=self._ask_the_leader),
-        )
         meta = MetaProperties(CLUSTER, id, directory_id=self.directory_id)
-        self.plane = node.plane = QuorumPlane(node, meta, [self.listener])
+        self.plane = QuorumPlane(MemberNode(self), meta, [self.listener])
 
     def state(self) -> str:
         """What it is and what it holds, in one line."""
@@ -141,23 +130,51 @@ class QuorumMember:
             f" up to {listener.names[-1:]}, heard of leaders {self.leaders_heard_of}"
         )
 
-    def _leader_changed(self) -> None:
-        self.leaders_heard_of.append(self.plane.leader)
-
     def _failed(self, task: str, error: BaseException) -> None:
         if self.alive:  # what a killed process would have met nobody hears of
             self.quorum.failures.append(error)
 
-    async def _ask_the_leader(self, message: Any, timeout_ms: int) -> Any:
-        leader, _ = self.plane.leader
-        member = None if leader is None else self.quorum.members.get(leader)
-        if member is None:
-            raise ConnectionError("no leader is known")
-        answer = await member.plane.change_voters(message)
-        return RESPONSES[type(message)](error_code=int(answer.code))
-
     async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
         return await self.quorum.carry(self, port, message, timeout_ms or 2000)
+
+
+class MemberNode:
+    """The node of a member, as its plane sees it."""
+
+    cluster_id = CLUSTER
+
+    def __init__(self, member: QuorumMember) -> None:
+        self._member = member
+        self.world = member.world
+        self.config = member.config
+        self.peers = member
+        self.metadata = member.listener
+        self.controller_channel = LeaderChannel(member)
+
+    @property
+    def plane(self) -> QuorumPlane:
+        return self._member.plane
+
+    def quorum_leader_changed(self) -> None:
+        self._member.leaders_heard_of.append(self.plane.leader)
+
+    def controller_endpoints(self) -> list[VoterEndpoint]:
+        return [VoterEndpoint("CONTROLLER", "host", self._member.port)]
+
+
+class LeaderChannel:
+    """A channel to the quorum's leader, for changes of voters."""
+
+    def __init__(self, member: QuorumMember) -> None:
+        self._member = member
+
+    async def send(self, message: Any, timeout_ms: int) -> Any:
+        leader, _ = self._member.plane.leader
+        asked = None if leader is None else self._member.quorum.members.get(leader)
+        if asked is None:
+            raise ConnectionError("no leader is known")
+        answer = await asked.plane.change_voters(message)
+        return RESPONSES[type(message)](error_code=int(answer.code))
 
 
 class LoopbackQuorum:

@@ -3,56 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
 
 from moldau.broker.api import k03_metadata, k10_find_coordinator
 from moldau.broker.controller.channel import NodeToControllerChannel
+from moldau.broker.metadata.cache import MetadataCache
+from moldau.broker.services import BrokerServices
 from moldau.model import Code
+from moldau.model.value import replace
+from moldau.ports import Handle
 from moldau.runtime.world import new_loop
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsResponse
-from moldau.wire.records.metadata import TopicRecord
+from moldau.wire.records.metadata import RemoveTopicRecord, TopicRecord
 from tests.packages import loops
+from tests.packages.broker.context import ContextValue, OpenConnection
+from tests.packages.broker.doubles import NodeDouble, PlaneDouble, node_config
 from tests.packages.broker.test_metadata import broker, node
+from tests.packages.doubles import LoopTasks, ManualTasks, manual_world
+from tests.packages.manual_clock import ManualClock
 
 T = TypeVar("T")
 SOON_MS = 2_000
 
 
-class Client:
-    """A connection, opened just now."""
-
-    since_ms = 0
-
-
-class Timers:
+class PassingTime(LoopTasks):
     """Time that goes by only when nothing else is left to do: then it is as late as the next timer."""
 
     def __init__(self) -> None:
-        self.spawned: list[asyncio.Task[None]] = []
-        self.now_ms = 0.0
-        self._set: list[tuple[float, int, Callable[[], object]]] = []
+        super().__init__()
+        self.clock = ManualClock()
+        self._timed = ManualTasks(self.clock)
 
-    def monotonic_ms(self) -> float:
-        return self.now_ms
-
-    def call_soon(self, act: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(act)
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        self.spawned.append(asyncio.get_running_loop().create_task(work, name=name))
-        return self.spawned[-1]
-
-    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Any:
-        entry = (self.now_ms + delay_ms, len(self._set), call)
-        self._set.append(entry)
-        return SimpleNamespace(cancel=lambda: self._set.remove(entry) if entry in self._set else None)
+    def call_later(self, delay_ms: float, call: Callable[[], object]) -> Handle:
+        return self._timed.call_later(delay_ms, call)
 
     async def passing(self, work: Coroutine[Any, Any, T]) -> T:
         """The outcome, with as many timers fired as it takes."""
@@ -61,10 +50,9 @@ class Timers:
             for _ in range(20):
                 await asyncio.sleep(0)
             if not task.done():
-                first = min(self._set, key=lambda entry: entry[:2])
-                self._set.remove(first)
-                self.now_ms = first[0]
-                first[2]()
+                first = self._timed.first
+                assert first is not None, "nobody is to go on"
+                self._timed.advance(int(first.due_ms) - self.clock.now_ms)
         return await task
 
 
@@ -82,22 +70,36 @@ async def another(host: str, port: int, message: Any, *_: object, **__: object) 
     )
 
 
-def asked_of(says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]], leader: int | None, timers: Timers) -> Any:
+@dataclass(frozen=True)
+class ControllerPeers:
+    """Connections to a controller, which says one thing."""
+
+    pass_on: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]]
+
+
+def asked_of(
+    says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]], leader: int | None, time: PassingTime
+) -> BrokerServices:
     """A broker that creates topics which clients name, and what the controller says to it."""
-    made = node(1, broker(1), broker(2))
-    made.config["auto.create.topics.enable"] = True
-    made.config |= {
-        "offsets.topic.num.partitions": 2, "offsets.topic.replication.factor": 1, "offsets.topic.segment.bytes": 1 << 20
-    }  # fmt: skip
-    made.world = SimpleNamespace(clock=timers, tasks=timers, step=100, buggify=None)
-    made.plane = SimpleNamespace(leader=(leader, 1), voters=lambda: {2: ("there", 2)})
-    made.peers = SimpleNamespace(ask=says, pass_on=says)
-    made.creating = Counter()
-    made.controller_channel = NodeToControllerChannel(made)
-    return made
+    world = manual_world(clock=time.clock, tasks=time)
+    asking = NodeDouble(
+        config=node_config(offsets_topic_num_partitions="2", offsets_topic_replication_factor="1"),
+        world=world,
+        plane=PlaneDouble(leader=(leader, 1), addresses={2: ("there", 2)}),
+        peers=ControllerPeers(says),
+    )
+    made = node(1, broker(1), broker(2), world=world)
+    return replace(made, config=asking.config, controller_channel=NodeToControllerChannel(asking))
 
 
-CONTEXT: Any = SimpleNamespace(listener="PLAINTEXT", api_version=12, client_id="c", connection=Client())
+CONTEXT = ContextValue(api_version=12, connection=OpenConnection())
+
+
+def delete_at_once(metadata: MetadataCache, name: str) -> None:
+    """Have a topic there, and then not any more."""
+    topic = TopicRecord(name=name, topic_id=b"o" * 16)
+    for offset, record in enumerate((topic, RemoveTopicRecord(topic_id=topic.topic_id)), 1):
+        assert metadata.committed([record], offset, 1) is None
 
 
 def naming(*names: str) -> MetadataRequest:
@@ -115,12 +117,12 @@ def test_who_names_a_new_topic_is_told_soon_that_it_has_no_leader(
     """The request kept room for its response for half a minute, and a few dozen of them held up all others."""
 
     async def scenario() -> None:
-        timers = Timers()
-        made = asked_of(says, leader, timers)
-        answer = await timers.passing(k03_metadata.handle(made, naming("new"), CONTEXT))  # type: ignore[arg-type]
+        time = PassingTime()
+        made = asked_of(says, leader, time)
+        answer = await time.passing(k03_metadata.handle(made, naming("new"), CONTEXT))  # type: ignore[arg-type]
         told = MetadataResponse.decode(answer.encode(12), 12).topics
         assert [(one.name, one.error_code) for one in told] == [("new", Code.LEADER_NOT_AVAILABLE)]
-        assert timers.now_ms <= SOON_MS
+        assert time.clock.now_ms <= SOON_MS
         assert not made.creating
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -142,15 +144,15 @@ def test_who_looks_for_a_coordinator_is_told_soon_to_ask_again_while_the_groups_
     them repeat failed in their application, and what they asked on that connection stood still."""
 
     async def scenario() -> None:
-        timers = Timers()
-        made = asked_of(says, leader, timers)
+        time = PassingTime()
+        made = asked_of(says, leader, time)
         for turn in (1, 2, 3):
-            context: Any = SimpleNamespace(listener="PLAINTEXT", api_version=4, client_id="c", connection=Client())
+            context = ContextValue(api_version=4, connection=OpenConnection())
             work = k10_find_coordinator.handle(made, FindCoordinatorRequest(coordinator_keys=["g"]), context)
-            began_ms = timers.now_ms
-            answer = await timers.passing(work)  # type: ignore[arg-type]
+            began_ms = time.clock.now_ms
+            answer = await time.passing(work)  # type: ignore[arg-type]
             assert [(one.key, one.error_code) for one in answer.coordinators] == [("g", Code.COORDINATOR_NOT_AVAILABLE)]
-            assert timers.now_ms - began_ms <= SOON_MS, turn
+            assert time.clock.now_ms - began_ms <= SOON_MS, turn
         assert not made.creating
         assert made.controller_channel._unanswered <= 1, "whoever asks again waits for what was asked before"
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -165,7 +167,7 @@ def test_who_names_a_topic_just_after_its_deletion_is_told_that_it_is_gone_and_i
     """A client that had deleted a topic looked whether it was gone, and was shown the one that its look had created."""
 
     async def scenario() -> None:
-        timers, asked, says_so = Timers(), [], asyncio.Event()
+        time, asked, says_so = PassingTime(), [], asyncio.Event()
 
         async def created(host: str, port: int, message: Any, *_: object, **__: object) -> CreateTopicsResponse:
             asked.extend(one.name for one in message.topics)
@@ -175,19 +177,19 @@ def test_who_names_a_topic_just_after_its_deletion_is_told_that_it_is_gone_and_i
             result = CreateTopicsResponse.CreatableTopicResult
             return CreateTopicsResponse(topics=[result(name=one.name) for one in message.topics])
 
-        made = asked_of(created, 2, timers)
-        made.recently_gone.deleted.add("old")
+        made = asked_of(created, 2, time)
+        delete_at_once(made.metadata, "old")
         for _ in range(2):
-            answer = await timers.passing(k03_metadata.handle(made, naming("old"), CONTEXT))  # type: ignore[arg-type]
+            answer = await time.passing(k03_metadata.handle(made, naming("old"), CONTEXT))  # type: ignore[arg-type]
             told = MetadataResponse.decode(answer.encode(12), 12).topics
             assert [(one.name, one.error_code, one.partitions) for one in told] == [
                 ("old", Code.UNKNOWN_TOPIC_OR_PARTITION, [])
             ]
-        assert len(timers.spawned) == 1
+        assert len(time.spawned) == 1
         says_so.set()
-        await asyncio.gather(*timers.spawned)
+        await asyncio.gather(*(one.task for one in time.spawned))
         assert asked == ["old"], "it is created once, however often it is named meanwhile"
-        answer = await timers.passing(k03_metadata._long(made, naming("old"), CONTEXT))
+        answer = await time.passing(k03_metadata._long(made, naming("old"), CONTEXT))
         assert [one.error_code for one in MetadataResponse.decode(answer.encode(12), 12).topics] == [Code.NONE]
 
     loop = new_loop()
@@ -199,16 +201,16 @@ def test_a_creation_that_nobody_waits_for_and_that_fails_ends_no_node(caplog: py
     """What a task of a node raises ends it: a client's request would have, by what the controller did not expect."""
 
     async def scenario() -> None:
-        timers = Timers()
+        time = PassingTime()
 
         async def fails(*_: object, **__: object) -> CreateTopicsResponse:
             raise LookupError("not expected")
 
-        made = asked_of(fails, 2, timers)
-        made.recently_gone.deleted.add("old")
-        await timers.passing(k03_metadata.handle(made, naming("old"), CONTEXT))  # type: ignore[arg-type]
-        (task,) = timers.spawned
-        await task
+        made = asked_of(fails, 2, time)
+        delete_at_once(made.metadata, "old")
+        await time.passing(k03_metadata.handle(made, naming("old"), CONTEXT))  # type: ignore[arg-type]
+        (spawned,) = time.spawned
+        await spawned.task
         assert not made.creating
 
     loop = new_loop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,11 +137,11 @@ def test_an_isr_shrinks_though_its_proposal_is_late_or_its_answer_lost(tmp_path:
 def test_who_does_not_reach_the_controller_asks_again() -> None:
     async def work() -> None:
         node = ScriptedNode(said(Code.NONE))
-        node.world.buggify = Takes(buggify.UNREACHED_CONTROLLER)
+        node.world = replace(node.world, buggify=Takes(buggify.UNREACHED_CONTROLLER))
         asked = asyncio.ensure_future(node.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
-        await until(lambda: node.timers.set, "it waits")
+        await until(lambda: node.tasks.timers, "it waits")
         assert len(node.answers) == 1, "nothing was asked"
-        node.timers.set[0][1]()
+        node.tasks.timers[0]()
         assert (await asked).error_code == Code.NONE
 
     run(work)
@@ -151,13 +150,11 @@ def test_who_does_not_reach_the_controller_asks_again() -> None:
 def test_what_is_delivered_late_keeps_its_order() -> None:
     listener = RecordingListener()
     bench = Bench(listener)
-    later: list[tuple[float, Any]] = []
     bench.delivery._buggify = Takes(buggify.LATE_DELIVERY)
-    tasks: Any = SimpleNamespace(call_soon=bench.turns.append, call_later=lambda ms, call: later.append((ms, call)))
-    bench.delivery._tasks = tasks
     bench.delivery.became_active(3)
     bench.delivery.lost_active()
     assert listener.heard == []
-    assert [ms for ms, _ in later] == [LATE_MS]
-    later[0][1]()
+    (timer,) = bench.tasks.timers
+    assert timer.delay_ms == LATE_MS
+    timer()
     assert listener.heard == ["active in 3", "lost"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from moldau.broker.network.connection_quotas import KEYS, ConnectionQuotas
@@ -12,6 +11,8 @@ from moldau.model.broker_config import BROKER_KEYS
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from tests.packages.broker.data_cluster import DataCluster, run
+from tests.packages.doubles import ManualTasks, manual_world
+from tests.packages.manual_clock import ManualClock
 
 
 class Client:
@@ -36,14 +37,10 @@ class Scene:
     """A listener's limits and a clock that the test moves."""
 
     def __init__(self, **given: Any) -> None:
-        self.now_ms = 1000
-        self.timers: list[Any] = []
+        self.tasks = ManualTasks(ManualClock(1000))
         self.values = {key: BROKER_KEYS[key].default for key in KEYS}
         self.values |= {key.replace("_", "."): value for key, value in given.items()}
-        world: Any = SimpleNamespace(
-            clock=SimpleNamespace(monotonic_ms=lambda: self.now_ms),
-            tasks=SimpleNamespace(call_later=lambda wait_ms, call: self.timers.append(call)),
-        )
+        world = manual_world(clock=self.tasks.clock, tasks=self.tasks)
         self.limits = ConnectionQuotas(world, self.values.__getitem__)
 
     def come(self, *ips: str) -> list[Client]:
@@ -57,10 +54,7 @@ class Scene:
         self.limits.reconfigure()
 
     def pass_time(self, ms: int) -> None:
-        self.now_ms += ms
-        due, self.timers = self.timers, []
-        for call in due:
-            call()
+        self.tasks.advance(ms)
 
 
 def states(clients: list[Client]) -> list[str]:
@@ -108,7 +102,7 @@ def test_connections_are_made_at_a_rate() -> None:
     assert states(clients) == ["served", "served", "served", "held"]
     scene.pass_time(500)
     assert set(states(clients)) == {"served"}
-    assert not scene.timers
+    assert not scene.tasks.timers
 
 
 def test_a_held_client_is_answered_when_another_hangs_up(tmp_path: Path) -> None:

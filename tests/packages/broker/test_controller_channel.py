@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from moldau.broker.api import ON_BROKER, forwarding
 from moldau.broker.controller.channel import RETRY_MAX_MS, LocalContext, NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
-from moldau.image.configs import Resource
+from moldau.image.configs import ResourceType
 from moldau.model import Code
 from moldau.runtime.world import real_world
 from moldau.wire.apis import APIS
@@ -25,24 +26,18 @@ from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterC
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.doubles import PlaneDouble, node_config
+from tests.packages.doubles import ManualTasks, Timer, manual_world
 
 FOREVER_MS = 3_600_000
 
 
-class Timers:
-    """Time that does not go by unless it is told to."""
+@dataclass(frozen=True)
+class ScriptedPeers:
+    """Connections to controllers that answer as they are told to."""
 
-    def __init__(self) -> None:
-        self.set: list[tuple[float, Any]] = []
-
-    def call_later(self, delay_ms: float, call: Any) -> Any:
-        entry = (delay_ms, call)
-        self.set.append(entry)
-        return SimpleNamespace(cancel=lambda: self.set.remove(entry) if entry in self.set else None)
-
-    def is_retry(self) -> bool:
-        """Whether somebody waits to ask again, and not for an answer, which has all the time there is."""
-        return len(self.set) == 1 and self.set[0][0] <= RETRY_MAX_MS
+    ask: Callable[..., Awaitable[Any]]
+    pass_on: Callable[..., Awaitable[Any]]
 
 
 class ScriptedNode:
@@ -50,14 +45,30 @@ class ScriptedNode:
 
     def __init__(self, *answers: Any) -> None:
         real = real_world(asyncio.get_running_loop(), lambda task, error: None)
-        self.timers = Timers()
-        self.world = SimpleNamespace(clock=real.clock, tasks=self.timers, buggify=None, step=real.step)
-        self.plane = SimpleNamespace(leader=(2, 1), voters=lambda: {2: ("here", 2), 3: ("here", 3)})
+        self.tasks = ManualTasks()
+        self.world = manual_world(clock=real.clock, tasks=self.tasks, step=real.step)
+        self.plane = PlaneDouble(leader=(2, 1), addresses={2: ("here", 2), 3: ("here", 3)})
         self.cluster_id, self.metadata = "a cluster", MetadataCache()
-        self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
+        self.config = node_config()
         self.answers = list(answers)
-        self.peers = SimpleNamespace(ask=self._answer, pass_on=self._answer)
+        self.peers = ScriptedPeers(self._answer, self._answer)
         self.controller_channel = NodeToControllerChannel(self)
+
+    def handler_failed(self, header: object, error: BaseException) -> None:
+        raise AssertionError("the controller is elsewhere") from error
+
+    @property
+    def retry(self) -> Timer | None:
+        """The timer of whoever waits to ask again; what waits for an answer has all the time there is."""
+        timers = self.tasks.timers
+        return timers[0] if len(timers) == 1 and timers[0].delay_ms <= RETRY_MAX_MS else None
+
+    def retries(self) -> float:
+        """Let whoever waits ask again; how long the wait was to be."""
+        timer = self.retry
+        assert timer is not None
+        timer()
+        return timer.delay_ms
 
     async def _answer(self, host: str, port: int, message: Any, timeout_ms: int | None, who: Any = None) -> Any:
         answer = self.answers.pop(0)
@@ -78,13 +89,12 @@ def test_who_waits_for_a_controller_asks_when_there_is_another_one() -> None:
     async def scenario() -> None:
         node = ScriptedNode(ConnectionRefusedError("dead"), said(Code.NOT_CONTROLLER), said(Code.NONE))
         asked = asyncio.ensure_future(node.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
-        await until(node.timers.is_retry, "it waits")
+        await until(lambda: node.retry, "it waits")
         node.elects(3)
-        await until(lambda: len(node.answers) == 1 and node.timers.is_retry(), "it has asked, and waits again")
-        assert node.timers.set[0][0] == 20, "not for long: the new one is about to become active"
-        node.timers.set[0][1]()
+        await until(lambda: len(node.answers) == 1 and node.retry, "it has asked, and waits again")
+        assert node.retries() == 20, "not for long: the new one is about to become active"
         assert (await asked).error_code is Code.NONE
-        assert not node.timers.set
+        assert not node.tasks.timers
         node.elects(2)
 
     run(scenario)
@@ -96,10 +106,9 @@ def test_waiting_without_news_takes_longer_each_time_and_ends() -> None:
         asked = asyncio.ensure_future(node.controller_channel.send_with_retry(UpdateFeaturesRequest(), FOREVER_MS))
         waits = []
         for _ in range(3):
-            await until(node.timers.is_retry, "it waits")
-            waits.append(node.timers.set[0][0])
-            node.timers.set[0][1]()
+            await until(lambda: node.retry, "it waits")
             left = len(node.answers)
+            waits.append(node.retries())
             await until(lambda left=left: len(node.answers) < left, "it asks")
         assert waits == [20, 40, 80]
         asked.cancel()
@@ -113,8 +122,8 @@ def requests() -> list[Any]:
     """One of each that brokers pass on, with something in it to be refused where the answer has no code of its own."""
     topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     more = CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2)
-    setting = AlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
-    change = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=Resource.TOPIC, resource_name="t")
+    setting = AlterConfigsRequest.AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="t")
+    change = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name="t")
     filled = [
         CreateTopicsRequest(topics=[topic]),
         DeleteTopicsRequest(topic_names=["t"]),

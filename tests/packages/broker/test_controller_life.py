@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +13,25 @@ from moldau.broker.controller import service as controller
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.controller.service import ControllerService
 from moldau.controller.replies import Moved
-from moldau.controller.requests import Heartbeat, RebalanceLeaders
+from moldau.controller.requests import BrokerHeartbeat, RebalanceLeaders
 from moldau.image import Endpoint, Image
 from moldau.runtime.world import real_world
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.doubles import PlaneDouble, metadata
+
+
+class ProposingPlane(PlaneDouble):
+    """A plane that takes what it is given, and commits nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(next_offset=2)
+        self.proposed: list[Any] = []
+
+    def propose(self, batch: Sequence[Any], epoch: int) -> int:
+        self.proposed += batch
+        self.next_offset += len(batch)
+        return self.next_offset - 1
 
 
 class ActiveControllerNode:
@@ -26,7 +39,6 @@ class ActiveControllerNode:
 
     def __init__(self, probe: Callable[[], bool]) -> None:
         self.failures: list[BaseException] = []
-        self.proposed: list[Any] = []
         self.probes = 0
         self.probe = probe
         self.world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
@@ -43,18 +55,17 @@ class ActiveControllerNode:
         image.apply(
             records.RegisterBrokerRecord(broker_id=7, broker_epoch=1, end_points=[socket_listener], fenced=False), 1
         )
-        self.metadata = SimpleNamespace(image=image)
-        self.plane = SimpleNamespace(next_offset=2, propose=self._propose)
-        self.peers = SimpleNamespace(refuses=self._refuses)
+        self.metadata = metadata(image)
+        self.plane = ProposingPlane()
+        self.peers = self
         self.controller = ControllerService(self)
         self.controller.start()
 
-    def _propose(self, batch: Sequence[Any], epoch: int) -> int:
-        self.proposed += batch
-        self.plane.next_offset += len(batch)
-        return int(self.plane.next_offset) - 1
+    @property
+    def proposed(self) -> list[Any]:
+        return self.plane.proposed
 
-    async def _refuses(self, host: str, port: int) -> bool:
+    async def refuses(self, host: str, port: int) -> bool:
         self.probes += 1
         return self.probe()
 
@@ -148,7 +159,7 @@ class Claimed(ActiveControllerNode):
         return await self.controller.predecessor_is_gone(7)
 
     def sends_heartbeat(self, connection: str) -> None:
-        self.controller.submit_nowait(Heartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
+        self.controller.submit_nowait(BrokerHeartbeat(broker_id=7, broker_epoch=1, metadata_offset=1))
         self.controller.connection_is_of(connection, 7)
 
 

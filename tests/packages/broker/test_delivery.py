@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.delivery import Delivery
 from moldau.quorum import OffsetAndEpoch
 from moldau.wire.records.metadata import NoOpRecord
+from tests.packages.doubles import ManualTasks, manual_world
 
 STEP = 10
 
@@ -45,35 +45,40 @@ class RecordingListener:
         self.heard.append(f"snapshot {offset}")
 
 
+class BatchesOfLog:
+    """A metadata log of proposals."""
+
+    log_start_offset = 0
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, bytes]] = []
+
+    def read(self, begin: int, most: int, *, up_to: int) -> bytes:
+        return b"".join(data for base, data in self.batches if begin <= base < up_to)
+
+
 class Bench:
     """A delivery with a loop that turns by hand."""
 
     def __init__(self, *listeners: RecordingListener) -> None:
-        self.turns: list[Callable[[], None]] = []
+        self.tasks = ManualTasks()
         self.failures: list[Exception] = []
         self.end = 0
         self.points: list[int] = []
-        world: Any = SimpleNamespace(tasks=SimpleNamespace(call_soon=self.turns.append), step=STEP, buggify=None)
-        self.batches: list[tuple[int, bytes]] = []
-        log: Any = SimpleNamespace(log_start_offset=0, read=self._read)
-        self.delivery = Delivery(log, listeners, world, self.failures.append)
+        self.log = BatchesOfLog()
+        world = manual_world(tasks=self.tasks, step=STEP)
+        self.delivery = Delivery(self.log, listeners, world, self.failures.append)
         self.delivery.delivered = lambda: self.points.append(self.delivery.end)
 
     def propose(self, *sizes: int) -> None:
         for size in sizes:
             records = [NoOpRecord()] * size
-            self.batches.append((self.end, proposal(records, self.end, 1, 0)))
+            self.log.batches.append((self.end, proposal(records, self.end, 1, 0)))
             self.end += size
             self.delivery.propose(Decided(records, self.end - 1, 1))
 
-    def _read(self, begin: int, most: int, *, up_to: int) -> bytes:
-        return b"".join(data for base, data in self.batches if begin <= base < up_to)
-
     def turn(self) -> bool:
-        if self.turns:
-            self.turns.pop(0)()
-            return True
-        return False
+        return self.tasks.turn()
 
 
 def test_a_turn_delivers_a_steps_worth_and_what_was_told_later_comes_later() -> None:
@@ -114,7 +119,7 @@ def test_small_news_are_told_at_once() -> None:
     bench.propose(3)
     bench.delivery.committed(3)
     bench.delivery.became_active(2)
-    assert (listener.heard, bench.turns) == ([2, "active in 2"], [])
+    assert (listener.heard, bench.tasks.soon) == ([2, "active in 2"], [])
 
 
 def test_a_listener_that_fails_in_a_later_turn_is_heard_of_and_nothing_more_is_told() -> None:
@@ -128,7 +133,7 @@ def test_a_listener_that_fails_in_a_later_turn_is_heard_of_and_nothing_more_is_t
     assert listener.heard == [9, 19]
     assert [str(error) for error in bench.failures] == ["an impossible record"]
     bench.delivery.committed(40)
-    assert (listener.heard, bench.turns) == ([9, 19], [])
+    assert (listener.heard, bench.tasks.soon) == ([9, 19], [])
 
 
 def test_a_listener_that_fails_at_once_raises() -> None:
@@ -168,7 +173,7 @@ def test_a_large_batch_is_unpacked_some_records_in_each_turn_and_told_in_the_nex
     listener = RecordingListener()
     bench = Bench(listener)
     for size in (3, 7 * STEP + 1, 3):
-        bench.batches.append((bench.end, proposal([NoOpRecord()] * size, bench.end, 1, 0)))
+        bench.log.batches.append((bench.end, proposal([NoOpRecord()] * size, bench.end, 1, 0)))
         bench.end += size
     bench.delivery.committed(bench.end)
     for _ in range(8):
@@ -192,7 +197,7 @@ def test_what_a_node_proposed_itself_is_told_at_once_however_large() -> None:
 def test_a_snapshot_lets_a_large_batch_be_told_that_was_only_unpacked() -> None:
     listener = RecordingListener()
     bench = Bench(listener)
-    bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
+    bench.log.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
     bench.delivery.committed(STEP + 1)
     assert bench.turn()
     assert not listener.heard
@@ -203,7 +208,7 @@ def test_a_snapshot_lets_a_large_batch_be_told_that_was_only_unpacked() -> None:
 def test_a_snapshot_takes_the_place_of_a_batch_that_is_not_all_unpacked() -> None:
     listener = RecordingListener()
     bench = Bench(listener)
-    bench.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
+    bench.log.batches.append((0, proposal([NoOpRecord()] * (STEP + 1), 0, 1, 0)))
     bench.delivery.committed(STEP + 1)
     bench.delivery.snapshot(b"", OffsetAndEpoch(100, 3))
     while bench.turn():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from moldau.broker.api.k50_describe_user_scram_credentials import handle as credentials
 from moldau.broker.loop import finished
@@ -14,6 +12,8 @@ from moldau.wire.messages.k50_describe_user_scram_credentials import DescribeUse
 from moldau.wire.messages.k61_describe_producers import DescribeProducersRequest
 from moldau.wire.records.metadata import UserScramCredentialRecord
 from tests.packages.broker.data_cluster import TOPIC, DataCluster, batch, run
+from tests.packages.broker.doubles import broker_services
+from tests.packages.doubles import manual_world
 
 
 def test_a_leader_and_its_followers_tell_of_the_producers_that_they_know(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_credentials_that_kafka_made_are_told_without_their_secrets() -> None:
             name="joe", mechanism=2, salt=b"s", stored_key=b"stored", server_key=b"server", iterations=4096
         )
     )
-    node: Any = SimpleNamespace(image=image, world=SimpleNamespace(step=1))
+    node = broker_services(image, world=manual_world(step=1))
 
     def ask(*names: str) -> dict[str, tuple[int, list[tuple[int, int]]]]:
         users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from moldau.broker.replicas.follow.partition import FollowedPartition
+from tests.packages.doubles import UNUSED
 
 
 def at(offset: int) -> Any:
@@ -13,7 +13,7 @@ def at(offset: int) -> Any:
 
 
 def test_each_answer_speaks_of_the_mention_in_its_own_request_though_two_more_are_under_way() -> None:
-    following = FollowedPartition(SimpleNamespace())  # type: ignore[arg-type]
+    following = FollowedPartition(UNUSED)
     following.named(1, at(207), at_once=True)
     following.named(3, at(209), at_once=False)  # while request 2, which does not name it, is under way
     assert following.as_of(2) == at(207)
@@ -24,7 +24,7 @@ def test_each_answer_speaks_of_the_mention_in_its_own_request_though_two_more_ar
 
 
 def test_what_the_only_request_under_way_says_is_all_that_counts() -> None:
-    following = FollowedPartition(SimpleNamespace())  # type: ignore[arg-type]
+    following = FollowedPartition(UNUSED)
     assert following.as_of(1) is None
     following.named(2, at(1), at_once=False)
     following.named(3, at(2), at_once=True)

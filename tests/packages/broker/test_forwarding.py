@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,14 +23,17 @@ from moldau.runtime.world import real_world
 from moldau.wire.frames import read_response_body, request_frame
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from tests.packages.broker.context import ContextValue, OpenConnection
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.doubles import PlaneDouble, node_config
 from tests.packages.broker.whole_node import feed, whole_node
 from tests.packages.client.fake_broker import FakeBroker
+from tests.packages.manual_clock import ManualClock
 
 
-def client() -> Any:
+def client() -> ContextValue:
     """The context of requests that come over one connection."""
-    return SimpleNamespace(client_id="client", peer_host="client", api_version=7, connection=object())
+    return ContextValue(api_version=7, peer_host="client", connection=OpenConnection())
 
 
 CLIENTS, ROUNDS = 6, 20
@@ -48,13 +50,16 @@ class ForwardingNode:
     def __init__(self) -> None:
         self.world = real_world(asyncio.get_running_loop(), lambda task, error: None)
         self.controller = FakeBroker(self._script)
-        self.plane = SimpleNamespace(leader=(2, 1), voters=lambda: {2: ("127.0.0.1", self.controller.port)})
         self.cluster_id, self.metadata = "a cluster", MetadataCache()
-        self.config = SimpleNamespace(node_id=1, on_zookeeper=False)
+        self.config = node_config()
         self.peers = Peers(self.world, ConnectionOptions(request_timeout_ms=60_000))
         self.controller_channel = NodeToControllerChannel(self)
         self.failed: list[BaseException] = []
         self.go_on = asyncio.Event()
+
+    @property
+    def plane(self) -> PlaneDouble:
+        return PlaneDouble(leader=(2, 1), addresses={2: ("127.0.0.1", self.controller.port)})
 
     def handler_failed(self, header: Any, error: BaseException) -> None:
         self.failed.append(error)
@@ -175,10 +180,9 @@ def test_a_request_that_breaks_the_controllers_handler_costs_itself_alone(tmp_pa
 
 
 def test_a_line_that_anybody_can_cause_is_written_a_few_times_and_then_counted() -> None:
-    clock: Any = SimpleNamespace(now=0)
-    clock.monotonic_ms = lambda: clock.now
+    clock = ManualClock()
     seldom = RateLimitedLog(clock)
     assert [seldom.more() for _ in range(LINES + 3)] == [""] * LINES + [None] * 3
-    clock.now = PERIOD_MS
+    clock.now_ms = PERIOD_MS
     assert seldom.more() == " (3 more such lines were left out)"
     assert seldom.more() == ""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
-from moldau.groups.facts import Committed, Describe, Expired, FetchOffsets, Now
+from moldau.groups.facts import AppendCommitted, Describe, Expired, FetchOffsets, Now
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredGroup, StoredMember, StoredOffset
 from moldau.model import TopicPartition
 from moldau.storage import slow
@@ -309,5 +309,5 @@ def test_whatever_stands_in_a_group_log_the_shard_loads_keeps_its_laws_and_serve
         shard.step(Describe(group_id), Now(2**40, 0), "t")
         shard.step(FetchOffsets(group_id, None), Now(2**40, 0), "u")
     for pending in list(shard.pending.values()):
-        shard.step(Committed((pending.seq,)), Now(2**40, 0))
+        shard.step(AppendCommitted((pending.seq,)), Now(2**40, 0))
         laws.check(shard)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,37 +11,38 @@ import pytest
 from moldau.broker.api import k08_offset_commit, k09_offset_fetch, k15_describe_groups
 from moldau.image import Image
 from moldau.model import Code
+from moldau.ports import Handle
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from moldau.wire.records.metadata import PartitionRecord, TopicRecord
 from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import run
+from tests.packages.broker.doubles import broker_services
 from tests.packages.broker.test_group_writes import Coordinator
+from tests.packages.doubles import LoopTasks, manual_world
 
 STEP = 100
 TOPIC_ID = bytes([5] * 16)
 PARTITIONS = 10_050
 
 
-class Node:
+class Node(LoopTasks):
     """A node's handlers over one shard; ``most`` is how much was asked of it in one turn of the loop."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.groups = Coordinator()
-        self.coordinator = self
-        self.world = SimpleNamespace(step=STEP, tasks=self)
         image = Image()
         image.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
         for number in range(PARTITIONS):
             image.apply(PartitionRecord(topic_id=TOPIC_ID, partition_id=number, replicas=[1], isr=[1], leader=1))
-        self.metadata = SimpleNamespace(image=image)
-        self.turns = self.asked = self.most = 0
+        self.services = broker_services(image, world=manual_world(tasks=self, step=STEP), coordinator=self)
+        self.asked = self.most = 0
 
-    def call_soon(self, call: Any) -> Any:
-        self.turns += 1
+    def call_soon(self, call: Callable[[], object]) -> Handle:
         self.asked = 0
-        return asyncio.get_running_loop().call_soon(call)
+        return super().call_soon(call)
 
     def submit(self, requests: Any, finish: Any) -> Any:
         replies = []
@@ -56,7 +56,7 @@ class Node:
 
     async def answer(self, module: Any, request: Any, version: int) -> Any:
         request = type(request).decode(request.encode(version), version)
-        answer = module.handle(self, request, ContextValue(api_version=version))
+        answer = module.handle(self.services, request, ContextValue(api_version=version))
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -135,10 +135,10 @@ def test_many_groups_are_described_in_slices_each_once() -> None:
 def test_a_request_about_a_few_is_answered_at_once() -> None:
     async def scenario() -> None:
         node = Node()
-        answer = k08_offset_commit.handle(node, commits(20), ContextValue(api_version=8))
+        answer = k08_offset_commit.handle(node.services, commits(20), ContextValue(api_version=8))
         assert not inspect.isawaitable(answer)
         answer = k09_offset_fetch.handle(
-            node, OffsetFetchRequest(group_id="g", topics=named(20)), ContextValue(api_version=7)
+            node.services, OffsetFetchRequest(group_id="g", topics=named(20)), ContextValue(api_version=7)
         )
         assert not inspect.isawaitable(answer)
         assert node.turns == 0

@@ -11,13 +11,13 @@ from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, batches_of
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.facts import (
     Append,
+    AppendCommitted,
     AppendInTransaction,
-    Commit,
     CommitItem,
-    Committed,
     DeleteOffsets,
     FetchOffsets,
     Now,
+    OffsetCommit,
     Producer,
     Reply,
     TransactionEnded,
@@ -53,7 +53,7 @@ class Coordinator:
                     for one in batches_of([(effect.seq, effect.records)], 0, 1 << 20, producer):
                         assert isinstance(one, OffsetsBatch)
                         self.write(one.data)
-                    left.append(Committed((effect.seq,)))
+                    left.append(AppendCommitted((effect.seq,)))
                 elif isinstance(effect, Reply):
                     heard = effect.value
         laws.check(self.shard)
@@ -114,7 +114,7 @@ def test_whoever_takes_over_answers_as_the_coordinator_before(events: list[Any])
                     stable.pop(facts[0], None)
                     gone = PARTITIONS[facts[0] : facts[0] + 1]
                     one.ask(
-                        Commit("g", "", None, -1, item(facts[0], number))
+                        OffsetCommit("g", "", None, -1, item(facts[0], number))
                         if kind == "committed"
                         else DeleteOffsets("g", gone)
                     )

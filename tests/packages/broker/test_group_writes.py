@@ -18,16 +18,16 @@ from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.codec import pack
 from moldau.groups.facts import (
     Append,
-    Commit,
+    AppendCommitted,
+    AppendRefused,
     CommitItem,
-    Committed,
     Expired,
     Join,
     Now,
+    OffsetCommit,
     Protocol,
-    Refused,
     Reply,
-    Sync,
+    SyncGroup,
 )
 from moldau.model import Code, TopicPartition
 from moldau.wire.codec import Malformed
@@ -71,9 +71,9 @@ class Coordinator:
             for one in batches_of(appends, 0, 50_000):
                 if isinstance(one, OffsetsBatch):
                     self.written.append(one.data)
-                    self.carry_out(self.shard.step(Committed(one.seqs), NOW))
+                    self.carry_out(self.shard.step(AppendCommitted(one.seqs), NOW))
                 else:
-                    self.carry_out(self.shard.step(Refused(one.seq, Code.INVALID_REQUEST), NOW))
+                    self.carry_out(self.shard.step(AppendRefused(one.seq, Code.INVALID_REQUEST), NOW))
 
     def reloaded(self) -> Shard:
         shard = Shard(SETTINGS)
@@ -81,9 +81,9 @@ class Coordinator:
         return shard
 
 
-def commit(group_id: str, offset: int, metadata: str = "", retention_ms: int | None = None) -> Commit:
+def commit(group_id: str, offset: int, metadata: str = "", retention_ms: int | None = None) -> OffsetCommit:
     """Without a leader epoch: records of offsets with an expiry of their own have no room for one."""
-    return Commit(group_id, "", None, -1, (CommitItem("t", 0, offset, -1, metadata),), retention_ms)
+    return OffsetCommit(group_id, "", None, -1, (CommitItem("t", 0, offset, -1, metadata),), retention_ms)
 
 
 TEXTS = st.builds(lambda letter, length: letter * (length // len(letter.encode())), LETTERS, LENGTHS)
@@ -93,7 +93,7 @@ ORDINARY = st.builds(lambda offset: commit("g", offset), st.integers(0, 1000))
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ORDINARY | COMMITS, min_size=1, max_size=4), min_size=1, max_size=4))
-def test_every_offset_that_was_answered_none_is_read_after_a_reload(turns: list[list[Commit]]) -> None:
+def test_every_offset_that_was_answered_none_is_read_after_a_reload(turns: list[list[OffsetCommit]]) -> None:
     coordinator = Coordinator()
     expected: dict[str, int] = {}
     for number, turn in enumerate(turns):
@@ -118,7 +118,7 @@ def test_every_offset_that_was_answered_none_is_read_after_a_reload(turns: list[
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, st.none() | TEXTS, st.integers(-(2**31), 2**31 - 1), st.lists(COMMITS, max_size=2))
 def test_an_assignment_that_was_handed_out_is_there_after_a_reload(
-    client_id: str, protocol: str, instance_id: str | None, timeout_ms: int, others: list[Commit]
+    client_id: str, protocol: str, instance_id: str | None, timeout_ms: int, others: list[OffsetCommit]
 ) -> None:
     wire = JoinGroupRequest(
         group_id="g",
@@ -145,7 +145,9 @@ def test_an_assignment_that_was_handed_out_is_there_after_a_reload(
     assert joined.code is Code.NONE
     for number, request in enumerate(others[:1]):
         coordinator.submit(request, f"before {number}")
-    coordinator.submit(Sync("g", joined.member_id, instance_id, 1, None, None, ((joined.member_id, b"mine"),)), "sync")
+    coordinator.submit(
+        SyncGroup("g", joined.member_id, instance_id, 1, None, None, ((joined.member_id, b"mine"),)), "sync"
+    )
     for number, request in enumerate(others[1:]):
         coordinator.submit(request, f"after {number}")
     coordinator.flush()

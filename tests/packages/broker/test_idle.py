@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,8 @@ from moldau.model.config_key import ConfigError
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from tests.packages.broker.data_cluster import DataCluster, run, until
+from tests.packages.doubles import ManualTasks, manual_world
+from tests.packages.manual_clock import ManualClock
 
 
 class Client:
@@ -31,27 +31,17 @@ class Scene:
     """A listener with some connections, and a clock that the test moves."""
 
     def __init__(self, count: int, max_idle_ms: int) -> None:
-        self.now_ms = 5
-        self.timers: list[tuple[float, Any]] = []
+        self.tasks = ManualTasks(ManualClock(5))
         self.clients = [Client() for _ in range(count)]
-        world: Any = SimpleNamespace(
-            clock=SimpleNamespace(monotonic_ms=lambda: self.now_ms), tasks=SimpleNamespace(call_later=self.call_later)
-        )
+        world = manual_world(clock=self.tasks.clock, tasks=self.tasks)
         self.sweep = IdleSweep(world, self.clients, max_idle_ms)
 
-    def call_later(self, wait_ms: float, call: Any) -> Any:
-        timer = (self.now_ms + wait_ms, call)
-        self.timers.append(timer)
-        return SimpleNamespace(cancel=lambda: self.timers.remove(timer))
-
     def until(self, now_ms: int) -> None:
-        while self.timers and self.timers[0][0] <= now_ms:
-            due_ms, call = self.timers.pop(0)
-            self.now_ms = int(due_ms)
-            call()
-            assert len(self.timers) <= 1, "one timer for all connections"
+        while (timer := self.tasks.first) is not None and timer.due_ms <= now_ms:
+            self.tasks.advance(int(timer.due_ms) - self.tasks.clock.now_ms)
+            assert len(self.tasks.timers) <= 1, "one timer for all connections"
             self.clients[:] = [client for client in self.clients if client.idle_ms is None]
-        self.now_ms = now_ms
+        self.tasks.clock.now_ms = now_ms
 
 
 def test_a_silent_connection_goes_after_the_allowed_while_and_a_speaking_one_stays() -> None:
@@ -91,7 +81,7 @@ def test_a_word_between_two_looks_counts() -> None:
 
 
 def test_below_nothing_means_never_and_a_stopped_sweep_looks_no_more() -> None:
-    assert not Scene(1, max_idle_ms=-1).timers
+    assert not Scene(1, max_idle_ms=-1).tasks.timers
     scene = Scene(1, max_idle_ms=1000)
     scene.sweep.stop()
     scene.until(10_000)

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.isr_updates import IsrUpdates
 from moldau.model import Code, TopicPartition
 from moldau.replication.effects import AlterIsr
 from moldau.replication.facts import IsrAnswer
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from tests.packages.broker.doubles import node_config
+from tests.packages.doubles import UNUSED, LoopTasks, manual_world
 
 STEP, ASKS = 3, 10
+
+
+@dataclass(frozen=True)
+class ShrinkingMachine:
+    """What hears the controller's answer to a proposal of an ISR."""
+
+    isr_answered: Callable[[IsrAnswer, int], tuple[()]]
+
+
+@dataclass(frozen=True)
+class ShrinkingReplica:
+    """A leader's replica, as far as its proposals need it."""
+
+    key: tuple[bytes, int]
+    partition: TopicPartition
+    machine: ShrinkingMachine
 
 
 def refuse(request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -36,17 +55,18 @@ def test_a_controller_that_answers_at_once_does_not_make_one_step_of_all() -> No
     done: list[int] = []
 
     async def work() -> None:
-        loop = asyncio.get_running_loop()
-
         async def ask_controller(request: AlterPartitionRequest) -> AlterPartitionResponse:
             return refuse(request)
 
-        tasks = SimpleNamespace(
-            spawn=lambda work, name: loop.create_task(work), call_soon=loop.call_soon, call_later=loop.call_later
+        deps = ReplicaManagerDeps(
+            me=1,
+            world=manual_world(tasks=LoopTasks(), step=STEP),
+            config=node_config(),
+            logs=UNUSED,
+            ask_controller=ask_controller,
+            connect=UNUSED,
+            broker_epoch=lambda: 5,
         )
-        clock = SimpleNamespace(monotonic_ms=lambda: 0)
-        world = SimpleNamespace(buggify=None, step=STEP, tasks=tasks, clock=clock)
-        deps: Any = SimpleNamespace(world=world, me=1, broker_epoch=lambda: 5, ask_controller=ask_controller)
 
         def answered(answer: IsrAnswer, now_ms: int) -> tuple[()]:
             heard.append(answer.code)
@@ -54,11 +74,7 @@ def test_a_controller_that_answers_at_once_does_not_make_one_step_of_all() -> No
 
         requests = IsrUpdates(deps, lambda replica, effects: None)
         for number in range(ASKS):
-            replica: Any = SimpleNamespace(
-                key=(bytes(16), number),
-                partition=TopicPartition("t", number),
-                machine=SimpleNamespace(isr_answered=answered),
-            )
+            replica = ShrinkingReplica((bytes(16), number), TopicPartition("t", number), ShrinkingMachine(answered))
             requests.submit(replica, AlterIsr(1, 0, 0, ((1, 5),)))
         while len(heard) < ASKS:
             await asyncio.sleep(0)

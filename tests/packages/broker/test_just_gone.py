@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.recently_fenced import LINGER_MS, RELAPSE_MS, RecentlyFencedBrokers
 from moldau.wire.records.metadata import FenceBrokerRecord, RegisterBrokerRecord, UnfenceBrokerRecord
-from tests.packages.broker.manual_clock import ManualClock
+from tests.packages.manual_clock import ManualClock
 
 
 class Life:

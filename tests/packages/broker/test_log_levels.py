@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from moldau.broker.api import k32_describe_configs, k44_incremental_alter_configs
 from moldau.broker.controller.channel import LocalContext
-from moldau.image import Image
+from moldau.broker.services import BrokerServices
 from moldau.model import Code
 from moldau.runtime.levels import levels
 from moldau.wire.messages.k32_describe_configs import DescribeConfigsRequest
@@ -21,6 +20,7 @@ from moldau.wire.messages.k44_incremental_alter_configs import (
 )
 from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import run
+from tests.packages.broker.doubles import broker_services, node_config, zookeeper_config
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC, LOGGER, GROUP = 2, 8, 32
@@ -54,13 +54,13 @@ class Forwarding:
         )
 
 
-def node(*, on_zookeeper: bool = False) -> Any:
-    config = SimpleNamespace(node_id=3, on_zookeeper=on_zookeeper, static_topic_config=dict)
-    return SimpleNamespace(config=config, controller_channel=Forwarding(), metadata=SimpleNamespace(image=Image()))
+def node(*, on_zookeeper: bool = False, channel: Forwarding | None = None) -> BrokerServices:
+    config = zookeeper_config(3) if on_zookeeper else node_config(3)
+    return broker_services(config=config, controller_channel=channel or Forwarding())
 
 
 def alter(
-    node: Any, *wishes: tuple[int, str, list[tuple[str, int, str | None]]], validate_only: bool = False
+    node: BrokerServices, *wishes: tuple[int, str, list[tuple[str, int, str | None]]], validate_only: bool = False
 ) -> list[tuple[str, Code]]:
     request = Asked(
         validate_only=validate_only,
@@ -85,14 +85,15 @@ def alter(
 
 
 def test_a_level_is_set_at_once_and_a_removed_one_is_that_of_the_logger_above() -> None:
-    one = node()
+    channel = Forwarding()
+    one = node(channel=channel)
     logging.getLogger("moldau").setLevel(logging.INFO)
     assert alter(one, (LOGGER, "3", [(NAME, SET, "TRACE"), ("root", SET, "ERROR")])) == [("3", Code.NONE)]
     assert logging.getLogger(NAME).isEnabledFor(5)
     assert (levels()[NAME], levels()["root"], levels()["moldau"]) == ("TRACE", "ERROR", "INFO")
     assert alter(one, (LOGGER, "3", [(NAME, DELETE, None)])) == [("3", Code.NONE)]
     assert levels()[NAME] == "INFO"
-    assert not one.controller_channel.asked
+    assert not channel.asked
 
 
 @pytest.mark.parametrize(
@@ -123,14 +124,15 @@ def test_a_level_that_is_only_validated_stays() -> None:
 
 
 def test_the_controller_is_asked_for_the_rest_and_answers_stay_in_order() -> None:
-    one = node()
+    channel = Forwarding()
+    one = node(channel=channel)
     wishes = [
         (TOPIC, "a", [("x", SET, "1")]), (LOGGER, "3", [("nope", SET, "INFO")]), (TOPIC, "b", [("x", SET, "1")]),
         (TOPIC, "c", []), (TOPIC, "c", []), (GROUP, "g", [("x", SET, "1")]),
     ]  # fmt: skip
     codes = [Code.NONE, Code.INVALID_CONFIG, Code.NONE, Code.INVALID_REQUEST, Code.INVALID_REQUEST, Code.NONE]
     assert alter(one, *wishes) == list(zip("a3bccg", codes, strict=True))  # type: ignore[arg-type]
-    assert one.controller_channel.asked == [(TOPIC, "a"), (TOPIC, "b"), (GROUP, "g")]
+    assert channel.asked == [(TOPIC, "a"), (TOPIC, "b"), (GROUP, "g")]
 
 
 def test_on_the_zookeeper_plane_a_groups_settings_are_refused_and_others_unharmed() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import Counter
-from types import SimpleNamespace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -26,11 +26,13 @@ from moldau.broker.api import (
     k46_list_partition_reassignments,
 )
 from moldau.broker.controller.topic_creation import create_automatically
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import replies, requests
 from moldau.controller.facts import FINE
 from moldau.groups.facts import LeaveReply
 from moldau.image.partition import Partition
 from moldau.model import Code, TopicPartition
+from moldau.model.value import replace
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -42,34 +44,32 @@ from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
-from tests.packages.broker.context import ContextValue
+from tests.packages.broker.context import ContextValue, OpenConnection
+from tests.packages.broker.doubles import PlaneDouble, controller_services, node_config
 from tests.packages.broker.test_metadata import full
+from tests.packages.doubles import LoopTasks, manual_world
 
 STEP, MANY = 50, 1_000
 NAMES = [f"topic-{number}" for number in range(MANY)]
 NUMBERS = list(range(MANY))
 
 
-class Turns:
-    """Counts the turns of the loop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def call_soon(self, act: Any) -> Any:
-        self.count += 1
-        return asyncio.get_running_loop().call_soon(act)
-
-
-class Office:
+class Agreeing:
     """A controller to which everything is fine."""
 
-    def __init__(self, turns: Turns) -> None:
-        self.turns = turns
+    active = True
+
+    def __init__(self, tasks: LoopTasks) -> None:
+        self.tasks = tasks
         self.turns_before = 0
 
+    def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None: ...
+
+    async def predecessor_is_gone(self, broker_id: int) -> bool:
+        return False
+
     async def submit(self, request: Any) -> Any:
-        self.turns_before = self.turns.count
+        self.turns_before = self.tasks.turns
         match request:
             case requests.CreateTopics():
                 return replies.TopicsCreated(topics=tuple(replies.TopicResult(name=one.name) for one in request.topics))
@@ -92,14 +92,19 @@ class Office:
         raise AssertionError(request)
 
 
-def node(turns: Turns) -> Any:
-    made = full(1, 3)
-    made.world = SimpleNamespace(step=STEP, tasks=turns, buggify=None, clock=made.world.clock)
-    made.controller = Office(turns)
-    made.creating = Counter()
-    made.quotas = None
-    made.plane = SimpleNamespace(next_offset=1, is_cut_off=False, readers=lambda: {0: 1, 1: 1, 2: 1})
-    return made
+def node(tasks: LoopTasks, **parts: object) -> BrokerServices:
+    """A broker with these parts."""
+    return replace(full(1, 3, world=manual_world(tasks=tasks, step=STEP)), **parts)
+
+
+def controller(agreeing: Agreeing) -> ControllerServices:
+    """A controller with live brokers, which have been told everything."""
+    return controller_services(
+        full(1, 3).image,
+        world=manual_world(tasks=agreeing.tasks, step=STEP),
+        plane=PlaneDouble(next_offset=1, told={0: 1, 1: 1, 2: 1}),
+        controller=agreeing,
+    )
 
 
 MOVE = AlterPartitionReassignmentsRequest.ReassignablePartition
@@ -142,12 +147,12 @@ def items(answer: Any) -> int:
 @pytest.mark.parametrize("module", CONTROL, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_the_loop_turns_while_asks_are_made_and_while_their_answers_are(module: Any) -> None:
     async def scenario() -> None:
-        turns = Turns()
-        made = node(turns)
-        answer = await module.control(made, CONTROL[module], ContextValue(api_version=1, client_id="client"))
+        agreeing = Agreeing(LoopTasks())
+        context = ContextValue(api_version=1, client_id="client")
+        answer = await module.control(controller(agreeing), CONTROL[module], context)
         assert items(answer) >= MANY
-        assert made.controller.turns_before >= MANY // STEP
-        assert turns.count - made.controller.turns_before >= MANY // STEP
+        assert agreeing.turns_before >= MANY // STEP
+        assert agreeing.tasks.turns - agreeing.turns_before >= MANY // STEP
 
     asyncio.run(scenario())
 
@@ -156,23 +161,82 @@ async def waited(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
+@dataclass(frozen=True)
+class Directory:
+    """A log directory."""
+
+    path: str
+    offline: str | None = None
+
+
+@dataclass(frozen=True)
+class DescribedLog:
+    """A log, as a description of its directory shows it."""
+
+    dir: Directory
+    size: int = 7
+    high_watermark: int = 9
+    log_end_offset: int = 4
+
+
+class Volume:
+    """A disk with some room."""
+
+    def free_bytes(self, path: str) -> int:
+        return 100
+
+    def total_bytes(self, path: str) -> int:
+        return 1_000
+
+
+@dataclass(frozen=True)
+class FutureLogs:
+    """Logs on their way to another directory."""
+
+    logs: Mapping[TopicPartition, DescribedLog] = field(default_factory=dict)
+
+
 class Dirs:
     """Directories with a log for each of a topic's partitions."""
 
     def __init__(self) -> None:
-        self.dirs = [SimpleNamespace(path="/one", offline=None), SimpleNamespace(path="/lost", offline="gone")]
-        log = SimpleNamespace(dir=self.dirs[0], size=7, high_watermark=9, log_end_offset=4)
-        self.logs = {TopicPartition("a", number): log for number in NUMBERS}
-        self.futures = SimpleNamespace(logs={})
-        self.disk = SimpleNamespace(free_bytes=lambda path: 100, total_bytes=lambda path: 1_000)
+        self.dirs = [Directory("/one"), Directory("/lost", "gone")]
+        self.logs = {TopicPartition("a", number): DescribedLog(self.dirs[0]) for number in NUMBERS}
+        self.futures = FutureLogs()
+        self.disk = Volume()
+
+
+class Moving:
+    """Replicas that may all move to another directory."""
+
+    @property
+    def alter_log_dirs(self) -> Moving:
+        return self
+
+    def ask(self, partition: TopicPartition, path: str) -> Code:
+        return Code.NONE
+
+
+class Creating:
+    """A channel to a controller that creates no topic; ``asked``: how often the loop had turned when it was asked."""
+
+    def __init__(self, tasks: LoopTasks) -> None:
+        self.tasks = tasks
+        self.asked: list[int] = []
+
+    async def send_with_retry(self, request: CreateTopicsRequest, *_: object) -> CreateTopicsResponse:
+        self.asked.append(self.tasks.turns)
+        result = CreateTopicsResponse.CreatableTopicResult
+        return CreateTopicsResponse(
+            topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
+        )
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
     async def scenario() -> None:
-        turns = Turns()
-        made = node(turns)
-        made.log_dirs = Dirs()
+        tasks = LoopTasks()
+        made = node(tasks, log_dirs=Dirs())
         topics = [DescribeLogDirsRequest.DescribableLogDirTopic(topic="a", partitions=NUMBERS[:900])] if named else None
         answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), None))
         one, lost = answer.results
@@ -180,16 +244,15 @@ def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
         assert {part.offset_lag for part in one.topics[0].partitions} == {5}
         assert (one.total_bytes, one.usable_bytes) == (1_000, 100)
         assert lost.error_code == Code.KAFKA_STORAGE_ERROR
-        assert turns.count >= MANY // STEP
+        assert tasks.turns >= MANY // STEP
 
     asyncio.run(scenario())
 
 
 def test_the_loop_turns_while_moves_between_directories_begin() -> None:
     async def scenario() -> None:
-        turns = Turns()
-        made = node(turns)
-        made.replicas = SimpleNamespace(alter_log_dirs=SimpleNamespace(ask=lambda partition, path: Code.NONE))
+        tasks = LoopTasks()
+        made = node(tasks, replicas=Moving())
         request = AlterReplicaLogDirsRequest(
             dirs=[
                 AlterReplicaLogDirsRequest.AlterReplicaLogDir(
@@ -201,50 +264,30 @@ def test_the_loop_turns_while_moves_between_directories_begin() -> None:
         answer = await waited(k34_alter_replica_log_dirs.handle(made, request, None))
         assert {part.error_code for part in answer.results[0].partitions} == {Code.NONE}
         assert items(answer) == MANY
-        assert turns.count >= 3 * MANY // STEP
+        assert tasks.turns >= 3 * MANY // STEP
 
     asyncio.run(scenario())
 
 
 def test_the_loop_turns_while_it_is_found_out_which_topics_are_to_be_created() -> None:
     async def scenario() -> None:
-        turns = Turns()
-        made = node(turns)
-        made.config["auto.create.topics.enable"] = True
-        asked: list[int] = []
-
-        async def create(request: CreateTopicsRequest, *_: object) -> CreateTopicsResponse:
-            asked.append(turns.count)
-            result = CreateTopicsResponse.CreatableTopicResult
-            return CreateTopicsResponse(
-                topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
-            )
-
-        made.controller_channel = SimpleNamespace(send_with_retry=create)
+        channel = Creating(LoopTasks())
+        made = node(channel.tasks, config=node_config(), controller_channel=channel)
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in ("topic-0", *NAMES[1:], *NAMES[1:])]
-        context = ContextValue(
-            api_version=12, client_id="client", listener="PLAINTEXT", connection=SimpleNamespace(since_ms=1 << 60)
-        )
+        context = ContextValue(api_version=12, connection=OpenConnection(since_ms=1 << 60))
         answer = await waited(
             k03_metadata.handle(made, MetadataRequest(topics=topics, allow_auto_topic_creation=True), context)
         )
         assert len(answer.topics) == MANY
-        assert asked[0] >= 2 * MANY // STEP - 1
+        assert channel.asked[0] >= 2 * MANY // STEP - 1
 
     asyncio.run(scenario())
 
 
 def test_topics_that_are_refused_for_one_reason_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
-        made = node(Turns())
-
-        async def refuse(request: CreateTopicsRequest, *_: object) -> CreateTopicsResponse:
-            result = CreateTopicsResponse.CreatableTopicResult
-            return CreateTopicsResponse(
-                topics=[result(name=topic.name, error_code=Code.POLICY_VIOLATION) for topic in request.topics]
-            )
-
-        made.controller_channel = SimpleNamespace(send_with_retry=refuse)
+        channel = Creating(LoopTasks())
+        made = node(channel.tasks, controller_channel=channel)
         assert len(await create_automatically(made, NAMES)) == MANY
         assert not made.creating, "nothing is remembered of names that clients made up"
 
@@ -287,9 +330,8 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
     caplog.set_level(logging.INFO, "moldau.broker.api")
 
     async def scenario() -> None:
-        turns = Turns()
-        made = node(turns)
-        made.coordinator = groups = Groups(refuses)
+        tasks, groups = LoopTasks(), Groups(refuses)
+        made = node(tasks, coordinator=groups)
         answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), ContextValue(api_version=5)))
         assert groups.most == STEP
         if refuses < MANY:
@@ -297,7 +339,7 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
             return
         assert [member.member_id for member in answer.members] == NAMES
         assert {member.error_code for member in answer.members} == {Code.NONE, Code.UNKNOWN_MEMBER_ID}
-        assert turns.count >= MANY // STEP
+        assert tasks.turns >= MANY // STEP
 
     asyncio.run(scenario())
     (line,) = [record.getMessage() for record in caplog.records if record.name == "moldau.broker.api.k13_leave_group"]
@@ -306,14 +348,14 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
 
 def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_them() -> None:
     async def scenario() -> None:
-        made = node(Turns())
         seen: list[Any] = []
 
-        async def submit(one: Any) -> Any:
-            seen.append(one.topics[0])
-            return replies.Refused(Code.NOT_CONTROLLER)
+        class Refusing(Agreeing):
+            async def submit(self, request: Any) -> Any:
+                seen.append(request.topics[0])
+                return replies.Refused(Code.NOT_CONTROLLER)
 
-        made.controller.submit = submit
+        made = controller(Refusing(LoopTasks()))
         by_hand = CreateTopicsRequest.CreatableReplicaAssignment
         assignments = [by_hand(partition_index=number, broker_ids=[1]) for number in range(20_000)]
         topics = [CreateTopicsRequest.CreatableTopic(name="a", assignments=assignments)]

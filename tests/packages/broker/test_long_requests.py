@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Generator
-from types import SimpleNamespace
+from collections import Counter
+from collections.abc import Callable, Generator
 from typing import Any
 
 from moldau.broker.api import (
@@ -20,10 +20,14 @@ from moldau.broker.api import (
     k75_describe_topic_partitions,
 )
 from moldau.broker.groups.coordinator import Coordinator
+from moldau.broker.replicas.replica import Replica
+from moldau.broker.services import BrokerServices
 from moldau.groups import partition
 from moldau.image import Image
-from moldau.image.configs import Resource
+from moldau.image.configs import ResourceType
 from moldau.model import Code
+from moldau.model.value import replace
+from moldau.ports import Handle
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest
@@ -35,25 +39,28 @@ from moldau.wire.messages.k42_delete_groups import DeleteGroupsRequest
 from moldau.wire.messages.k47_offset_delete import OffsetDeleteRequest
 from moldau.wire.messages.k75_describe_topic_partitions import DescribeTopicPartitionsRequest
 from tests.packages.broker.context import ContextValue
+from tests.packages.broker.doubles import broker_services, node_config
 from tests.packages.broker.test_metadata import full, shown
+from tests.packages.doubles import LoopTasks, manual_world
 
 STEP = 100
 MANY = 1000
 LONG = 30_000
 
 
-class Turns:
+class Turns(LoopTasks):
     """The loop's turns: how many there were, and the most work of one."""
 
     def __init__(self) -> None:
-        self.count = self.work = self.most = 0
+        super().__init__()
+        self.work = self.most = 0
 
-    def call_soon(self, act: Any) -> None:
-        self.turned()
-        asyncio.get_running_loop().call_soon(act)
+    def call_soon(self, call: Callable[[], object]) -> Handle:
+        self.work = 0
+        return super().call_soon(call)
 
     def turned(self) -> None:
-        self.count += 1
+        self.turns += 1
         self.work = 0
 
     def did(self, much: int) -> None:
@@ -72,7 +79,21 @@ class Turns:
         return await answer if inspect.isawaitable(answer) else answer
 
 
-def hashing(turns: Turns, monkeypatch: Any) -> Any:
+class NoReplicas:
+    """Replicas of a broker that has none; ``find`` counts as work how often it is asked for one."""
+
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.led: list[Callable[[Replica], object]] = []
+        self.left: list[Callable[[Replica], object]] = []
+        self._turns = turns
+
+    def find(self, topic: str, number: int) -> Code:
+        assert self._turns is not None
+        self._turns.did(1)
+        return Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def hashing(turns: Turns, monkeypatch: Any) -> BrokerServices:
     """A node that coordinates no group, and counts the characters that it hashes."""
 
     def counted(text: str) -> int:
@@ -80,15 +101,15 @@ def hashing(turns: Turns, monkeypatch: Any) -> Any:
         return 0
 
     monkeypatch.setattr(partition, "java_hash", counted)
-    world = SimpleNamespace(step=STEP, tasks=turns, buggify=None)
-    led = SimpleNamespace(led=[], left=[])
-    image = full(1, 3).metadata.image
+    image = full(1, 3).image
     image.names["__consumer_offsets"] = image.names["topic-0"]
-    node = SimpleNamespace(
-        world=world, metadata=SimpleNamespace(image=image), replicas=led, creating={"__consumer_offsets": 0}
+    node = broker_services(
+        image,
+        world=manual_world(tasks=turns, step=STEP),
+        replicas=NoReplicas(),
+        creating=Counter({"__consumer_offsets": 0}),
     )
-    node.config = {"message.max.bytes": 1 << 20}
-    return node
+    return replace(node, coordinator=Coordinator(node.world, node.metadata, node.replicas, node.config))
 
 
 def test_no_turn_hashes_more_than_one_long_group_id(monkeypatch: Any) -> None:
@@ -103,12 +124,11 @@ def test_no_turn_hashes_more_than_one_long_group_id(monkeypatch: Any) -> None:
         ):
             turns = Turns()
             node = hashing(turns, monkeypatch)
-            node.coordinator = Coordinator(node.world, node.metadata, node.replicas, node.config)
             context = ContextValue(api_version=version, listener="PLAINTEXT")
             answer = await turns.end(module.handle(node, request, context))  # type: ignore[attr-defined]
             assert len(getattr(answer, "coordinators", None) or answer.results) == len(names)
             assert turns.most <= LONG + 2, module
-            assert turns.count >= len(names) - 1, module
+            assert turns.turns >= len(names) - 1, module
 
     asyncio.run(scenario())
 
@@ -116,8 +136,9 @@ def test_no_turn_hashes_more_than_one_long_group_id(monkeypatch: Any) -> None:
 def test_a_topic_that_is_named_often_is_told_once() -> None:
     """A hundred thousand times a topic of 200 partitions was an answer of 840 MB, for a request of 600 KB."""
     asked = MetadataRequest.MetadataRequestTopic
-    fake = full(1, 200)
-    (id,) = fake.metadata.image.topics
+    tasks = LoopTasks()
+    fake = full(1, 200, world=manual_world(tasks=tasks))
+    (id,) = fake.image.topics
     absent = [asked(name="absent"), asked(topic_id=bytes([9] * 16))]
     topics = [asked(name="topic-0"), asked(topic_id=id), *absent] * 1000
     answer = MetadataResponse.decode(shown(fake, MetadataRequest(topics=topics), 12), 12)
@@ -127,12 +148,19 @@ def test_a_topic_that_is_named_often_is_told_once() -> None:
         ("absent", Code.UNKNOWN_TOPIC_OR_PARTITION),
         (None, Code.UNKNOWN_TOPIC_ID),
     ]
-    assert fake.world.tasks.count >= 40  # what is left out is work as well
+    assert tasks.turns >= 40  # what is left out is work as well
 
 
 def test_no_shard_looks_at_filters_that_can_be_true_of_no_group() -> None:
-    requests = []
-    node = SimpleNamespace(coordinator=SimpleNamespace(submit_all=lambda request, finish: requests.append(request)))
+    requests: list[Any] = []
+
+    class Listing:
+        """A coordinator that is asked to list its groups."""
+
+        def submit_all(self, request: Any, finish: Any) -> None:
+            requests.append(request)
+
+    node = broker_services(coordinator=Listing())
     words = [f"state-{number}" for number in range(1000)]
     for states in (words, [*words, "stable", "Empty"], []):
         k16_list_groups.handle(node, ListGroupsRequest(states_filter=states, types_filter=["Classic", *words]), None)
@@ -142,15 +170,10 @@ def test_no_shard_looks_at_filters_that_can_be_true_of_no_group() -> None:
 
 def test_partitions_of_many_topics_are_looked_up_in_slices() -> None:
     turns = Turns()
-
-    def find(topic: str, number: int) -> Code:
-        turns.did(1)
-        return Code.UNKNOWN_TOPIC_OR_PARTITION
-
     kind = ListOffsetsRequest
     parts = [kind.ListOffsetsPartition(partition_index=0, timestamp=-1)]
     topics = [kind.ListOffsetsTopic(name=f"t{number}", partitions=parts) for number in range(20_000)]
-    node = SimpleNamespace(replicas=SimpleNamespace(find=find))
+    node = broker_services(replicas=NoReplicas(turns))
     work = k02_list_offsets.handle(node, kind(topics=topics), ContextValue(api_version=7))
     answer = asyncio.run(turns.end(work))
     assert len(answer.topics) == 20_000
@@ -180,10 +203,6 @@ def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
     """The epochs' ends, records to delete, offsets to forget, pages of topics: a hundred thousand held the loop."""
     turns = Turns()
 
-    def find(topic: str, number: int) -> Code:
-        turns.did(1)
-        return Code.UNKNOWN_TOPIC_OR_PARTITION
-
     class Names(dict[str, bytes]):
         def __contains__(self, name: object) -> bool:
             turns.did(1)
@@ -195,15 +214,22 @@ def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
 
     image = Image()
     image.names = Names()
-    node = SimpleNamespace(
-        replicas=SimpleNamespace(find=find),
-        world=SimpleNamespace(step=STEP, tasks=turns),
-        metadata=SimpleNamespace(image=image),
-        config={"max.request.partition.size.limit": 2000},
-        coordinator=SimpleNamespace(submit=lambda requests, finish: finish([(Code.NONE, [])])),
+
+    class Forgetting:
+        """A coordinator that forgets offsets."""
+
+        def submit(self, requests: Any, finish: Any) -> Any:
+            return finish([(Code.NONE, [])])
+
+    node = broker_services(
+        image,
+        config=node_config(max_request_partition_size_limit="2000"),
+        world=manual_world(tasks=turns, step=STEP),
+        replicas=NoReplicas(turns),
+        coordinator=Forgetting(),
     )
     for module, request in long_lookups():
-        turns.most = turns.count = turns.work = 0
+        turns.most = turns.turns = turns.work = 0
 
         async def scenario(module: Any = module, request: Any = request) -> None:
             answer = await turns.end(module.handle(node, request, None))
@@ -211,7 +237,7 @@ def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
 
         asyncio.run(scenario())
         assert turns.most <= STEP, module
-        assert turns.count >= MANY // STEP - 1, module
+        assert turns.turns >= MANY // STEP - 1, module
 
 
 def test_settings_are_described_in_slices_and_a_resource_once(monkeypatch: Any) -> None:
@@ -224,11 +250,10 @@ def test_settings_are_described_in_slices_and_a_resource_once(monkeypatch: Any) 
 
     monkeypatch.setattr(k32_describe_configs, "_entry", counted)
     fake = full(1, 3)
-    fake.config = SimpleNamespace(node_id=1, on_zookeeper=False, static_topic_config=dict)
     kind = DescribeConfigsRequest.DescribeConfigsResource
     names = [f"no-such-setting-{number}" for number in range(1000)]
     asked = [
-        kind(resource_type=Resource.TOPIC, resource_name="topic-0", configuration_keys=keys)
+        kind(resource_type=ResourceType.TOPIC, resource_name="topic-0", configuration_keys=keys)
         for keys in (None, ["retention.ms", *names], [*names, "retention.ms"])
     ] * 100
     request = DescribeConfigsRequest(resources=asked)

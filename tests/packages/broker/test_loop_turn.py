@@ -18,8 +18,8 @@ from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.packages import loops
-from tests.packages.broker.manual_clock import ManualClock
 from tests.packages.broker.test_network_memory import frame
+from tests.packages.manual_clock import ManualClock
 
 RECORDS = bytes(100_000)
 TOOK_MS = OVER_NS // 2_000_000 + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,17 +15,25 @@ from hypothesis import strategies as st
 from moldau.broker.api import k03_metadata, k60_describe_cluster
 from moldau.broker.loop import finished
 from moldau.broker.metadata.encoded_topics import EncodedTopics
-from moldau.broker.services import NodeServices
+from moldau.broker.services import BrokerServices
 from moldau.image import Delta, Image, Partition
 from moldau.image.partition import to_record
 from moldau.image.registration import Broker, Endpoint
 from moldau.model import Code
+from moldau.model.value import replace
+from moldau.ports import Handle, World
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k60_describe_cluster import DescribeClusterRequest
 from moldau.wire.records.metadata import TopicRecord
-from tests.packages.broker.context import ContextValue
+from tests.packages.broker.context import ContextValue, OpenConnection
+from tests.packages.broker.doubles import broker_services, node_config
+from tests.packages.doubles import LoopTasks, manual_world
+from tests.packages.manual_clock import ManualClock
 
-CONTEXT = SimpleNamespace(listener="PLAINTEXT", api_version=12, connection=SimpleNamespace(since_ms=0))
+
+def context(version: int = 12) -> ContextValue:
+    """A request over a connection that was just opened."""
+    return ContextValue(api_version=version, connection=OpenConnection())
 
 
 def broker(id: int, *, fenced: bool = False, listener: str = "PLAINTEXT") -> Broker:
@@ -34,46 +42,24 @@ def broker(id: int, *, fenced: bool = False, listener: str = "PLAINTEXT") -> Bro
     )
 
 
-class Settings(dict[str, Any]):
-    """A node's settings, as far as Metadata looks at them."""
-
-    def __init__(self, node_id: int) -> None:
-        super().__init__({"auto.create.topics.enable": False})
-        self.node_id = node_id
-        self.on_zookeeper = False
-
-
-class Turns:
-    """Counts how often the loop was given back."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def call_soon(self, act: Callable[[], None]) -> None:
-        self.count += 1
-        asyncio.get_running_loop().call_soon(act)
-
-
-def node(me: int, *brokers: Broker) -> Any:
+def node(
+    me: int, *brokers: Broker, world: World | None = None, suspects_a_death: Callable[[], bool] = lambda: False
+) -> BrokerServices:
+    """A broker that knows these, and creates no topics."""
     image = Image()
     image.brokers = {one.id: one for one in brokers}
-    fake = SimpleNamespace(
-        config=Settings(me),
-        metadata=SimpleNamespace(image=image),
-        encoded_topics=EncodedTopics(),
-        cluster_id="c",
-        suspects_a_death=lambda: False,
-        recently_gone=SimpleNamespace(fenced=SimpleNamespace(brokers=list), deleted=set()),
-        world=SimpleNamespace(clock=SimpleNamespace(monotonic_ms=lambda: 0), tasks=Turns(), step=100),
+    return broker_services(
+        image,
+        config=node_config(me, auto_create_topics_enable="false"),
+        world=world or manual_world(tasks=LoopTasks()),
+        suspects_a_death=suspects_a_death,
     )
-    fake.controller_shown = lambda live: NodeServices.controller_shown(fake, live)
-    return fake
 
 
 def controller(me: int, *brokers: Broker) -> int:
-    answer = k03_metadata.handle(node(me, *brokers), MetadataRequest(topics=[]), CONTEXT)
+    answer = k03_metadata.handle(node(me, *brokers), MetadataRequest(topics=[]), context())
     assert isinstance(answer, MetadataResponse)
-    described = k60_describe_cluster.handle(node(me, *brokers), DescribeClusterRequest(endpoint_type=1), CONTEXT)
+    described = k60_describe_cluster.handle(node(me, *brokers), DescribeClusterRequest(endpoint_type=1), context())
     assert described.controller_id == answer.controller_id
     return answer.controller_id
 
@@ -93,15 +79,17 @@ def test_the_controller_shown_is_always_a_broker_that_is_shown() -> None:
 
 def test_an_unknown_topic_id_is_answered_in_versions_whose_names_cannot_be_null() -> None:
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=None, topic_id=b"x" * 16)])
-    context = SimpleNamespace(**{**vars(CONTEXT), "api_version": 10})
-    answer = k03_metadata.handle(node(1, broker(1)), asked, context)
+    answer = k03_metadata.handle(node(1, broker(1)), asked, context(10))
     assert isinstance(answer, MetadataResponse)
     assert MetadataResponse.decode(answer.encode(10), 10).topics[0].error_code == Code.UNKNOWN_TOPIC_ID
 
 
-def full(me: int, *sizes: int) -> Any:
+def full(
+    me: int, *sizes: int, world: World | None = None, suspects_a_death: Callable[[], bool] = lambda: False
+) -> BrokerServices:
     """A node that knows a topic of each size."""
-    fake = node(me, broker(0), broker(1, fenced=True), broker(2))
+    brokers = (broker(0), broker(1, fenced=True), broker(2))
+    fake = node(me, *brokers, world=world, suspects_a_death=suspects_a_death)
     for at, size in enumerate(sizes):
         id = (at + 1).to_bytes(16, "big")
         fake.metadata.image.apply(TopicRecord(name=f"topic-{at}", topic_id=id))
@@ -111,10 +99,9 @@ def full(me: int, *sizes: int) -> Any:
     return fake
 
 
-def shown(fake: Any, request: MetadataRequest, version: int) -> bytes:
+def shown(fake: BrokerServices, request: MetadataRequest, version: int) -> bytes:
     """The bytes of an answer, however many turns it takes."""
-    context = SimpleNamespace(**{**vars(CONTEXT), "api_version": version})
-    answer = k03_metadata.handle(fake, request, context)
+    answer = k03_metadata.handle(fake, request, context(version))
 
     async def waited() -> Any:
         return answer if isinstance(answer, MetadataResponse) else await answer
@@ -128,21 +115,19 @@ def test_an_answer_in_turns_has_the_bytes_of_one_that_was_made_at_once(version: 
     named = [asked(name="topic-1"), asked(name="no-such-topic"), asked(name="topic-0")]
     for topics in ([] if version == 0 else None, named):
         request = MetadataRequest(topics=topics, include_topic_authorized_operations=version >= 8)
-        fake = full(2, 130, 7, 0)
-        fake.world.step = 10_000
-        whole = shown(fake, request, version)
-        assert not fake.world.tasks.count
-        fake.world.step = 20
-        fake.encoded_topics = EncodedTopics()
+        at_once, in_turns = LoopTasks(), LoopTasks()
+        whole = shown(full(2, 130, 7, 0, world=manual_world(tasks=at_once, step=10_000)), request, version)
+        assert not at_once.turns
+        fake = full(2, 130, 7, 0, world=manual_world(tasks=in_turns, step=20))
         assert shown(fake, request, version) == whole
-        assert fake.world.tasks.count == 7
+        assert in_turns.turns == 7
         assert len(MetadataResponse.decode(whole, version).topics) == 3
 
 
 def test_no_turn_shows_more_partitions_than_a_step_should_hold() -> None:
-    fake = full(2, 1_000, *[1] * 500)
-    shown(fake, MetadataRequest(topics=None), 12)
-    assert fake.world.tasks.count == 20
+    tasks = LoopTasks()
+    shown(full(2, 1_000, *[1] * 500, world=manual_world(tasks=tasks)), MetadataRequest(topics=None), 12)
+    assert tasks.turns == 20
 
 
 def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controller() -> None:
@@ -151,8 +136,7 @@ def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controlle
         topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in ("fine", "no blanks", "", "x" * 250)],
         allow_auto_topic_creation=True,
     )
-    one = node(1)
-    one.config["auto.create.topics.enable"] = True
+    one = broker_services(config=node_config())
     assert finished(k03_metadata._to_create(one, request, ContextValue(api_version=12))) == ["fine"]
 
 
@@ -162,8 +146,7 @@ def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:
     answers = []
 
     async def ask() -> None:
-        context = SimpleNamespace(**{**vars(CONTEXT), "api_version": 12})
-        handled = k03_metadata.handle(fake, MetadataRequest(topics=None), context)
+        handled = k03_metadata.handle(fake, MetadataRequest(topics=None), context())
         answers.append(handled if isinstance(handled, MetadataResponse) else await handled)
 
     async def all_ask() -> None:
@@ -177,10 +160,17 @@ def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:
     assert len(answers) == 21
 
 
+@dataclass
+class Calls:
+    """How often something was called."""
+
+    count: int = 0
+
+
 @contextmanager
-def counted(module: Any, name: str) -> Iterator[SimpleNamespace]:
+def counted(module: Any, name: str) -> Iterator[Calls]:
     """How often a function of a module is called meanwhile."""
-    whole, seen = getattr(module, name), SimpleNamespace(count=0)
+    whole, seen = getattr(module, name), Calls()
 
     def counting(*args: Any) -> Any:
         seen.count += 1
@@ -211,26 +201,22 @@ def test_what_is_kept_of_topics_is_never_older_than_the_image(changes: list[tupl
             record = to_record(Partition(id, number, (0, 1, 2), (leader,), leader=leader))
             image.apply(record, delta=delta)
         fake.encoded_topics.changed(image, delta)
-        kept, fake.encoded_topics = fake.encoded_topics, EncodedTopics()
-        fresh = shown(fake, request, 12)
-        fake.encoded_topics = kept
+        fresh = shown(replace(fake, encoded_topics=EncodedTopics()), request, 12)
         assert shown(fake, request, 12) == fresh
 
 
 def test_an_old_connection_is_answered_without_a_wait_unless_a_death_is_suspected() -> None:
-    fake = full(2, 3)
-    now_ms = [10_000]
-    fake.world.clock = SimpleNamespace(monotonic_ms=lambda: now_ms[0])
     waits: list[float] = []
     suspects = [False]
 
-    def call_later(wait_ms: float, act: Callable[[], None]) -> Any:
-        waits.append(wait_ms)
-        suspects[0] = len(waits) < 3
-        return asyncio.get_running_loop().call_soon(act)
+    class Waiting(LoopTasks):
+        def call_later(self, delay_ms: float, call: Callable[[], object]) -> Handle:
+            waits.append(delay_ms)
+            suspects[0] = len(waits) < 3
+            return asyncio.get_running_loop().call_soon(call)
 
-    fake.world.tasks.call_later = call_later
-    fake.suspects_a_death = lambda: suspects[0]
+    world = manual_world(clock=ManualClock(10_000), tasks=Waiting())
+    fake = full(2, 3, world=world, suspects_a_death=lambda: suspects[0])
     shown(fake, MetadataRequest(topics=None), 12)
     assert not waits
     suspects[0] = True

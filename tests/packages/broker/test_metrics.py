@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +21,10 @@ from moldau.broker.replicas.cleaner import LogCleaner
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.model.config_key import ConfigError
+from moldau.storage import LogDirs
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.doubles import NodeDouble, PlaneDouble, metadata, zookeeper_config
 
 METRICS = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -35,22 +38,69 @@ def test_labels_are_escaped_and_names_stay_as_they_are() -> None:
     )
 
 
-def node(cluster: DataCluster, **more: Any) -> Any:
+@dataclass(frozen=True)
+class ActingController:
+    """An active controller."""
+
+    active: bool = True
+    awaiting_commit: int = 2
+
+
+@dataclass(frozen=True)
+class NoGroups:
+    """A coordinator of nothing."""
+
+    shards: Mapping[int, object] = field(default_factory=dict)
+
+
+@dataclass
+class Living:
+    """How far a broker's life has come."""
+
+    stage: Stage = Stage.RUNNING
+
+
+@dataclass(frozen=True)
+class LogsAndCleaner:
+    """A broker's directories, and who cleans what is in them."""
+
+    log_dirs: LogDirs
+    cleaning: LogCleaner
+
+
+@dataclass(kw_only=True)
+class ReportedNode(NodeDouble):
+    """A node whose figures are shown."""
+
+    data: LogsAndCleaner
+    lifecycle: Living = field(default_factory=Living)
+    loaded: bool = True
+    survivals: Mapping[str, int] = field(default_factory=lambda: {"retention": 2})
+
+    def survived(self, where: str, error: BaseException) -> None:
+        raise AssertionError(where) from error
+
+    def healthy(self) -> bool:
+        return True
+
+
+def node(cluster: DataCluster) -> ReportedNode:
     """A controller that is also the data cluster's broker 0."""
     broker = cluster.brokers[0]
-    config = SimpleNamespace(
-        node_id=0, roles={"broker", "controller"}, is_controller=True, on_zookeeper=True, static_topic_config=dict
+    logs = broker.replicas.logs
+    reported = ReportedNode(
+        config=zookeeper_config(0),
+        world=cluster.world,
+        metadata=metadata(cluster.image),
+        plane=PlaneDouble(leader=(0, 1)),
+        controller=ActingController(),
+        coordinator=NoGroups(),
+        listeners=[broker.socket_listener],
+        replicas=broker.replicas,
+        data=LogsAndCleaner(logs, LogCleaner(cluster.world, logs, {})),
     )
-    watchers: list[Any] = []
-    cleaning = LogCleaner(cluster.world, broker.replicas.logs, {})
-    return SimpleNamespace(
-        config=config, world=cluster.world, listeners=[broker.socket_listener], replicas=broker.replicas,
-        controller=SimpleNamespace(active=True, awaiting_commit=2), lifecycle=SimpleNamespace(stage=Stage.RUNNING),
-        loaded=True, coordinator=SimpleNamespace(shards={}), survivals={"retention": 2}, healthy=lambda: True,
-        data=SimpleNamespace(log_dirs=broker.replicas.logs, cleaning=cleaning),
-        plane=SimpleNamespace(leader=(0, 1), unregistered=""), watchers=watchers,
-        metadata=SimpleNamespace(image=cluster.image, offset=7, watch=watchers.append), **more,
-    )  # fmt: skip
+    reported.metadata.offset = 7
+    return reported
 
 
 async def ask(port: int, text: bytes) -> bytes:
@@ -231,8 +281,8 @@ def test_elections_are_counted_and_unclean_ones_beside(tmp_path: Path) -> None:
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             one = node(cluster)
-            Pages(one)
-            (decided,) = one.watchers
+            counts = Pages(one)._elections
+            (decided,) = one.metadata._watchers
             image = Image()
 
             def commit(record: Any) -> None:
@@ -246,7 +296,6 @@ def test_elections_are_counted_and_unclean_ones_beside(tmp_path: Path) -> None:
                     topic_id=TOPIC_ID, partition_id=0, replicas=[1, 2], isr=[1], leader=1, leader_epoch=0
                 )
             )
-            counts = decided.__self__
             assert (counts.total, counts.unclean) == (0, 0), "made, not elected"
             for fields, expected in (
                 ({"leader": -1}, (0, 0)),

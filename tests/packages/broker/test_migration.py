@@ -12,7 +12,7 @@ import pytest
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.lifecycle import Stage as LifecycleStage
-from moldau.broker.migration.stages import Stage
+from moldau.broker.migration.stages import MigrationStage
 from moldau.broker.node import Node, StartRefused
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.client.client import Client
@@ -52,7 +52,7 @@ async def migrated(crossing: Crossing) -> None:
     await asyncio.gather(*(crossing.boot(id, READY) for id in crossing.controllers))
     for id in crossing.brokers:
         await crossing.restart(id, READY)
-    await until(lambda: crossing.stage() is Stage.BOTH, "the quorum rules and writes to both")
+    await until(lambda: crossing.stage() is MigrationStage.BOTH, "the quorum rules and writes to both")
     await until(crossing.in_sync, "all brokers serve under the quorum")
 
 
@@ -150,7 +150,7 @@ def test_a_controller_waits_for_brokers_and_says_for_whom(tmp_path: Path, caplog
             await until(lambda: crossing.stage() is None, "a broker is controller, and the quorum's waits")
             assert crossing.state() is MigrationState.PRE_MIGRATION
             await crossing.boot(3, READY)
-            await until(lambda: crossing.stage() is Stage.BOTH)
+            await until(lambda: crossing.stage() is MigrationStage.BOTH)
             await until(crossing.in_sync)
 
     run(scenario)
@@ -201,9 +201,9 @@ def test_a_quorum_that_loses_its_leader_or_zookeeper_makes_up_for_it(tmp_path: P
             await migrated(crossing)
             first = await until(lambda: crossing.ruler, "somebody rules")
             await crossing.stop(first.config.node_id)
-            await until(lambda: crossing.stage() is Stage.BOTH, "another rules, and writes to both")
+            await until(lambda: crossing.stage() is MigrationStage.BOTH, "another rules, and writes to both")
             await topic(crossing, "under-another")
-            ruler = await until(lambda: crossing.stage() is Stage.BOTH and crossing.ruler, "somebody rules")
+            ruler = await until(lambda: crossing.stage() is MigrationStage.BOTH and crossing.ruler, "somebody rules")
             session = ruler.migration.zk
             session.suspend()
             await topic(crossing, "without-zookeeper")
@@ -328,7 +328,7 @@ def test_a_broker_that_goes_back_forgets_the_quorum_for_the_next_may_be_another(
                 crossing.remove(path)
             await until(lambda: crossing.ruler is not None)
             await crossing.boot(101, READY)
-            await until(lambda: crossing.stage() is Stage.BOTH, "another quorum rules")
+            await until(lambda: crossing.stage() is MigrationStage.BOTH, "another quorum rules")
             await until(crossing.in_sync)
             await crossing.restart(1, QUORUM)
             await until(crossing.in_sync, "broker 1 follows it")

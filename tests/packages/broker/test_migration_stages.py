@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from moldau.broker.migration import stages
 from moldau.broker.migration.laws import LAWS
-from moldau.broker.migration.stages import Action, Event, MigrationMachine, Stage, step
+from moldau.broker.migration.stages import Action, Event, MigrationMachine, MigrationStage, step
 from moldau.controller.migration import MigrationState
 
 EVENTS: list[Event] = [
@@ -44,15 +44,18 @@ START = stages.MigrationRules(MigrationState.PRE_MIGRATION)
 
 
 def test_all_goes_well() -> None:
-    assert walk(START) == (MigrationMachine(Stage.COUNT), [Action.COUNT])
+    assert walk(START) == (MigrationMachine(MigrationStage.COUNT), [Action.COUNT])
     state, effects = walk(START, stages.Counted(""))
-    assert state.stage is Stage.CLAIM
+    assert state.stage is MigrationStage.CLAIM
     assert effects[-1] is Action.CLAIM
     assert walk(START, stages.Counted(""), stages.Claimed())[1] == [Action.COPY]
     state, effects = walk(START, stages.Counted(""), stages.Claimed(), stages.Copied())
     assert effects[1:] == [Action.SEND, Action.COMPARE]
     assert state.copied
-    assert walk(START, stages.Counted(""), stages.Claimed(), stages.Copied(), stages.Compared())[0].stage is Stage.BOTH
+    assert (
+        walk(START, stages.Counted(""), stages.Claimed(), stages.Copied(), stages.Compared())[0].stage
+        is MigrationStage.BOTH
+    )
 
 
 def test_who_is_missing_is_said_once_and_looked_for_again() -> None:
@@ -67,19 +70,19 @@ def test_a_controller_that_died_while_it_copied_is_followed_by_one_that_copies_a
     claimed = (START, stages.Counted(""), stages.Claimed())
     assert walk(*claimed, stages.RulesNoMore())[1] == [Action.STOP_WRITING, Action.STOP_SENDING]
     state, effects = walk(*claimed, stages.RulesNoMore(), START)
-    assert (state, effects) == (MigrationMachine(Stage.COUNT), [Action.COUNT])
+    assert (state, effects) == (MigrationMachine(MigrationStage.COUNT), [Action.COUNT])
 
 
 def test_whoever_rules_once_all_is_copied_claims_tells_everybody_and_compares() -> None:
     state, effects = walk(stages.MigrationRules(MigrationState.MIGRATION))
-    assert (state, effects) == (MigrationMachine(Stage.CLAIM, copied=True), [Action.CLAIM])
+    assert (state, effects) == (MigrationMachine(MigrationStage.CLAIM, copied=True), [Action.CLAIM])
     assert walk(stages.MigrationRules(MigrationState.MIGRATION), stages.Claimed())[1] == [Action.SEND, Action.COMPARE]
 
 
 def test_a_write_that_fails_leads_back_to_the_claim_and_brokers_are_told_on() -> None:
     both = (stages.MigrationRules(MigrationState.MIGRATION), stages.Claimed(), stages.Compared())
     state, effects = walk(*both, stages.Failed("no"))
-    assert state.stage is Stage.CLAIM
+    assert state.stage is MigrationStage.CLAIM
     assert Action.STOP_WRITING in effects
     assert Action.STOP_SENDING not in effects
     assert walk(*both, stages.Failed("no"), stages.PauseOver())[1] == [Action.CLAIM]
@@ -87,6 +90,6 @@ def test_a_write_that_fails_leads_back_to_the_claim_and_brokers_are_told_on() ->
 
 def test_what_is_finished_is_left_alone_and_what_never_was_on_zookeeper_is_refused() -> None:
     state, effects = walk(stages.MigrationRules(MigrationState.POST_MIGRATION))
-    assert state.stage is Stage.OFF
+    assert state.stage is MigrationStage.OFF
     assert isinstance(effects[0], stages.Say)
     assert isinstance(walk(stages.MigrationRules(MigrationState.NONE))[1][0], stages.End)

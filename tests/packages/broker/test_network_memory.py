@@ -10,8 +10,7 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -22,6 +21,7 @@ from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.memory import RequestMemory
 from moldau.broker.network.receive_buffer import SHARED_BYTES
+from moldau.ports import Handle
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
@@ -29,6 +29,8 @@ from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from tests.packages import loops
+from tests.packages.broker.doubles import PlaneDouble
+from tests.packages.doubles import ManualTasks
 
 FRAME_BYTES_MAX = 100 << 20
 
@@ -48,7 +50,7 @@ class Node:
                 features = {"metadata.version": 25}
 
         self.metadata = metadata
-        self.plane = SimpleNamespace(quorum=None)
+        self.plane = PlaneDouble()
 
     def handler_failed(self, header: Any, error: BaseException) -> None:
         self.failures.append(error)
@@ -204,18 +206,13 @@ def test_however_many_clients_read_nothing_they_hold_what_all_may_and_others_are
     play(work)
 
 
-class Later:
-    """Tasks whose delayed calls are made by hand."""
+class AtOnce(ManualTasks):
+    """Tasks whose next turn comes at once."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[int, Callable[[], None]]] = []
-
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Any:
-        self.calls.append((delay_ms, callback))
-        return SimpleNamespace(cancel=lambda: None)
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        callback()
+    def call_soon(self, call: Callable[[], object]) -> Handle:
+        handle = super().call_soon(call)
+        self.turn()
+        return handle
 
 
 class Silent:
@@ -236,7 +233,7 @@ class Silent:
 
 
 def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_does() -> None:
-    memory = RequestMemory(cast("Any", Later()))
+    memory = RequestMemory(AtOnce())
     other = Silent(memory)
     memory.respond(Silent(memory), 100 << 20)  # a group of a hundred members with a megabyte each
     assert memory.admits(other, ApiVersionsRequest.api_key)
@@ -247,7 +244,7 @@ def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_
 
 
 def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_that() -> None:
-    memory = RequestMemory(cast("Any", Later()))
+    memory = RequestMemory(AtOnce())
     memory.respond(Silent(memory), 100 << 20)
     other = Silent(memory)
     memory.respond(other, 5_000)
@@ -258,21 +255,21 @@ def test_who_waited_while_it_held_a_little_is_woken_when_its_client_has_read_tha
 
 
 def test_connections_that_ask_have_their_turns_in_the_order_in_which_they_came() -> None:
-    soon: list[Callable[[], object]] = []
-    memory = RequestMemory(cast("Any", SimpleNamespace(call_soon=soon.append)))
+    tasks = ManualTasks()
+    memory = RequestMemory(tasks)
     count = limits.QUESTIONS_A_TURN
     begun, waiting, last = ([Silent(memory) for _ in range(count)] for _ in range(3))
     gone = Silent(memory)
     assert all(memory.may_ask(one) for one in begun)
     assert not any(memory.may_ask(one) for one in (gone, *waiting, *last))
     memory.left(gone)
-    soon.pop(0)()
+    tasks.turn()
     assert [one.woken for one in (*waiting, *last)] == [True] * count + [False] * count
     assert not memory.may_ask(begun[0]), "it has been answered, and comes behind those that wait"
     assert all(memory.may_ask(one) for one in waiting)
     assert not memory.may_ask(waiting[0]), "its turn is over"
-    while soon:
-        soon.pop(0)()
+    while tasks.turn():
+        pass
     assert all(one.woken for one in (*last, begun[0]))
     assert memory.may_ask(gone), "nobody waits any more"
 
@@ -284,15 +281,15 @@ def test_one_that_fails_when_it_is_its_turn_takes_no_turn_from_the_others() -> N
         def memory_freed(self) -> None:
             raise MemoryError
 
-    soon: list[Callable[[], object]] = []
-    memory = RequestMemory(cast("Any", SimpleNamespace(call_soon=soon.append)))
+    tasks = ManualTasks()
+    memory = RequestMemory(tasks)
     begun, others = ([Silent(memory) for _ in range(limits.QUESTIONS_A_TURN)] for _ in range(2))
     assert all(memory.may_ask(one) for one in begun)
     assert not any(memory.may_ask(one) for one in (Failing(memory), *others))
     with pytest.raises(MemoryError):
-        soon.pop(0)()
-    while soon:
-        soon.pop(0)()
+        tasks.turn()
+    while tasks.turn():
+        pass
     assert all(one.woken for one in others)
 
 
@@ -324,11 +321,11 @@ def test_many_that_ask_at_once_leave_each_turn_of_the_loop_short() -> None:
 
 
 def test_who_held_responses_when_nobody_could_go_on_any_more_is_closed_at_the_first_look() -> None:
-    tasks = Later()
-    memory = RequestMemory(cast("Any", tasks))
+    tasks = AtOnce()
+    memory = RequestMemory(tasks)
     greedy = Silent(memory)
     memory.respond(greedy, 100 << 20)
-    look = dict(tasks.calls)[limits.CLOGGED_MS]
+    (look,) = (timer for timer in tasks.timers if timer.delay_ms == limits.CLOGGED_MS)
     look()
     assert greedy.closed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.model import Code
-from moldau.quorum import Endpoint, ReplicaKey, Voter, VoterSet
+from moldau.quorum import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 from tests.packages.broker.quorum_members import CLUSTER, LoopbackQuorum, QuorumMember, on_loop
@@ -69,7 +69,7 @@ async def test_a_controller_that_moved_says_so(tmp_path: Path) -> None:
     await quorum.leader()
     await added_member(quorum, moved)
     await quorum.write("b")
-    there = Voter(ReplicaKey(moved, bytes([moved]) * 16), (Endpoint("CONTROLLER", "host", 100 + moved),))
+    there = Voter(ReplicaKey(moved, bytes([moved]) * 16), (VoterEndpoint("CONTROLLER", "host", 100 + moved),))
     await until_all_count_by(quorum, voters(1, 2, 3).with_voter(there))
     await quorum.stop()
 
@@ -87,7 +87,9 @@ async def test_a_controller_joins_by_itself_and_again_with_another_disk(tmp_path
     (tmp_path / "3").rename(tmp_path / "lost")
     quorum.disks[3] = 77
     await joining(quorum, 3, controller_quorum_auto_join_enable=True)
-    again = voters(1, 2, 3).with_voter(Voter(ReplicaKey(3, bytes([77]) * 16), (Endpoint("CONTROLLER", "host", 3),)))
+    again = voters(1, 2, 3).with_voter(
+        Voter(ReplicaKey(3, bytes([77]) * 16), (VoterEndpoint("CONTROLLER", "host", 3),))
+    )
     await until_all_count_by(quorum, again)
     await quorum.write("b")
     await quorum.until(lambda: quorum.members[3].listener.names == ["a", "b"], "3 to learn of b")

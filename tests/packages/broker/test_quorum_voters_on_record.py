@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moldau.broker.kraft.batches import is_whole, snapshot, voters_in
-from moldau.quorum import Endpoint, ReplicaKey, Voter, VoterSet
+from moldau.quorum import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from moldau.wire.batch import ControlType, control_type, headers, records
 from tests.packages.broker.quorum_members import LoopbackQuorum, QuorumMember, on_loop
 
@@ -17,7 +17,7 @@ FIRST = "00000000000000000000-0000000000.checkpoint"
 
 def voters(*ids: int, port: int = 0) -> VoterSet:
     return VoterSet(
-        tuple(Voter(ReplicaKey(id, bytes([id]) * 16), (Endpoint("CONTROLLER", "host", port or id),)) for id in ids)
+        tuple(Voter(ReplicaKey(id, bytes([id]) * 16), (VoterEndpoint("CONTROLLER", "host", port or id),)) for id in ids)
     )
 
 

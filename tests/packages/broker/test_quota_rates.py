@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.quotas.limits import Bound, Limits
+from moldau.broker.quotas.limits import Bound, QuotaLimits
 from moldau.broker.quotas.rates import Rate, TokenBucket, Windows
 from moldau.image.quotas import entity
 from moldau.model.quota_config import CLIENT_ID, IP, PRODUCE, USER
@@ -87,28 +87,28 @@ def test_the_most_specific_quota_binds(first: int) -> None:
     quotas = [(entity(parts), PRODUCE, 1.0 + n) for n, parts in enumerate(PRECEDENCE) if n >= first]
     of_user = any(type == USER for type, _ in PRECEDENCE[first])
     of_client = any(type == CLIENT_ID for type, _ in PRECEDENCE[first])
-    bound = Limits(quotas).of_client(PRODUCE, "c", "u")
+    bound = QuotaLimits(quotas).of_client(PRODUCE, "c", "u")
     assert bound == Bound(1.0 + first, ("u" if of_user else "", "c" if of_client else ""))
 
 
 def test_who_has_no_client_id_has_the_quotas_of_its_user_only() -> None:
     quotas = [(entity(parts), PRODUCE, 1.0 + n) for n, parts in enumerate(PRECEDENCE)]
-    assert Limits(quotas).of_client(PRODUCE, "", "u") == Bound(3, ("u", ""))
-    assert Limits([one for one in quotas if one[0] != entity([(USER, "u")])]).of_client(PRODUCE, None, "u") == Bound(
-        6, ("u", "")
-    )
-    assert Limits(quotas[6:]).of_client(PRODUCE, None, "u") is None
+    assert QuotaLimits(quotas).of_client(PRODUCE, "", "u") == Bound(3, ("u", ""))
+    assert QuotaLimits([one for one in quotas if one[0] != entity([(USER, "u")])]).of_client(
+        PRODUCE, None, "u"
+    ) == Bound(6, ("u", ""))
+    assert QuotaLimits(quotas[6:]).of_client(PRODUCE, None, "u") is None
 
 
 def test_what_makes_no_sense_binds_nobody() -> None:
     bad = [((CLIENT_ID, "c"),), ((CLIENT_ID, "d"),), ((CLIENT_ID, "e"), ("group", "x")), ((IP, "no address"),)]
-    limits = Limits((of, PRODUCE, value) for of, value in zip(bad, (0.0, float("nan"), 5.0, 5.0), strict=True))
+    limits = QuotaLimits((of, PRODUCE, value) for of, value in zip(bad, (0.0, float("nan"), 5.0, 5.0), strict=True))
     assert not limits.limits(PRODUCE)
 
 
 def test_an_address_has_its_own_quota_or_the_default() -> None:
-    limits = Limits([(((IP, "10.0.0.1"),), "connection_creation_rate", 5.0)])
+    limits = QuotaLimits([(((IP, "10.0.0.1"),), "connection_creation_rate", 5.0)])
     assert limits.of_address("connection_creation_rate", "10.0.0.1") == 5
     assert limits.of_address("connection_creation_rate", "10.0.0.2") is None
-    limits = Limits([(((IP, None),), "connection_creation_rate", 7.0)])
+    limits = QuotaLimits([(((IP, None),), "connection_creation_rate", 7.0)])
     assert limits.of_address("connection_creation_rate", "10.0.0.2") == 7

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,9 +22,12 @@ from moldau.model.quota_config import CLIENT_ID, CONNECTION, FETCH, IP, MUTATION
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run
-from tests.packages.broker.manual_clock import ManualClock
+from tests.packages.broker.doubles import broker_services
 from tests.packages.broker.test_connection_limits import Client
+from tests.packages.doubles import manual_world
+from tests.packages.manual_clock import ManualClock
 
 SLOW = [(CLIENT_ID, "slow")]
 
@@ -181,9 +183,8 @@ def test_a_quota_that_is_taken_away_binds_no_more() -> None:
 
 def test_an_address_that_connects_too_fast_is_turned_away_and_others_are_served() -> None:
     clock = ManualClock(1_000)
-    world: Any = SimpleNamespace(clock=clock, tasks=SimpleNamespace(call_later=lambda wait_ms, call: None))
     quotas = kept(clock, ([(IP, "10.0.0.1")], CONNECTION, 2))
-    limits = ConnectionQuotas(world, lambda key: BROKER_KEYS[key].default, quotas)
+    limits = ConnectionQuotas(manual_world(clock=clock), lambda key: BROKER_KEYS[key].default, quotas)
 
     def come(ip: str, count: int) -> list[str]:
         visitors = [Client(ip) for _ in range(count)]
@@ -212,7 +213,7 @@ def test_a_connection_that_is_turned_away_is_closed_unserved(tmp_path: Path) -> 
 
 
 def mutations(quotas: ClientQuotas, version: int, client_id: str | None, *counts: int) -> Mutations[str]:
-    context: Any = SimpleNamespace(client_id=client_id, api_version=version)
+    context = ContextValue(client_id=client_id, api_version=version)
     return Mutations(quota_of(quotas, context, 6), map(str, range(len(counts))), lambda name: counts[int(name)])
 
 
@@ -271,7 +272,7 @@ QUOTAS: list[Any] = [
     ],
 )
 def test_quotas_are_described_by_a_filter(components: list[Any], strict: bool, values: Any) -> None:
-    node: Any = SimpleNamespace(image=given(*QUOTAS)[0], world=SimpleNamespace(step=1))
+    node = broker_services(given(*QUOTAS)[0], world=manual_world(step=1))
     parts = [
         DescribeClientQuotasRequest.ComponentData(entity_type=type, match_type=match, match=name)
         for type, match, name in components

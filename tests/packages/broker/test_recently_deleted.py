@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.recently_deleted import LINGER_MS, NAMES_MAX, RecentlyDeletedTopics
 from moldau.wire.records.metadata import RemoveTopicRecord, TopicRecord
-from tests.packages.broker.manual_clock import ManualClock
+from tests.packages.manual_clock import ManualClock
 
 
 class Topics:

@@ -10,7 +10,7 @@ from moldau.broker.replicas import sent_back
 from moldau.broker.replicas.sent_back import REMEMBERED_MS, SentBack, Target
 from moldau.model import Code
 from moldau.wire.batch import BatchHeader, build, read_header
-from tests.packages.broker.manual_clock import ManualClock
+from tests.packages.manual_clock import ManualClock
 
 HERE = Target("t", b"", 0)
 LAST = 0x7FFFFFFF

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +26,7 @@ from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest, Upda
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.packages import loops
+from tests.packages.broker.doubles import PlaneDouble
 
 FRAME_BYTES_MAX = 100_000
 
@@ -43,7 +43,7 @@ class FakeNode:
 
     def __init__(self) -> None:
         self.metadata = FakeMetadata()
-        self.plane = SimpleNamespace(quorum=None)
+        self.plane = PlaneDouble()
         self.failures: list[BaseException] = []
         self.parked: list[asyncio.Future[Any]] = []
 

@@ -7,10 +7,8 @@ as a client would, and as a record that is in the log already, left by somebody 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -25,7 +23,7 @@ from moldau.controller.active import ActiveController
 from moldau.controller.facts import Settings
 from moldau.controller.requests import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation, Tick
 from moldau.image import Delta, Image
-from moldau.image.configs import Resource, topic_values
+from moldau.image.configs import ResourceType, topic_values
 from moldau.model import Code
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import TEXT_BYTES_MAX, ConfigError, ConfigKey
@@ -37,6 +35,8 @@ from moldau.runtime.world import RealClock
 from moldau.simulator.machines.controller_harness import ControllerHarness
 from moldau.storage import LogDirs
 from moldau.wire.records.metadata import ConfigRecord
+from tests.packages.broker.doubles import metadata, node_config
+from tests.packages.doubles import ManualTasks, manual_world
 
 LONG = "9" * 5000
 HOSTILE = (
@@ -51,10 +51,10 @@ HOSTILE = (
     "\ud800", "${file:a:b}", "PLAINTEXT://h:1",
 )  # fmt: skip
 KEYS: dict[int, tuple[str, dict[str, ConfigKey]]] = {
-    Resource.TOPIC: ("t", TOPIC_KEYS),
-    Resource.BROKER: ("1", DYNAMIC_KEYS),
-    Resource.GROUP: ("g", GROUP_KEYS),
-    Resource.CLIENT_METRICS: ("m", CLIENT_METRICS_KEYS),
+    ResourceType.TOPIC: ("t", TOPIC_KEYS),
+    ResourceType.BROKER: ("1", DYNAMIC_KEYS),
+    ResourceType.GROUP: ("g", GROUP_KEYS),
+    ResourceType.CLIENT_METRICS: ("m", CLIENT_METRICS_KEYS),
 }
 EVERY_KEY = [(kind, key) for kind, (_, keys) in KEYS.items() for key in keys.values()]
 
@@ -78,38 +78,15 @@ def fits(text: str) -> bool:
         return False
 
 
-def node_config(**given: str) -> NodeConfig:
-    return NodeConfig(
-        {
-            "node.id": "1", "process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0",
-            "controller.listener.names": "CONTROLLER", "controller.quorum.voters": "100@localhost:1", **given,
-        }
-    )  # fmt: skip
-
-
-class Later:
-    """Tasks that nobody runs: a setting is applied at once."""
-
-    spawned = 0
-
-    def call_later(self, delay_ms: float, call: object) -> None: ...
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self.spawned += 1
-        work.close()
-
-
-WORLD: Any = SimpleNamespace(clock=RealClock(), tasks=Later(), disk=RealDisk())
-
-
 class Node:
     """Everybody in a node who acts on settings, over an image that a test changes."""
 
     def __init__(self, image: Image, config: NodeConfig | None = None) -> None:
         self.image = image
         self.config = config or node_config()
-        self.metadata = SimpleNamespace(image=image)
-        world = WORLD
+        self.metadata = metadata(image)
+        self.tasks = ManualTasks()  # that nobody runs: a setting is applied at once
+        world = manual_world(clock=RealClock(), tasks=self.tasks, disk=RealDisk())
         self.dynamic = DynamicConfig(self.config)
         self._limits = ConnectionQuotas(world, self.config.__getitem__)
         self._cleaning = LogCleaner(world, LogDirs(world.disk, []), self.config)
@@ -117,7 +94,6 @@ class Node:
             self.dynamic.react(key, self._limits.reconfigure)
         for key in ("log.cleaner.backoff.ms", "log.cleaner.threads"):
             self.dynamic.react(key, self._cleaning.reconfigure)
-        WORLD.tasks.spawned = 0
         self._throttles = Throttles(1, world.clock, world.tasks)
         self._topics = TopicConfigs(1, self.config)
 
@@ -130,7 +106,7 @@ class Node:
         self._topics.limits(self.image, "t")
         topic_values(self.image, "t", self.config.static_topic_config(), 1)
         assert self._cleaning._keys_max(1) > 0
-        assert WORLD.tasks.spawned < 1000
+        assert len(self.tasks.spawned) < 1000
         assert self._throttles.leading.quota.wait_ms >= 0
         numbers = Settings(node_id=1, static=self.config.static_topic_config())
         for key in ("num.partitions", "default.replication.factor"):
@@ -207,7 +183,7 @@ def test_what_cannot_be_read_is_named_once_and_deletes_nothing(caplog: pytest.Lo
         for name, key, text in (
             ("t", "retention.ms", "soon"), ("t", "cleanup.policy", "shred"), ("1", "log.cleaner.backoff.ms", "no"),
         ):  # fmt: skip
-            kind = Resource.TOPIC if name == "t" else Resource.BROKER
+            kind = ResourceType.TOPIC if name == "t" else ResourceType.BROKER
             harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name=key, value=text)])
             node.apply(harness.delta)
             harness.commit([ConfigRecord(resource_type=kind, resource_name=name, name="other", value=text)])
@@ -241,5 +217,5 @@ def test_a_resource_of_any_name_is_answered(harness: ControllerHarness, name: st
 
 
 def test_tiered_storage_is_not_promised_to_a_topic(harness: ControllerHarness) -> None:
-    assert set_to(harness, Resource.TOPIC, "remote.storage.enable", Operation.SET, "true") == Code.INVALID_CONFIG
-    assert set_to(harness, Resource.TOPIC, "remote.storage.enable", Operation.SET, "false") == Code.NONE
+    assert set_to(harness, ResourceType.TOPIC, "remote.storage.enable", Operation.SET, "true") == Code.INVALID_CONFIG
+    assert set_to(harness, ResourceType.TOPIC, "remote.storage.enable", Operation.SET, "false") == Code.NONE

@@ -6,9 +6,9 @@ import gzip
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,11 +23,15 @@ from moldau.controller.requests import BrokerRefused, DeleteTopics
 from moldau.controller.state_change import Author, StateChange
 from moldau.controller.states import ReplicaState
 from moldau.image import Delta, Image
+from moldau.image.partition import Key
 from moldau.model import uuid_text
 from moldau.ports.zookeeper import Delete
 from moldau.simulator.machines.controller_harness import ControllerHarness
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.doubles import NodeDouble, combined_config
 from tests.packages.broker.zookeeper_nodes import Nodes
+from tests.packages.doubles import UNUSED, ManualTasks, manual_world
+from tests.packages.manual_clock import ManualClock
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 PARTITIONS = 2 * AT_ONCE + 50
@@ -65,18 +69,52 @@ def heard() -> Iterator[dict[str, Lines]]:
         log.level, log.propagate = before[name]
 
 
-def node(turns: list[Callable[[], Any]]) -> Any:
-    world = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 5), tasks=SimpleNamespace(call_soon=turns.append))
-    return SimpleNamespace(
-        config=SimpleNamespace(node_id=3, is_controller=True, on_zookeeper=False),
-        controller=SimpleNamespace(active=True, epoch=7),
-        world=world,
+@dataclass(frozen=True)
+class ActiveController:
+    """A controller under an epoch."""
+
+    active: bool = True
+    epoch: int = 7
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """A log's end, and what replication knows of the replica."""
+
+    log_end_offset: int
+    epoch_start: int
+    high_watermark: int
+
+
+@dataclass(frozen=True)
+class LoggedReplica:
+    """A replica as its lines show it."""
+
+    log: Offsets
+    machine: Offsets
+
+
+@dataclass(frozen=True)
+class LoggedReplicas:
+    """The replicas of a broker."""
+
+    by_key: Mapping[Key, LoggedReplica]
+
+
+def node(tasks: ManualTasks | None = None, *, id: int = 3, replicas: LoggedReplicas = UNUSED) -> NodeDouble:
+    """A broker that is the active controller, too."""
+    tasks = ManualTasks() if tasks is None else tasks
+    return NodeDouble(
+        config=combined_config(id),
+        controller=ActiveController(),
+        replicas=replicas,
+        world=manual_world(clock=ManualClock(5), tasks=tasks),
     )
 
 
 def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_it(heard: dict[str, Lines]) -> None:
-    turns: list[Callable[[], Any]] = []
-    log = StateChangeLog(node(turns))
+    tasks = ManualTasks()
+    log = StateChangeLog(node(tasks))
     harness = ControllerHarness(2, watch=False, partitions_at_once=PARTITIONS)
     harness.create("foo", *[(0, 1)] * PARTITIONS)
     harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))
@@ -85,9 +123,9 @@ def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_
     harness.submit(DeleteTopics(topics=("foo",)))
     log.decided(harness.image, harness.delta)
     most = 0
-    while turns:
+    while tasks.soon:
         before = len(heard["twin"].lines)
-        turns.pop(0)()
+        tasks.turn()
         most = max(most, len(heard["twin"].lines) - before)
     assert most == AT_ONCE
     events = [json.loads(line) for line in heard["twin"].lines]
@@ -99,11 +137,11 @@ def test_a_large_batch_is_written_over_several_turns_and_what_follows_waits_for_
 
 
 def test_a_small_batch_is_written_at_once_in_one_write(heard: dict[str, Lines]) -> None:
-    turns: list[Callable[[], Any]] = []
+    tasks = ManualTasks()
     harness = ControllerHarness(2, watch=False, partitions_at_once=PARTITIONS)
     harness.create("foo", (0, 1), (1, 0))
-    StateChangeLog(node(turns)).decided(harness.image, harness.delta)
-    assert not turns
+    StateChangeLog(node(tasks)).decided(harness.image, harness.delta)
+    assert not tasks.soon
     assert [len(write) for write in heard["text"].writes] == [4]
 
 
@@ -111,7 +149,7 @@ def test_the_table_of_state_changes_reads_what_a_node_writes_as_json(heard: dict
     """Each such line was called damaged: one wrote time_ms, and the other looked for time."""
     harness = ControllerHarness(2, watch=False, partitions_at_once=PARTITIONS)
     harness.create("foo", (0, 1), (1, 0))
-    StateChangeLog(node([])).decided(harness.image, harness.delta)
+    StateChangeLog(node()).decided(harness.image, harness.delta)
     assert heard["twin"].lines
     for line in heard["twin"].lines:
         reason, found = fields_of(line)
@@ -124,7 +162,7 @@ def test_the_table_of_state_changes_reads_what_a_node_writes_as_json(heard: dict
 
 def test_a_refused_step_is_an_error_in_the_log_whatever_else_is_kept(heard: dict[str, Lines]) -> None:
     author = Author(3, 7)
-    log = StateChangeLog(node([]))
+    log = StateChangeLog(node())
     steps = [
         ReplicaStep("t", (b"i" * 16, 0), 1, ReplicaState.ONLINE, (ReplicaState.OFFLINE,)),
         ReplicaStep("t", (b"i" * 16, 0), 2, ReplicaState.ONLINE, (), ReplicaState.DELETION_STARTED),
@@ -146,10 +184,8 @@ def test_a_mistake_in_words_stops_the_node_in_whatever_turn_it_is_found(
     heard: dict[str, Lines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law X7: the loop alone would only log it."""
-    turns: list[Callable[[], Any]] = []
-    failures: list[tuple[str, BaseException]] = []
-    here = node(turns)
-    here.failed = lambda task, error: failures.append((task, error))
+    tasks = ManualTasks()
+    here = node(tasks)
 
     def impossible(*_: Any, **__: Any) -> Iterator[StateChange]:
         yield from [StateChange("fine", {})] * (AT_ONCE + 1)
@@ -157,10 +193,11 @@ def test_a_mistake_in_words_stops_the_node_in_whatever_turn_it_is_found(
 
     monkeypatch.setattr(state_change_log, "state_changes", impossible)
     StateChangeLog(here).decided(Image(), Delta())
-    assert not failures
-    while turns:
-        turns.pop(0)()
-    assert [(task, str(error)) for task, error in failures] == [("state-change log", "from nowhere to nowhere")]
+    assert not here.failures
+    while tasks.turn():
+        pass
+    assert [str(error) for error in here.failures] == ["from nowhere to nowhere"]
+    assert here.failed_tasks == ["state-change log"]
 
 
 def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +208,7 @@ def test_what_nobody_keeps_is_not_put_into_words(monkeypatch: pytest.MonkeyPatch
     for log in (TEXT, TWIN):
         monkeypatch.setattr(log, "level", logging.CRITICAL)
         log.manager._clear_cache()  # type: ignore[attr-defined]
-    states = StateChangeLog(node([]))
+    states = StateChangeLog(node())
     states.decided(Image(), Delta())
     assert not list(states.carried_out(Image(), Delta()))
     for log_ in (TEXT, TWIN):
@@ -200,15 +237,10 @@ def test_a_broker_tells_in_kafkas_words_what_it_leads_and_follows_and_says_the_s
     harness = ControllerHarness(3)
     harness.create("foo", (1, 0), (0, 1), (2, 1))
     replicas = {
-        harness.partition("foo", number).key: SimpleNamespace(
-            machine=SimpleNamespace(epoch_start=40 + number, high_watermark=30 + number),
-            log=SimpleNamespace(log_end_offset=50 + number),
-        )
-        for number in (0, 1)
+        harness.partition("foo", number).key: LoggedReplica(offsets, offsets)
+        for number, offsets in enumerate((Offsets(50, 40, 30), Offsets(51, 41, 31)))
     }
-    one = node([])
-    one.config.node_id, one.replicas = 1, SimpleNamespace(by_key=replicas)
-    log = StateChangeLog(one)
+    log = StateChangeLog(node(id=1, replicas=LoggedReplicas(replicas)))
     assert not list(log.carried_out(harness.image, harness.delta)), "few need no turns"
     id = uuid_text(harness.image.topic("foo").id)
     assert heard["text"].lines == [

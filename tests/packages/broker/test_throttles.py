@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,15 @@ from moldau.image import Image
 from moldau.model import TopicPartition
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
-from tests.packages.broker.manual_clock import ManualClock
+from tests.packages.doubles import ManualTasks
+from tests.packages.manual_clock import ManualClock
+
+
+@dataclass(frozen=True)
+class OfPartition:
+    """A replica, as far as a throttle looks at it."""
+
+    partition: TopicPartition
 
 
 def test_a_quota_lets_a_seconds_worth_go_and_then_makes_up_for_it() -> None:
@@ -59,13 +66,13 @@ def test_a_rate_of_zero_lets_nothing_go() -> None:
 def test_a_topic_lists_its_replicas_by_partition_and_broker(text: str | None, held: list[int]) -> None:
     side = Side(ManualClock(5_000))
     side.list("t", text, 1)
-    replicas: list[Any] = [SimpleNamespace(partition=TopicPartition("t", n)) for n in range(3)]
+    replicas = [OfPartition(TopicPartition("t", n)) for n in range(3)]
     assert [r.partition.partition for r in replicas if side.throttles(r)] == held
 
 
 def test_without_a_rate_or_without_a_list_nothing_is_on() -> None:
     image, clock = Image(), ManualClock(5_000)
-    throttles = Throttles(1, clock, SimpleNamespace())  # type: ignore[arg-type]
+    throttles = Throttles(1, clock, ManualTasks(clock))
 
     def altered(kind: int, name: str, key: str, value: str | None) -> tuple[bool, bool]:
         image.apply(records.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from moldau.broker.network.traffic import ALL_TIMED, UP_TO_MS, WINDOW_MS, ApiStats, RequestStats, TopicTraffic
 from moldau.wire.messages.k01_fetch import FetchRequest
-from moldau.wire.messages.k03_metadata import MetadataRequest
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k12_heartbeat import HeartbeatResponse
 
 
 def test_a_time_falls_into_the_first_bucket_that_holds_it() -> None:
@@ -42,10 +41,10 @@ def test_what_was_slow_long_ago_is_forgotten() -> None:
 def test_codes_of_whole_answers_are_counted_where_answers_have_one() -> None:
     stats = ApiStats("X")
     for code in (0, 41, 41):
-        stats.answered(SimpleNamespace(error_code=code))
+        stats.answered(HeartbeatResponse(error_code=code))
     assert stats.errors == {41: 2}
     without = ApiStats("Y")
-    without.answered(SimpleNamespace())
+    without.answered(MetadataResponse())
     assert not without.errors
 
 

@@ -5,7 +5,7 @@ neither the voters nor the log change. Over real files, through the handlers tha
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from moldau.broker.api import k80_add_raft_voter, k81_remove_raft_voter, k82_update_raft_voter
@@ -13,6 +13,7 @@ from moldau.model import Code
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
+from tests.packages.broker.doubles import controller_services
 from tests.packages.broker.quorum_members import CLUSTER, LoopbackQuorum, QuorumMember, on_loop
 from tests.packages.broker.test_quorum_voters_on_record import added_member, formatted, voters
 
@@ -77,7 +78,7 @@ async def ask(member: QuorumMember, wish: Any) -> Any:
         RemoveRaftVoterRequest: k81_remove_raft_voter,
         UpdateRaftVoterRequest: k82_update_raft_voter,
     }
-    node = SimpleNamespace(plane=member.plane, voters=member.plane.voters)
+    node = controller_services(plane=member.plane)
     version = wish.versions[1]
     request = type(wish).decode(wish.encode(version), version)
     answer = await handlers[type(wish)].control(node, request, None)

@@ -5,12 +5,27 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 from moldau.broker.zookeeper.election import ControllerElection
 from moldau.ports.zookeeper import Delete
 from tests.packages.broker.data_cluster import run
+from tests.packages.broker.doubles import NodeDouble, zookeeper_config
 from tests.packages.broker.zookeeper_server import Server
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A broker's registration, as far as a candidate's znode tells of it."""
+
+    incarnation_id: bytes
+
+
+@dataclass(kw_only=True)
+class Candidate(NodeDouble):
+    """A node that stands for controller."""
+
+    lifecycle: Registered
 
 
 def candidates(count: int, scenario: Callable[..., Awaitable[None]]) -> None:
@@ -24,11 +39,7 @@ def candidates(count: int, scenario: Callable[..., Awaitable[None]]) -> None:
             session = server.open()
             await session.start()
             sessions.append(session)
-            node = SimpleNamespace(
-                config=SimpleNamespace(node_id=id),
-                world=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 0)),
-                lifecycle=SimpleNamespace(incarnation_id=uuid.UUID(int=id).bytes),
-            )
+            node = Candidate(config=zookeeper_config(id), lifecycle=Registered(uuid.UUID(int=id).bytes))
             made.append(ControllerElection(node, session, lambda: None))
         await sessions[0].create("/controller_epoch", b"0")
         await scenario(server, *made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from moldau.ports.zookeeper import Delete
 from moldau.replication.roles import Role
 from moldau.wire.messages.k05_stop_replica import StopReplicaRequest
 from moldau.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_bad_znodes import _impatient, depose, made
 from tests.packages.broker.test_zookeeper_plane import settled, topic
@@ -259,7 +259,7 @@ def test_what_a_node_passed_on_is_passed_on_no_further(tmp_path: Path) -> None:
             (other, *_) = (n for n in nodes.nodes.values() if n is not nodes.controller)
             request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")])
             for name, code in (("node-7", Code.NOT_CONTROLLER), ("nodes", Code.UNKNOWN_TOPIC_OR_PARTITION)):
-                context = SimpleNamespace(client_id=name, connection=None, peer_host="here", api_version=6)
+                context = ContextValue(client_id=name, peer_host="here", api_version=6)
                 (answer,) = (await forward(other, request, context)).responses
                 assert answer.error_code == code
 

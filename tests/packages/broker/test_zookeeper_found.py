@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,11 +16,15 @@ from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.settings import ZnodeSettings
-from moldau.image import Delta
+from moldau.image import Broker, Delta, Endpoint, Image
 from moldau.ports.zookeeper import ConnectionLoss, Stat
 from moldau.wire.records.metadata import ConfigRecord
+from moldau.wire.schema import Message
 from tests.packages.broker.data_cluster import run, until
+from tests.packages.broker.doubles import NodeDouble, zookeeper_config
 from tests.packages.broker.zookeeper_nodes import Nodes
+
+T = TypeVar("T")
 
 
 class Lagging:
@@ -39,10 +44,34 @@ class Lagging:
         return Stat(self.czxid, self.czxid, 0, 7)
 
 
+@dataclass(frozen=True)
+class Connected:
+    """A plane whose session answers at once."""
+
+    zk: Lagging
+    claimed_epoch: int | None = None
+
+    async def retry_until_connected(self, call: Callable[[], Awaitable[T]]) -> T:
+        return await call()
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A broker's registration."""
+
+    epoch: int
+
+
+@dataclass(kw_only=True)
+class BrokerNode(NodeDouble):
+    """A broker that is registered."""
+
+    lifecycle: Registered = Registered(5)
+
+
 def told(zk: Lagging) -> tuple[dict[int, int], bool]:
     """Epochs as broker 1 looks them up, and whether it knows that it has to look again."""
-    node: Any = SimpleNamespace(config=SimpleNamespace(node_id=1), lifecycle=SimpleNamespace(epoch=5))
-    handler = ControllerRequestHandler(node, SimpleNamespace(zk=zk))
+    handler = ControllerRequestHandler(BrokerNode(config=zookeeper_config()), Connected(zk))
     return asyncio.run(handler._epochs([1, 2])), handler._blind
 
 
@@ -54,42 +83,61 @@ def test_the_epoch_of_a_broker_is_not_taken_from_a_server_that_lags(away: bool, 
 
 def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
     """Seed 700031: it had not made their znode yet, and no note tells of settings that a topic is made with."""
-    zk: Any = Lagging()
 
-    async def get_many(wanted: list[str]) -> list[Any]:
-        assert wanted == ["/config/topics/t"]
-        stands = (b'{"version":1,"config":{"retention.ms":"7"}}', Stat(20, 20, 0, 0))
-        return [stands if zk.czxid == 20 else None]
+    class WithSettings(Lagging):
+        async def get_many(self, wanted: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+            assert wanted == ["/config/topics/t"]
+            stands = (b'{"version":1,"config":{"retention.ms":"7"}}', Stat(20, 20, 0, 0))
+            return [stands if self.czxid == 20 else None]
 
-    async def retry_until_connected(call: Any) -> Any:
-        return await call()
-
-    zk.get_many = get_many
-    settings = ZnodeSettings(
-        SimpleNamespace(), SimpleNamespace(zk=zk, retry_until_connected=retry_until_connected, claimed_epoch=None)
-    )
+    settings = ZnodeSettings(NodeDouble(config=zookeeper_config()), Connected(WithSettings()))
     (record,) = asyncio.run(settings.of_topics(["t"]))
     assert isinstance(record, ConfigRecord)
     assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
 
 
-@pytest.mark.parametrize("alive", [[], [SimpleNamespace(id=1, epoch=8)]])
+class UnwrittenLog:
+    """A state-change log that nobody keeps."""
+
+    is_traced = False
+
+    def say(self, *about: object) -> None: ...
+
+    def stepped(self, *about: object) -> None: ...
+
+
+def registered(epoch: int) -> Broker:
+    """Broker 1 under a registration."""
+    return Broker(id=1, epoch=epoch, incarnation_id=bytes(16), endpoints=(Endpoint("IN", "h", 1),), fenced=False)
+
+
+class OpenChannel:
+    """A channel that takes what it is to send; ``closed`` holds the epoch of each that was closed."""
+
+    def __init__(self, broker: Broker, closed: list[str]) -> None:
+        self.broker = broker
+        self._closed = closed
+
+    def enqueue(self, messages: Sequence[Message], offset: int) -> None: ...
+
+    def close(self) -> None:
+        self._closed.append(str(self.broker.epoch))
+
+
+@pytest.mark.parametrize("alive", [[], [registered(8)]])
 def test_who_waits_for_a_broker_s_word_hears_that_it_is_gone(alive: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Seed 800000: a tool's wish to delete stayed, as its last StopReplica was owed by a broker that died (Z7)."""
-    node: Any = SimpleNamespace(
-        config=SimpleNamespace(node_id=1, inter_broker_listener="IN"), metadata=SimpleNamespace()
-    )
-    node.metadata.image = image = SimpleNamespace(offset=3, topics={})
-    node.state_change_log = SimpleNamespace(say=lambda *about: None, stepped=lambda *about: None, is_traced=False)
-    channels = Channels(node, Rules())
+    image = Image()
+    channels = Channels(NodeDouble(config=zookeeper_config(), state_change_log=UnwrittenLog()), Rules())
     closed: list[str] = []
-    fresh = SimpleNamespace(broker=SimpleNamespace(id=1, epoch=8), enqueue=lambda messages, offset: None)
     monkeypatch.setattr(batch, "reachable", lambda image, sender: alive)
     monkeypatch.setattr(batch, "requests", lambda image, delta, sender, deleting: {})
     monkeypatch.setattr(batch, "full", lambda image, broker, sender, deleted: [])
-    monkeypatch.setattr("moldau.broker.zookeeper.channels.Channel", lambda *about, **more: fresh)
+    monkeypatch.setattr(
+        "moldau.broker.zookeeper.channels.Channel", lambda *about, **more: OpenChannel(registered(8), closed)
+    )
     channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
-    channels._open = {1: SimpleNamespace(broker=SimpleNamespace(id=1, epoch=7), close=lambda: closed.append("7"))}  # type: ignore[dict-item]
+    channels._open = {1: OpenChannel(registered(7), closed)}  # type: ignore[dict-item]
     channels.on_deletion_answered.append(lambda: closed.append("told"))
     channels.send_changes(image, Delta())
     assert closed == ["7", "told"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.client.admin import NewTopic, create_topics
-from moldau.controller.requests import Heartbeat
+from moldau.controller.requests import BrokerHeartbeat
 from moldau.ports.zookeeper import Delete
 from tests.packages.broker import zookeeper_nodes
 from tests.packages.broker.data_cluster import PATIENCE_S, run, until
@@ -84,7 +84,7 @@ def test_a_broker_that_is_registered_and_fenced_may_come_back_and_is_waited_for_
             metadata = nodes.nodes[1].metadata
             epoch = metadata.image.brokers[2].epoch
             # As when a connection to it is refused that was there before.
-            fence = Heartbeat(broker_id=2, broker_epoch=epoch, metadata_offset=0, want_fence=True)
+            fence = BrokerHeartbeat(broker_id=2, broker_epoch=epoch, metadata_offset=0, want_fence=True)
             await nodes.nodes[1].controller.submit(fence)
             await until(lambda: metadata.image.brokers[2].fenced, "it is fenced")
             going = asyncio.ensure_future(stopped(nodes, 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from moldau.broker.zookeeper.publishing import MetadataPublisher
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.zookeeper_nodes import Nodes
+from tests.packages.doubles import LoopTasks
 
 PARTITIONS = 170
 
@@ -34,6 +34,12 @@ class RecordingListener:
     def lost_active(self) -> None:
         self.heard.append("lost")
 
+    def became_active(self, epoch: int) -> None:
+        raise AssertionError("it is a broker's")
+
+    def load_snapshot(self, records: Sequence[Any], offset: int, epoch: int) -> None:
+        raise AssertionError("there are none in ZooKeeper mode")
+
 
 def whole(*offsets: int) -> list[tuple[int, int]]:
     return [(offset, part) for offset in offsets for part in range(3)]
@@ -44,8 +50,7 @@ def spoken(scene: Any) -> list[Any]:
     listener = RecordingListener()
 
     async def work() -> None:
-        loop = asyncio.get_running_loop()
-        await scene(MetadataPublisher((listener,), SimpleNamespace(call_soon=loop.call_soon)), listener)  # type: ignore[arg-type]
+        await scene(MetadataPublisher((listener,), LoopTasks()), listener)
 
     asyncio.run(work())
     return listener.heard

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +13,11 @@ from moldau.broker.zookeeper.registration import MARGIN_MS, register
 from moldau.image import Endpoint
 from moldau.ports.zookeeper import ConnectionLoss, NodeExists, NoNode, Stat
 from moldau.zookeeper.znodes import BrokerZnode, broker_json
+from tests.packages.broker.doubles import NodeDouble, zookeeper_config
+from tests.packages.doubles import manual_world
+from tests.packages.manual_clock import ManualClock
 
 OURS, BEFORE = 77, 76
-
-
-class Config(dict[str, Any]):
-    node_id = 1
 
 
 class Lagging:
@@ -59,11 +57,7 @@ def test_a_registration_whose_answer_was_lost_is_found_on_a_server_that_lags() -
     """Simulated seed 5 of the scene ``unseen``: it saw its predecessor's, removed its own, and told an old epoch."""
     endpoints = (Endpoint("PLAINTEXT", "h", 9092, 0),)
     zk = Lagging(old=broker_json(BrokerZnode(1, endpoints)))
-    node = SimpleNamespace(
-        config=Config({"broker.rack": None}),
-        own_endpoints=lambda: endpoints,
-        world=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 0, monotonic_ms=lambda: 0)),
-    )
+    node = NodeDouble(config=zookeeper_config(), endpoints=endpoints)
 
     async def scenario() -> int:
         try:
@@ -86,27 +80,22 @@ class Held(Lagging):
 
 def test_a_dead_process_s_session_is_waited_for_as_long_as_servers_keep_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not as long as was asked for: where servers' shortest time-out is longer, the start was refused too soon."""
-    now_ms = [0]
+    clock = ManualClock()
 
     async def refused(*about: Any) -> bool:
         return True
 
     async def pass_by(tasks: Any, ms: int) -> None:
-        now_ms[0] += ms
+        clock.now_ms += ms
 
     monkeypatch.setattr(registration, "is_refused", refused)
     monkeypatch.setattr(registration, "sleep", pass_by)
     theirs = (Endpoint("PLAINTEXT", "h", 9092, 0),)
-    node = SimpleNamespace(
-        config=Config({"broker.rack": None, "zookeeper.session.timeout.ms": 1}),
-        own_endpoints=lambda: (Endpoint("PLAINTEXT", "other", 9092, 0),),
-        world=SimpleNamespace(
-            clock=SimpleNamespace(wall_ms=lambda: 0, monotonic_ms=lambda: now_ms[0]), tasks=SimpleNamespace()
-        ),
-        listeners=(),
-        peers=None,
+    node = NodeDouble(
+        config=zookeeper_config(zookeeper_session_timeout_ms="1"),
+        endpoints=(Endpoint("PLAINTEXT", "other", 9092, 0),),
+        world=manual_world(clock=clock),
     )
-    node.config.inter_broker_listener = "PLAINTEXT"  # type: ignore[attr-defined]
     with pytest.raises(RegistrationRefused, match="another live broker is registered"):
         asyncio.run(register(node, Held(old=broker_json(BrokerZnode(1, theirs))), bytes(16), -1))
-    assert now_ms[0] == Held.session_timeout_ms + MARGIN_MS
+    assert clock.now_ms == Held.session_timeout_ms + MARGIN_MS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -65,6 +65,18 @@ def test_equal_subscribers_get_equal_shares(members, counts):
         assert max(sizes) - min(sizes) <= 1
 
 
+@dataclass(frozen=True)
+class _Metadata:
+    topics: list[str]
+
+
+@dataclass(frozen=True)
+class _Member:
+    member_id: str
+    metadata: _Metadata
+    group_instance_id: str | None = None
+
+
 class _Cluster:
     def __init__(self, counts):
         self.counts = counts
@@ -79,10 +91,7 @@ class _Cluster:
 @given(members=uniform, counts=counts)
 def test_range_and_roundrobin_share_as_kafka_python_does(ours, theirs, members, counts):
     shares = ours(members, counts)
-    theirs_in = [
-        SimpleNamespace(member_id=m, group_instance_id=None, metadata=SimpleNamespace(topics=sorted(s.topics)))
-        for m, s in members.items()
-    ]
+    theirs_in = [_Member(m, _Metadata(sorted(s.topics))) for m, s in members.items()]
     for member, assignment in theirs.assign(_Cluster(counts), theirs_in).items():
         found = {TopicPartition(t, i) for t, indexes in assignment.assigned_partitions for i in indexes}
         assert found == set(shares[member])

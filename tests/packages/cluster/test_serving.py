@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from types import CoroutineType, SimpleNamespace
+from types import CoroutineType
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.nodes import ClusterSpec, launch, wait_gone
 from moldau.cluster.serving import foreign_zookeeper, is_told
 from moldau.model import Code
+from moldau.wire.messages.k60_describe_cluster import DescribeClusterResponse
 
 
 class Asked:
@@ -44,11 +45,8 @@ class Asked:
             return {Resource(ResourceType.BROKER, str(self._now)): (Outcome(code), {})}
         self._now = next(self._asked)
         controller, brokers = self._answers[self._now]
-        return SimpleNamespace(
-            controller_id=controller,
-            brokers=[SimpleNamespace(broker_id=id) for id in brokers],
-            cluster_id=self._cluster,
-        )
+        shown = [DescribeClusterResponse.DescribeClusterBroker(broker_id=id) for id in brokers]
+        return DescribeClusterResponse(controller_id=controller, brokers=shown, cluster_id=self._cluster)
 
 
 @pytest.mark.parametrize(

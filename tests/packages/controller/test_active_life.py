@@ -13,11 +13,11 @@ from moldau.controller.bounds import too_large
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.requests import (
     AlterConfigs,
+    BrokerHeartbeat,
     ConfigChange,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    Heartbeat,
     Idle,
     IncrementalAlterConfigs,
     ListPartitionReassignments,
@@ -71,7 +71,7 @@ def started() -> Log:
     log.take(1)
     log.request(register(0))
     log.commit()
-    log.request(Heartbeat(broker_id=0, broker_epoch=log.image.brokers[0].epoch, metadata_offset=len(log.log)))
+    log.request(BrokerHeartbeat(broker_id=0, broker_epoch=log.image.brokers[0].epoch, metadata_offset=len(log.log)))
     log.commit()
     return log
 

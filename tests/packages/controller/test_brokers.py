@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from moldau.controller.requests import (
+    BrokerHeartbeat,
     BrokerRefused,
     CreateTopics,
     ElectLeaders,
-    Heartbeat,
     Idle,
     NewTopic,
     RegisterController,
@@ -164,7 +164,7 @@ def test_time_in_which_the_controller_itself_slept_counts_against_nobody() -> No
 def test_a_stale_epoch_is_told_so_and_changes_nothing() -> None:
     harness = ControllerHarness(1)
     for id, epoch in ((0, harness.broker(0).epoch - 1), (7, 0)):
-        reply = harness.submit(Heartbeat(broker_id=id, broker_epoch=epoch, metadata_offset=99))
+        reply = harness.submit(BrokerHeartbeat(broker_id=id, broker_epoch=epoch, metadata_offset=99))
         assert reply.code == Code.STALE_BROKER_EPOCH
         assert harness.records == []
 
@@ -192,7 +192,9 @@ def test_what_the_quorum_saw_others_fetch_spares_the_wait_for_their_heartbeats()
     harness.create("t", (0, 1, 2))
     harness.heartbeat(0, want_shut_down=True)
     end = harness.next_offset - 1
-    request = Heartbeat(broker_id=0, broker_epoch=harness.broker(0).epoch, metadata_offset=end, want_shut_down=True)
+    request = BrokerHeartbeat(
+        broker_id=0, broker_epoch=harness.broker(0).epoch, metadata_offset=end, want_shut_down=True
+    )
     assert not harness.submit(request, observed={1: end - 1, 2: end}).should_shut_down
     assert harness.submit(request, observed={1: end, 2: end}).should_shut_down
 

@@ -18,7 +18,7 @@ from moldau.controller.requests import (
     NewTopic,
 )
 from moldau.image import image_from, image_hash, snapshot_records
-from moldau.image.index import Index
+from moldau.image.index import PartitionIndex
 from moldau.image.prepared import Prepared
 from moldau.model import Code
 from moldau.simulator.machines.controller_harness import ControllerHarness
@@ -113,7 +113,7 @@ def test_what_was_made_beforehand_is_what_the_records_say(name: str) -> None:
     folded = image_from(snapshot_records(made.image), 0)
     for image in (working, folded):
         assert image_hash(image) == image_hash(made.image)
-        for table in Index.LOOK_UPS:
+        for table in PartitionIndex.LOOK_UPS:
             assert getattr(image.index, table) == getattr(made.image.index, table)
 
 

@@ -58,7 +58,7 @@ class ControllerHarness:
 
     def serve(self, id: int) -> None:
         self.register(id, migrating=True, epoch=10 + id)
-        self.submit(requests.Heartbeat(broker_id=id, broker_epoch=10 + id, metadata_offset=1000))
+        self.submit(requests.BrokerHeartbeat(broker_id=id, broker_epoch=10 + id, metadata_offset=1000))
         assert not self.image.brokers[id].fenced
 
     def adopt(self) -> Any:

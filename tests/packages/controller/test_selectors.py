@@ -17,7 +17,7 @@ from moldau.controller.requests import (
 )
 from moldau.controller.selectors import (
     Candidates,
-    Election,
+    ElectionResult,
     Refusal,
     elect,
     elect_for_shutdown,
@@ -35,17 +35,17 @@ def live(*ids: int):  # type: ignore[no-untyped-def]
 
 
 def test_no_op_leaves_things_as_they_are() -> None:
-    assert no_op(3, [3, 4]) == Election(3, (3, 4))
+    assert no_op(3, [3, 4]) == ElectionResult(3, (3, 4))
 
 
 @pytest.mark.parametrize(
     ("assigned", "isr", "alive", "unclean", "result"),
     [
-        ((1, 2, 3), (1, 2, 3), (2, 3), False, Election(2, (2, 3))),
-        ((0, 1), (0, 1), (0,), False, Election(0, (0,))),  # broker 0 is a broker
+        ((1, 2, 3), (1, 2, 3), (2, 3), False, ElectionResult(2, (2, 3))),
+        ((0, 1), (0, 1), (0,), False, ElectionResult(0, (0,))),  # broker 0 is a broker
         ((1, 2, 3), (1,), (2, 3), False, Refusal.NO_LIVE_ISR),
-        ((1, 2, 3), (1,), (3, 2), True, Election(2, (2,), unclean=True)),
-        ((1, 2, 3), (3,), (3,), True, Election(3, (3,))),  # allowed is not done
+        ((1, 2, 3), (1,), (3, 2), True, ElectionResult(2, (2,), unclean=True)),
+        ((1, 2, 3), (3,), (3,), True, ElectionResult(3, (3,))),  # allowed is not done
         ((1, 2, 3), (1,), (), True, Refusal.NOBODY_LIVE),
         ((1, 2, 3), (1,), (4,), True, Refusal.NOBODY_LIVE),
     ],
@@ -55,19 +55,19 @@ def test_offline(assigned, isr, alive, unclean, result) -> None:  # type: ignore
 
 
 def test_reassigned_takes_the_first_target_that_is_live_and_in_sync() -> None:
-    assert elect_reassigned((4, 5, 6), (1, 2, 3, 5, 6), live(4, 5, 6)) == Election(5, (1, 2, 3, 5, 6))
+    assert elect_reassigned((4, 5, 6), (1, 2, 3, 5, 6), live(4, 5, 6)) == ElectionResult(5, (1, 2, 3, 5, 6))
     assert elect_reassigned((4, 5), (1, 4, 5), live(1)) is Refusal.NO_LIVE_ISR
 
 
 def test_preferred_is_the_first_assigned_or_nobody() -> None:
-    assert elect_preferred((0, 1), (1, 0), live(0, 1), current=1) == Election(0, (1, 0))
+    assert elect_preferred((0, 1), (1, 0), live(0, 1), current=1) == ElectionResult(0, (1, 0))
     assert elect_preferred((0, 1), (0, 1), live(0, 1), current=0) is Refusal.ALREADY_LEADS
     assert elect_preferred((0, 1), (0, 1), live(1), current=1) is Refusal.NOT_LIVE
     assert elect_preferred((0, 1), (1,), live(0, 1), current=1) is Refusal.NOT_IN_ISR
 
 
 def test_shutdown_takes_one_who_stays() -> None:
-    assert elect_for_shutdown((1, 2, 3), (1, 2, 3), live(1, 2, 3), leaving={1, 2}) == Election(3, (3,))
+    assert elect_for_shutdown((1, 2, 3), (1, 2, 3), live(1, 2, 3), leaving={1, 2}) == ElectionResult(3, (3,))
     assert elect_for_shutdown((1, 2), (1,), live(1, 2), leaving={1}) is Refusal.NONE_LEFT
 
 
@@ -90,13 +90,13 @@ def test_elect_keeps_its_promises_in_every_small_world() -> None:
         result = elect(assigned, isr, alive.__contains__, unclean=unclean, among=Candidates(current, elr, ()))
         clean = [r for r in assigned if r in alive and (r in isr if isr else r in elr)]
         if clean:
-            assert isinstance(result, Election)
+            assert isinstance(result, ElectionResult)
             assert not result.unclean
             assert result.leader == (current if current in clean else clean[0])
             assert result.isr == (isr or (result.leader,))
         elif unclean and alive:
             first = next(r for r in assigned if r in alive)
-            assert result == Election(first, (first,), unclean=True)
+            assert result == ElectionResult(first, (first,), unclean=True)
         else:
             assert result is (Refusal.NO_LIVE_ISR if alive else Refusal.NOBODY_LIVE)
     assert seen > 2000
@@ -107,7 +107,7 @@ def test_the_last_known_leader_is_taken_only_when_nobody_else_is_eligible() -> N
         among = Candidates(NO_LEADER, elr, last)
         return elect((1, 2, 3), isr, alive.__contains__, unclean=False, among=among)
 
-    assert of((), (), {2}, (2,)) == Election(2, (2,), unclean=True)
+    assert of((), (), {2}, (2,)) == ElectionResult(2, (2,), unclean=True)
     assert of((), (), {1}, (2,)) is Refusal.NO_LIVE_ISR, "not alive"
     assert of((), (), {1, 2}, (2, 3)) is Refusal.NO_LIVE_ISR, "more than one tells nothing"
     assert of((), (1,), {2}, (2,)) is Refusal.NO_LIVE_ISR, "an eligible replica is waited for"

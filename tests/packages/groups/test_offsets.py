@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.groups.codec import pack
-from moldau.groups.facts import Commit, CommitItem, DeleteOffsets, FetchOffsets, ListGroups, Protocol
+from moldau.groups.facts import CommitItem, DeleteOffsets, FetchOffsets, ListGroups, OffsetCommit, Protocol
 from moldau.groups.records import OffsetRecord, OtherGroupRecord, Record, ReplayedRecord, StoredOffset
 from moldau.groups.state import Phase
 from moldau.model import Code, TopicPartition
@@ -55,7 +55,7 @@ def many_offsets(group_id: str) -> GroupSimulation:
     world = GroupSimulation()
     for begin in range(0, MANY, 500):
         items = tuple(CommitItem("t", partition, 5, -1, "") for partition in range(begin, begin + 500))
-        assert set(world.submit(Commit(group_id, "", None, -1, items)).codes) == {Code.NONE}
+        assert set(world.submit(OffsetCommit(group_id, "", None, -1, items)).codes) == {Code.NONE}
     world.auto_commit = False
     return world
 
@@ -138,7 +138,7 @@ def test_a_generation_of_an_unknown_group_hears_what_its_version_understands() -
 def test_metadata_that_is_too_long_is_refused_item_by_item() -> None:
     world = GroupSimulation()
     items = (CommitItem("t", 0, 1, -1, "x" * 4_097), CommitItem("t", 1, 2, 7, "x" * 4_096))
-    codes = world.submit(Commit("g", "", None, -1, items)).codes
+    codes = world.submit(OffsetCommit("g", "", None, -1, items)).codes
     assert codes == (Code.OFFSET_METADATA_TOO_LARGE, Code.NONE)
     assert (world.offset(partition=0), world.offset(partition=1)) == (None, 2)
 

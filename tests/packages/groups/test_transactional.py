@@ -6,15 +6,15 @@ import pytest
 
 from moldau.groups.facts import (
     Append,
+    AppendCommitted,
     AppendInTransaction,
-    Commit,
+    AppendRefused,
     CommitItem,
-    Committed,
     DeleteGroup,
     FetchOffsets,
     Now,
+    OffsetCommit,
     Producer,
-    Refused,
     Reply,
     TransactionEnded,
     TxnCommit,
@@ -53,7 +53,7 @@ class Life:
         """The codes of a transactional commit whose records are on all in-sync replicas."""
         self.step(txn_commit(offset, **fields), "asker")  # type: ignore[arg-type]
         while self.appends:
-            self.step(Committed((self.appends.pop(0).seq,)))
+            self.step(AppendCommitted((self.appends.pop(0).seq,)))
         return list(self.heard.pop().codes)  # type: ignore[attr-defined]
 
     def offset(self, *, stable: bool = False) -> int | Code | None:
@@ -100,9 +100,9 @@ def test_a_later_commit_outside_the_transaction_stays() -> None:
     """As in Apache Kafka: an administrator has set the offset back meanwhile."""
     life = Life()
     life.commit(5)
-    life.step(Commit("g", "", None, -1, (CommitItem("t", 0, 9, -1, ""),)), "asker")
+    life.step(OffsetCommit("g", "", None, -1, (CommitItem("t", 0, 9, -1, ""),)), "asker")
     while life.appends:
-        life.step(Committed((life.appends.pop(0).seq,)))
+        life.step(AppendCommitted((life.appends.pop(0).seq,)))
     life.heard.clear()
     assert life.offset() == 9
     life.step(TransactionEnded(7, True))
@@ -121,7 +121,7 @@ def test_of_two_transactions_the_offset_that_was_written_later_counts() -> None:
 def test_a_refused_write_holds_nothing() -> None:
     life = Life()
     life.step(txn_commit(5), "asker")
-    life.step(Refused(life.appends.pop().seq, Code.NOT_LEADER_OR_FOLLOWER))
+    life.step(AppendRefused(life.appends.pop().seq, Code.NOT_LEADER_OR_FOLLOWER))
     assert life.heard.pop().codes == (Code.NOT_COORDINATOR,)  # type: ignore[attr-defined]
     life.step(TransactionEnded(7, True))
     assert life.offset() is None
@@ -143,7 +143,7 @@ def test_a_group_that_is_deleted_meanwhile_is_made_again_by_what_is_committed() 
     life.commit(5)
     life.step(DeleteGroup("g"), "asker")
     while life.appends:
-        life.step(Committed((life.appends.pop(0).seq,)))
+        life.step(AppendCommitted((life.appends.pop(0).seq,)))
     assert not life.shard.groups
     life.step(TransactionEnded(7, True))
     assert life.offset(stable=True) == 5

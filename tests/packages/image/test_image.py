@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.image import NO_LEADER, Delta, Image, Partition, image_from, image_hash, snapshot_records
-from moldau.image.index import Index
+from moldau.image.index import PartitionIndex
 from moldau.image.partition import LOST, MIGRATING, UNASSIGNED, to_record
 from moldau.image.prepared import MANY
 from moldau.image.registration import Broker
@@ -64,8 +64,8 @@ def cluster() -> Image:
     return image
 
 
-def rebuilt_index(image: Image) -> Index:
-    index = Index()
+def rebuilt_index(image: Image) -> PartitionIndex:
+    index = PartitionIndex()
     for topic in image.topics.values():
         for each in topic.partitions.values():
             index.update(None, each)
@@ -74,7 +74,7 @@ def rebuilt_index(image: Image) -> Index:
 
 def assert_index_is_true(image: Image) -> None:
     again = rebuilt_index(image)
-    for name in Index.LOOK_UPS:
+    for name in PartitionIndex.LOOK_UPS:
         assert getattr(image.index, name) == getattr(again, name), name
 
 
@@ -323,7 +323,7 @@ def test_many_new_partitions_folded_together_are_those_that_are_folded_one_by_on
         together.apply_all(batch, offset, deltas[0])
     assert image_hash(together) == image_hash(alone)
     assert (together.offset, deltas[0].partitions) == (alone.offset, deltas[1].partitions)
-    for name in Index.LOOK_UPS:
+    for name in PartitionIndex.LOOK_UPS:
         assert getattr(together.index, name) == getattr(alone.index, name), name
     assert_index_is_true(together)
 

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +16,8 @@ from moldau import admin
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline.books import BATCH, Books, Count, Drift, Line, Newest, Totals
 from moldau.pipeline.trial import read_cases
+from moldau.pipeline.unfinished import Unfinished
+from moldau.spark.tables import BatchKey
 from moldau.spark.tables.stores import open_store
 
 MAIN = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
@@ -155,7 +156,7 @@ def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path,
 
 def test_who_cannot_be_asked_is_sent_to_the_option_that_answers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script got "Give it up? [y/N]: moldau: Abort" with exit 1, where every other command says what it lacks."""
-    one = SimpleNamespace(to_text=lambda: "batch 0 is half written", cost=list)
+    one = Unfinished(BATCH, BatchKey("a", "checkpoint", 0), (), ())
     monkeypatch.setattr("moldau.pipeline.unfinished.unfinished", lambda *_, **__: [one])
     code, told = said("abandon", file)
     assert (code, "Give it up? There is no terminal to ask on: --yes says yes" in told) == (2, True), told

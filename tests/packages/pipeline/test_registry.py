@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from types import SimpleNamespace
 
 import pytest
 
@@ -185,9 +184,16 @@ class Late(queue.Queue[object]):
         return super().get(timeout=60)
 
 
+class LateQueues:
+    """The module ``queue``, all of whose queues are late."""
+
+    SimpleQueue = Late
+    Empty = queue.Empty
+
+
 def test_a_silence_is_told_in_the_same_words_whichever_clock_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The socket's own time may be over before whoever waits for the whole answer looks up: it said `timed out`."""
-    monkeypatch.setattr(client, "queue", SimpleNamespace(SimpleQueue=Late, Empty=queue.Empty))
+    monkeypatch.setattr(client, "queue", LateQueues)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(RegistryError, match=r"cannot be reached: no whole answer within 0.1 s \(1 attempts\)"):

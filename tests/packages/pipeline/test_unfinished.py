@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, ClassVar, TextIO, cast
 
 import pyarrow as pa
@@ -279,6 +278,13 @@ class Failing(Batches):
         raise TableError("the rows do not fit table orders: they differ in id")
 
 
+class Frames:
+    """A session that makes data frames of rows: the rows themselves."""
+
+    def createDataFrame(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+
 def a_failing_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: list[str]) -> tuple[Replays, list[str]]:
     """A replay that failed after these tables had been written, and what was said of it."""
     pipeline = replace(pipeline_of(tmp_path), decode=Decode(format=Format.TEXT))
@@ -292,7 +298,7 @@ def a_failing_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: l
     monkeypatch.setattr(Replays, "_rows", lambda self: rows)
     monkeypatch.setattr("moldau.pipeline.replays.Batches", Failing)
     monkeypatch.setattr(Failing, "places", [tmp_path / name for name in written])
-    spark = cast("SparkSession", SimpleNamespace(createDataFrame=lambda rows: rows))
+    spark = cast("SparkSession", Frames())
     with pytest.raises(ReplayFailed) as caught:
         replays.replay(spark, replays.waiting(), modules=None, heard=lambda line: None)
     return replays, str(caught.value).splitlines()

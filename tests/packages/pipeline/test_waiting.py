@@ -7,8 +7,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from pyspark.sql.streaming.query import StreamingQuery
@@ -104,6 +102,13 @@ def test_a_run_that_waits_can_be_stopped(tmp_path: Path) -> None:
         assert one.run() is Ended.STOPPED
 
 
+class Tried(Batches):
+    """Batches of which the last was refused, failed, or neither."""
+
+    def __init__(self, *, refused: Refused | None = None, failed: Exception | None = None) -> None:
+        self.refused, self.failed = refused, failed
+
+
 class Refusing(Runner):
     """A run whose records are refused until the file says ``skip``."""
 
@@ -115,7 +120,7 @@ class Refusing(Runner):
 
     def _batches(self) -> Batches:
         refused = Refused(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
-        return cast("Batches", SimpleNamespace(refused=refused))
+        return Tried(refused=refused)
 
     def _round(self, spark: object, batches: Batches) -> Ended | None:
         return Ended.DONE if self._pipeline.decode.on_error is OnError.SKIP else None
@@ -202,7 +207,7 @@ class Full(Refusing):
         raise OSError("java.io.IOException: No space left on device")
 
     def _batches(self) -> Batches:
-        return cast("Batches", SimpleNamespace(refused=None, failed=None))
+        return Tried()
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -224,7 +229,7 @@ class Carried(Full):
         raise RuntimeError(f"An exception was raised by the Python Proxy. Return Message: {traceback}")
 
     def _batches(self) -> Batches:
-        return cast("Batches", SimpleNamespace(refused=None, failed=self.failing))
+        return Tried(failed=self.failing)
 
 
 def test_a_batch_that_fails_is_told_by_what_it_raised_and_not_by_what_carried_it(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class Scene:
         return on.ResponseReceived(peer, request, answer)
 
     def _refused(self, words: list[str], options: dict[str, str]) -> on.Event:
-        return on.Refused(int(words[0]), self.sent[int(words[0])])
+        return on.ConnectionRefused(int(words[0]), self.sent[int(words[0])])
 
     def _lost(self, words: list[str], options: dict[str, str]) -> on.Event:
         return on.Unreachable(int(words[0]), self.sent[int(words[0])])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import re
@@ -13,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -22,6 +20,7 @@ from hypothesis import strategies as st
 from moldau.runtime import log_writer, logs
 from moldau.runtime.log_writer import LogFile, LogWriter
 from moldau.runtime.repeated import UNLIMITED, WINDOW_S, Repeated
+from tests.packages.doubles import TimeModule
 
 PATIENCE_S = 20.0
 FATAL = "FATAL the disk is gone"
@@ -240,9 +239,14 @@ def test_a_flood_is_told_with_its_number(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_nothing_that_is_to_be_called_later_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever in a round of the thread its time comes: every look at the clock is a millisecond later."""
+
+    class Ticking(TimeModule):
+        def monotonic(self) -> float:
+            self.now_s += 0.001
+            return self.now_s
+
     for number in range(12):
-        looks = itertools.count()
-        monkeypatch.setattr(log_writer, "time", SimpleNamespace(monotonic=lambda looks=looks: next(looks) / 1_000))
+        monkeypatch.setattr(log_writer, "time", Ticking(-0.001))
         writer = LogWriter(dropped=lambda count: f"{count} dropped")
         called = threading.Event()
         writer.call_later((number + 0.5) / 1_000, called.set)

@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine
 from threading import Event, current_thread
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +15,15 @@ from moldau.runtime.world import RealNet, RealRandom, RealTasks
 
 
 def test_no_id_is_drawn_that_a_command_line_would_take_for_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = iter([b"\xf8" + bytes(15), b"\xfb" + bytes(15), b"\xfc" + bytes(15)])
-    monkeypatch.setattr("moldau.runtime.world.os", SimpleNamespace(urandom=lambda n: next(drawn)))
+    class Drawn:
+        """The module ``os``, as far as ids are drawn from it."""
+
+        drawn = iter([b"\xf8" + bytes(15), b"\xfb" + bytes(15), b"\xfc" + bytes(15)])
+
+        def urandom(self, size: int) -> bytes:
+            return next(self.drawn)
+
+    monkeypatch.setattr("moldau.runtime.world.os", Drawn())
     assert uuid_text(RealRandom().uuid())[0] == "_"
 
 

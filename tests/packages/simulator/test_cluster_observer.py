@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.model import TopicPartition
 from moldau.simulator.cluster_observer import ClusterObserver
+from tests.packages.simulator.doubles import Machine, Replica, ReplicaLog, partition
 
 BROKERS = [1, 2, 3]
 TRICKLE = {1: (1495, 1495), 2: (1494, 1495), 3: (1492, 1495)}
@@ -21,7 +21,7 @@ class Seen(ClusterObserver):
 
     def __init__(self, topic: str, isr: tuple[int, ...] = (1, 2, 3)) -> None:
         self._partition = TopicPartition(topic, 1)
-        self._state = SimpleNamespace(leader=1, replicas=(1, 2, 3), isr=isr, adding=(), removing=())
+        self._state = partition(1, 2, 3, isr=isr)
 
     def partitions(self) -> Any:
         return iter([(str(self._partition), "key", self._state)])
@@ -29,11 +29,7 @@ class Seen(ClusterObserver):
     def replicas(self, topic: str | None = None) -> dict[Any, dict[int, Any]]:
         return {
             "key": {
-                id: SimpleNamespace(
-                    partition=self._partition,
-                    machine=SimpleNamespace(high_watermark=watermark),
-                    log=SimpleNamespace(log_end_offset=end),
-                )
+                id: Replica(self._partition, Machine(high_watermark=watermark), ReplicaLog(log_end_offset=end))
                 for id, (watermark, end) in TRICKLE.items()
             }
         }

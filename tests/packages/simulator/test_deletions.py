@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from moldau.history.rows import OK, Send
 from moldau.model import TopicPartition
-from moldau.replication.roles import Role
 from moldau.simulator.laws.deletions import DeletionLaws, unkept
 from moldau.simulator.plan import TopicPlan
 from moldau.simulator.plan_deletions import TOPIC
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import simulate
 from moldau.simulator.scenes import DELETIONS, QUORUM, ZOOKEEPER
+from tests.packages.simulator.doubles import Directory, Machine, Observer, Replica, ReplicaLog, Starts, partition
 
 WHERE = TopicPartition(TOPIC, 0)
 PLANES = pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
@@ -41,26 +38,23 @@ class Cluster:
     """Two replicas of one partition, n1 leads; ``told`` has the laws that do not hold."""
 
     def __init__(self, *, expires: bool = False) -> None:
-        self.told: list[str] = []
-        self.state = SimpleNamespace(leader=1, leader_epoch=3, isr=(1, 2), elr=(), replicas=(1, 2))
+        self.observer = Observer(state=partition(1, 2, leader_epoch=3), topic=TOPIC)
         self.on_file = {1: 0, 2: 0}
-        self.of: dict[int, Any] = {}
+        self.of = self.observer.of
         for id in (1, 2):
             self.starts(id, 0)
-        observer: Any = SimpleNamespace(
-            cluster=SimpleNamespace(violated=self.told.append),
-            partitions=lambda: [(f"{TOPIC}-0", "key", self.state)],
-            replicas=lambda topic: {"key": self.of},
-        )
         topic = TopicPlan(name=TOPIC, partitions=1, replication_factor=2, configs={})
-        self.laws = DeletionLaws(observer, topic, expires=expires)
+        self.laws = DeletionLaws(self.observer, topic, expires=expires)
         self.laws.look()
 
     def starts(self, id: int, start: int) -> None:
         """A new life, whose log begins there."""
-        dir = SimpleNamespace(offline=None, starts=SimpleNamespace(on_file={WHERE: self.on_file[id]}))
-        log = SimpleNamespace(log_start_offset=start, log_end_offset=start, dir=dir)
-        self.of[id] = SimpleNamespace(log=log, machine=SimpleNamespace(role=Role.FOLLOWER, leader_epoch=3))
+        log = ReplicaLog(start, start, Directory(starts=Starts({WHERE: self.on_file[id]})))
+        self.of[id] = Replica(WHERE, Machine(leader_epoch=3), log)
+
+    def led_by(self, id: int) -> None:
+        assert self.observer.state is not None
+        self.observer.state = self.observer.state._replace(leader=id)
 
     def moves(self, start: int, *ids: int) -> None:
         for id in ids:
@@ -73,7 +67,7 @@ class Cluster:
 
     def laws_broken(self) -> list[str]:
         self.laws.look()
-        return [text.partition(":")[0] for text in self.told]
+        return [text.partition(":")[0] for text in self.observer.cluster.broken]
 
 
 def test_what_all_have_deleted_is_deleted() -> None:
@@ -103,7 +97,7 @@ def test_a_leader_that_a_crash_gave_its_records_back_is_seen_where_another_has_d
     cluster.deleted(7)
     cluster.starts(2, 0)
     assert cluster.laws_broken() == []
-    cluster.state.leader = 2
+    cluster.led_by(2)
     assert cluster.laws_broken() == ["S21"]
 
 
@@ -126,10 +120,10 @@ def test_a_start_that_does_not_go_by_what_is_on_its_disk_is_seen() -> None:
     assert cluster.laws_broken() == []
     del cluster.of[1], cluster.of[2]
     assert cluster.laws_broken() == []
-    cluster.state.leader = -1
+    cluster.led_by(-1)
     cluster.starts(1, 0)
     assert cluster.laws_broken() == []
-    cluster.state.leader = 1
+    cluster.led_by(1)
     assert cluster.laws_broken() == ["S21"]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from types import SimpleNamespace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,22 +17,44 @@ from moldau.simulator.loop import Owner
 from moldau.simulator.plan import draw
 from moldau.simulator.plan_zookeeper import draw_zookeeper
 from moldau.zookeeper import paths
+from tests.packages.simulator.doubles import Observer, partition
 
 
-class OnePartition:
+@dataclass(frozen=True)
+class OfOwner:
+    """A znode, or a session, as far as a fault looks at whose it is."""
+
+    owner: Owner | int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Znodes by path."""
+
+    znodes: Mapping[str, OfOwner]
+
+
+class Ensemble:
+    """ZooKeeper as the faults see it: sessions, those that ``ended``, and znodes."""
+
+    def __init__(self, sessions: dict[int, OfOwner], znodes: dict[str, OfOwner]) -> None:
+        self.sessions = self.opened = sessions
+        self.tree = Tree(znodes)
+        self.ended: list[int] = []
+
+    def expire(self, session: int, linger_s: float) -> None:
+        self.ended.append(session)
+
+
+def one_partition() -> Observer:
     """Eyes that see a partition of three replicas, all in sync, and no ISR on its way."""
-
-    def partitions(self) -> list[tuple[str, object, SimpleNamespace]]:
-        return [("safe-0", None, SimpleNamespace(replicas=(1, 2, 3), isr=(1, 2, 3), elr=()))]
-
-    def replicas(self) -> dict[object, dict[int, object]]:
-        return {}
+    return Observer(state=partition(1, 2, 3))
 
 
 def injector_of(*, flush: bool) -> FaultInjector:
     plan = next(plan for plan in map(draw, range(50)) if len(plan.hosts) == 3)
     cluster = SimCluster(replace(plan, flush=flush))  # nobody was started: nobody catches up by itself
-    return QuorumFaultInjector(cluster, OnePartition())  # type: ignore[arg-type]
+    return QuorumFaultInjector(cluster, one_partition())
 
 
 @pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
@@ -78,22 +100,15 @@ def test_the_last_who_is_whole_keeps_his_session_until_who_lost_its_tail_is_hear
 ) -> None:
     plan = next(plan for plan in map(draw_zookeeper, range(50)) if len(plan.hosts) == 3 and not plan.flush)
     cluster = ZooKeeperCluster(plan)
-    injector = ZooKeeperFaultInjector(cluster, OnePartition())  # type: ignore[arg-type]
+    injector = ZooKeeperFaultInjector(cluster, one_partition())
     for host in cluster.hosts.values():
         host.owner = Owner(host.hostname)
     lives = {20: Owner("n2 before the power cut"), 21: cluster.hosts[2].owner, 30: cluster.hosts[3].owner}
-    sessions = {id: SimpleNamespace(owner=owner) for id, owner in lives.items()}
-    znode = SimpleNamespace(owner=21 if heard_of else 20)
-    ended: list[int] = []
-    ensemble = SimpleNamespace(
-        tree=SimpleNamespace(znodes={CHROOT + paths.broker(2): znode}),
-        sessions=sessions,
-        opened=sessions,
-        expire=lambda session, linger_s: ended.append(session),
-    )
+    sessions = {id: OfOwner(owner) for id, owner in lives.items()}
+    ensemble = Ensemble(sessions, {CHROOT + paths.broker(2): OfOwner(21 if heard_of else 20)})
     monkeypatch.setattr(injector, "ensemble", ensemble)
     injector.crashed, injector.lossy = crashed, {2}
     may = heard_of or crashed == {2}
     assert injector._end(30) is may
-    assert ended == ([30] if may else [])
+    assert ensemble.ended == ([30] if may else [])
     assert injector._end(20)  # of a life that is over

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from moldau.controller.active import ActiveController
-from moldau.image import Partition, Recovery
+from moldau.image import Delta, Image, Partition, Recovery
+from moldau.image.partition import to_record
 from moldau.model import Code, TopicPartition
 from moldau.simulator import storage_faults
 from moldau.simulator.laws import rest
@@ -17,9 +18,13 @@ from moldau.simulator.laws.data import DataLaws, Past
 from moldau.simulator.laws.quorum import QuorumLaws
 from moldau.simulator.mutants import controller, quorum, voters
 from moldau.simulator.mutants.mutant import Patches
+from moldau.simulator.plan import TopicPlan, draw
 from moldau.simulator.run import simulate
 from moldau.storage import checked_reads, recovery, segment_file
 from moldau.wire.batch import headers
+from moldau.wire.records.metadata import TopicRecord
+from tests.packages.doubles import UNUSED
+from tests.packages.simulator.doubles import Machine, ObservedCluster, Observer, Replica
 
 
 def any_commit_answers_all_who_wait(patches: Patches) -> None:
@@ -86,40 +91,34 @@ def test_a_mistake_in_real_nodes_breaks_the_law_that_is_about_it(
 
 
 def test_a_record_of_a_deposed_controller_after_one_of_its_successor_is_seen() -> None:
-    told: list[str] = []
-    observer: Any = SimpleNamespace(
-        cluster=SimpleNamespace(plan=SimpleNamespace(voters=[1, 2, 3]), violated=told.append)
-    )
-    laws = QuorumLaws(observer)
+    cluster = ObservedCluster(plan=draw(0))
+    laws = QuorumLaws(Observer(cluster=cluster))
     laws._history.committed += [(1, "a"), (1, "b"), (3, "c")]
     laws._epochs_rise()
-    assert told == []
+    assert cluster.broken == []
     laws._history.committed.append((2, "d"))
     laws._epochs_rise()
-    assert told == ["C5: epoch 2 is committed at 3, after epoch 3"]
+    assert cluster.broken == ["C5: epoch 2 is committed at 3, after epoch 3"]
 
 
 def data_laws() -> tuple[DataLaws, Callable[[str, Partition, Partition], None], set[TopicPartition]]:
     """The laws of data over a cluster without nodes; how to tell them of a change; what they take for unclean."""
-    unclean: set[TopicPartition] = set()
-    plan = SimpleNamespace(
-        topics=[
-            SimpleNamespace(name="risky", unclean=True, keys=0),
-            SimpleNamespace(name="safe", unclean=False, keys=0),
-        ],
-        group_log={},
-        deletions=None,
-    )
-    cluster = SimpleNamespace(violated=None, plan=plan, unclean=unclean)
-    observer: Any = SimpleNamespace(cluster=cluster, listeners=[], replicas=dict, image=None)
+    topics = [
+        TopicPlan(name=name, partitions=1, replication_factor=3, unclean=name == "risky", configs={})
+        for name in ("risky", "safe")
+    ]
+    cluster = ObservedCluster(plan=replace(draw(0), topics=tuple(topics), group_log={}, deletions=None))
+    observer = Observer(cluster=cluster)
     laws = DataLaws(observer)
 
     def change(topic: str, before: Partition, after: Partition) -> None:
-        changes = [(topic, before.key, before, after)]
-        delta: Any = SimpleNamespace(partitions=True, partition_changes=lambda image: changes)
-        laws.heard(1, None, delta, True)  # type: ignore[arg-type]
+        observer.image, delta = Image(), Delta()
+        observer.image.apply(TopicRecord(name=topic, topic_id=before.topic_id))
+        observer.image.apply(to_record(after))
+        delta.partitions[before.key] = before
+        laws.heard(1, UNUSED, delta, True)
 
-    return laws, change, unclean
+    return laws, change, cluster.unclean
 
 
 def test_only_an_unclean_election_that_is_marked_and_allowed_makes_forget_what_was_committed() -> None:
@@ -138,10 +137,17 @@ def test_only_an_unclean_election_that_is_marked_and_allowed_makes_forget_what_w
     assert unclean == {TopicPartition("risky", 0)}
 
 
+@dataclass(frozen=True)
+class Member:
+    """A member of a group, and the offsets that it was given of each partition."""
+
+    topic: TopicPlan
+    given: dict[int, set[int]]
+
+
 def test_records_that_no_member_of_the_group_was_given_are_seen() -> None:
-    replica = SimpleNamespace(machine=SimpleNamespace(high_watermark=9))
-    observer: Any = SimpleNamespace(replicas=lambda topic: {(b"id", 0): {1: replica}})
-    members: Any = [SimpleNamespace(topic=SimpleNamespace(name="safe"), given={0: {6, 7}})]
+    observer = Observer(of={1: Replica(machine=Machine(high_watermark=9))})
+    members = [Member(TopicPlan(name="safe", partitions=1, replication_factor=3, configs={}), {0: {6, 7}})]
     assert rest.unread(members, observer) == "partition 0 ends at 9, the group was given it up to 7"
     members[0].given[0].add(8)
     assert rest.unread(members, observer) == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import RunOutcome, simulate
 from moldau.simulator.scenes import COMPACTION, QUORUM, REPLACED, UPGRADE, UPKEEP, ZOOKEEPER
+from tests.packages.simulator.doubles import ObservedCluster, Observer
 
 
 def told(outcome: RunOutcome) -> str:
@@ -53,8 +54,8 @@ def test_a_downgrade_that_calls_itself_an_upgrade_is_seen() -> None:
 
 def test_what_a_lost_disk_had_said_is_no_word_of_the_next_one() -> None:
     directories = {1: b"a" * 16, 2: b"b" * 16}
-    cluster = SimpleNamespace(directories=directories, plan=SimpleNamespace(voters=[1, 2]))
-    laws = QuorumLaws(SimpleNamespace(cluster=cluster))  # type: ignore[arg-type]
+    plan = replace(plan_of(0, None, QUORUM), first_voters=(1, 2))
+    laws = QuorumLaws(Observer(cluster=ObservedCluster(plan=plan, directories=directories)))
     laws._forget_replaced()
     history = laws._history
     history.votes |= {(1, 7): 2, (2, 7): 2}
@@ -63,6 +64,13 @@ def test_what_a_lost_disk_had_said_is_no_word_of_the_next_one() -> None:
     directories[1] = b"c" * 16
     laws._forget_replaced()
     assert (history.votes, history.epochs, history.flushed) == ({(2, 7): 2}, {2: 7}, {1: 0, 2: 30})
+
+
+@dataclass(frozen=True)
+class Committer:
+    """A member of a group, and what it committed."""
+
+    commits: list[tuple[int, int, int, int, int]]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +85,7 @@ def test_what_a_lost_disk_had_said_is_no_word_of_the_next_one() -> None:
     ],
 )
 def test_a_position_that_was_committed_is_told_to_whoever_asks_later(told: Any, broken: int) -> None:
-    members: Any = [SimpleNamespace(commits=[(5, 10, 1, 0, 5), (25, 30, 1, 0, 8)])]
-    found = rest.positions(members, told)
+    found = rest.positions([Committer([(5, 10, 1, 0, 5), (25, 30, 1, 0, 8)])], told)
     assert len(found) == broken
     assert all(law.startswith("S18: ") for law in found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,19 +15,16 @@ from moldau.spark.readers import BatchReader
 from moldau.spark.tasks import read_range
 from moldau.spark.testing import MemoryCluster, MicroBatches, values
 from tests.packages.spark.orders import BASE, stream_reader
+from tests.packages.spark.progress import ProgressEvent, QueryProgress, SourceProgress
 
 
 def query_of(cluster: MemoryCluster, **given: str) -> MicroBatches:
     return MicroBatches(lambda: stream_reader(cluster, **given))
 
 
-def progress(query: MicroBatches) -> SimpleNamespace:
+def progress(query: MicroBatches) -> QueryProgress:
     """As Spark makes it: the end of the batch is text."""
-    return SimpleNamespace(
-        name="q",
-        batchId=3,
-        sources=[SimpleNamespace(endOffset=json.dumps(query.log[-1])), SimpleNamespace(endOffset=None)],
-    )
+    return QueryProgress([SourceProgress(json.dumps(query.log[-1])), SourceProgress(None)], batchId=3)
 
 
 def test_what_a_batch_skips_stands_in_its_end_offset_and_no_longer_in_the_next(cluster):
@@ -46,7 +42,7 @@ def test_what_a_batch_skips_stands_in_its_end_offset_and_no_longer_in_the_next(c
     assert skipped(query.log[-1]) == {"orders-0": said}
     assert losses_of(progress(query)) == [f"orders-0: {said}"]
     with pytest.warns(UserWarning, match=r"query q, batch 3: records lost, going on: orders-0: .*position 2, found 3"):
-        listener().onQueryProgress(SimpleNamespace(progress=progress(query)))
+        listener().onQueryProgress(ProgressEvent(progress(query)))
     assert query.batch() is None, "what was skipped is no news the next time"
     query.restart()
     assert query.batch() is None

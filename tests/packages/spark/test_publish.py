@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from types import SimpleNamespace
 
 import pytest
 
 from moldau.model import Code, TopicPartition
 from moldau.spark import publish
 from moldau.spark.publish import PublishPositions, positions_of
+from tests.packages.spark.progress import ProgressEvent, QueryProgress, SourceProgress
 
 
 class Cluster:
@@ -28,9 +28,8 @@ class Cluster:
         return dict.fromkeys(offsets, self.code)
 
 
-def progress(*offsets: str | None, name: str = "q") -> SimpleNamespace:
-    sources = [SimpleNamespace(endOffset=each) for each in offsets]
-    return SimpleNamespace(progress=SimpleNamespace(name=name, sources=sources))
+def progress(*offsets: str | None, name: str = "q") -> ProgressEvent:
+    return ProgressEvent(QueryProgress([SourceProgress(each) for each in offsets], name=name))
 
 
 def listener(cluster: Cluster, query: str | None = None) -> PublishPositions:

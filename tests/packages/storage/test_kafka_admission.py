@@ -10,7 +10,7 @@ import pytest
 
 from moldau.model import Code, TopicPartition
 from moldau.storage import LogConfig
-from moldau.storage.admission import Admission, Admitted, BadRecord, Refused
+from moldau.storage.admission import Admission, Admitted, BadRecord, InvalidAppend
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, read_header, records
 from moldau.wire.crc import crc32c
 from tests.golden.produced_batches import CONFIGS, COUNT, NOW_MS, batch_of
@@ -66,12 +66,14 @@ def differences(verdicts: Mapping[int, str]) -> list[tuple[object, ...]]:
         name, batch, _ = batch_of(number, packed)
         sent = read_header(batch)
         result = admissions[name].admit(batch, NOW_MS, False, TopicPartition(name, 0))
-        code = result.code if isinstance(result, Refused) else Code.NONE
+        code = result.code if isinstance(result, InvalidAppend) else Code.NONE
         if code is not kafka:
             if not differs_on_purpose(verdict, sent, code):
-                wrong.append((number, name, kafka.name, told, result if isinstance(result, Refused) else code.name))
+                wrong.append(
+                    (number, name, kafka.name, told, result if isinstance(result, InvalidAppend) else code.name)
+                )
             continue
-        if isinstance(result, Refused):
+        if isinstance(result, InvalidAppend):
             bad = result.bad_records
             same = ([record.batch_index for record in bad], digest_of(result.message, bad)) == (indices, digest)
             if indices and not same and not differs_on_purpose(verdict, sent, code):

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.model import TopicPartition
 from moldau.storage import LogError
-from moldau.storage.admission import Refused, take
+from moldau.storage.admission import InvalidAppend, take
 from moldau.storage.names import RECOVERY_POINTS
 from moldau.wire.batch import headers
 from tests.packages.storage.test_damage import CONFIG, OTHER, World, stopped
@@ -121,7 +121,7 @@ def test_what_only_looks_like_an_older_record_is_cut_as_ever(tmp_path: Path, cle
 def test_a_follower_names_the_format_that_its_leader_sends(kind: str) -> None:
     """It would ask for the same bytes again for ever, without a word: the shorter ones pass for a batch cut short."""
     refused = take(records(kind), 0, True, 0)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, InvalidAppend)
     assert f"message format {kind[:2]}" in refused.message
 
 

@@ -8,7 +8,7 @@ from struct import pack
 import pytest
 
 from moldau.storage import Log, LogConfig
-from moldau.storage.aborted import Aborted
+from moldau.storage.aborted import AbortedTxn
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.transactions import aborted_within, all_aborted
 from moldau.wire.batch import build, control_key
@@ -43,7 +43,7 @@ def stable(log: Log) -> int:
     return log.producers.stable_offset(log.high_watermark)
 
 
-def filled(path: Path, config: LogConfig = SMALL) -> tuple[LogDirs, Log, list[Aborted]]:
+def filled(path: Path, config: LogConfig = SMALL) -> tuple[LogDirs, Log, list[AbortedTxn]]:
     """Twenty aborted and twenty committed transactions of three producers in several segments, and an open one."""
     dirs, log = fresh(path, config)
     expected = []
@@ -52,7 +52,7 @@ def filled(path: Path, config: LogConfig = SMALL) -> tuple[LogDirs, Log, list[Ab
         data(log, 7, number)
         data(log, 8, number)
         marker(log, 7, ABORT)
-        expected.append(Aborted(7, first, first + 2, first + 1))
+        expected.append(AbortedTxn(7, first, first + 2, first + 1))
         marker(log, 8, COMMIT)
     data(log, 9)
     assert len(log.segments) > 3
@@ -70,7 +70,7 @@ def test_what_is_decided_ends_at_the_first_open_transaction_and_at_markers_not_r
     assert log.producers.stable_offset(3) == 1
     marker(log, 8, COMMIT)
     assert stable(log) == 4
-    assert all_aborted(log) == [Aborted(7, 0, 2, 1)]
+    assert all_aborted(log) == [AbortedTxn(7, 0, 2, 1)]
 
 
 def test_index_files_hold_what_kafka_writes(tmp_path: Path) -> None:

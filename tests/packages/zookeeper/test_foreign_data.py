@@ -95,7 +95,9 @@ def stat(n: int) -> Stat:
 
 def surveyed(broker: bytes, topic: bytes, state: bytes, config: bytes, rest: bytes) -> Reading:
     """A cluster of which these znodes are as somebody wrote them, beside a broker and a topic that are well."""
-    good = znodes.TopicZnode("good", bytes(15) + b"\1", {0: znodes.Assignment((1,)), 1: znodes.Assignment((1,))})
+    good = znodes.TopicZnode(
+        "good", bytes(15) + b"\1", {0: znodes.ReplicaAssignment((1,)), 1: znodes.ReplicaAssignment((1,))}
+    )
     well = znodes.state_json(znodes.StateZnode(1, 0, (1,), 1))
     return read(
         Survey(
@@ -108,7 +110,7 @@ def surveyed(broker: bytes, topic: bytes, state: bytes, config: bytes, rest: byt
             configs={"topics/good": config, "brokers/2": config, "users/u": config, "groups/g": config},
             feature=rest,
             producer_ids=(rest, stat(12)),
-            strangers=("/brokers/topics/" + "x" * 300,),
+            foreign=("/brokers/topics/" + "x" * 300,),
         ),
         lambda: bytes(15) + b"\7",
     )
@@ -178,7 +180,7 @@ def test_a_state_that_cannot_be_read_costs_its_partition_and_keeps_its_replicas(
     reading = surveyed(b"{}", b"{}", b"", b"{}", b"")
     image = image_from(reading.records)
     assert list(image.topics[image.names["good"]].partitions) == [0]
-    assert reading.known_znodes.set_apart == {"good": {1: znodes.Assignment((1,))}}
+    assert reading.known_znodes.set_apart == {"good": {1: znodes.ReplicaAssignment((1,))}}
     assert set(reading.known_znodes.unread) == {paths.topic("t"), paths.state("good", 1)}
 
 
@@ -248,7 +250,7 @@ def test_one_bad_setting_costs_itself_and_names_entity_key_and_value() -> None:
 def test_of_topics_with_one_id_the_decided_one_counts_and_else_the_oldest() -> None:
     """No controller gives two topics one id: the others are copies that somebody made by hand."""
     id = bytes(range(16))
-    topic = znodes.topic_json(znodes.TopicZnode("t", id, {0: znodes.Assignment((1,))}))
+    topic = znodes.topic_json(znodes.TopicZnode("t", id, {0: znodes.ReplicaAssignment((1,))}))
     state = znodes.state_json(znodes.StateZnode(1, 3, (1,), 1, 0, (1,)))
     older, newer = Stat(czxid=5, mzxid=9, version=0, ephemeral_owner=0), Stat(7, 7, 0, 0)
     for states, stats, owner in (

@@ -90,7 +90,7 @@ def test_an_image_of_kafka_s_cluster(reading: Reading) -> None:
     image = Image()
     for record in reading.records:
         image.apply(record)
-    assert (reading.bad, reading.repairs, reading.known_znodes.unborn) == ([], [], {})
+    assert (reading.bad, reading.repairs, reading.known_znodes.new_partitions) == ([], [], {})
     assert {id: (b.rack, b.epoch, b.active) for id, b in image.brokers.items()} == {
         1: ("r1", 12, True),
         2: ("r2", 12, True),

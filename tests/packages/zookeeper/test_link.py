@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from kazoo.protocol.states import Callback, KeeperState
 from moldau.ports.zookeeper import BadVersion, ConnectionLoss, NoAuth, SessionExpired, Stat, ZooKeeperError
 from moldau.zookeeper import link
 from moldau.zookeeper.link import Client, ReadMany, translated
+from tests.packages.doubles import TimeModule
 
 
 def client(told: Any = None) -> Client:
@@ -63,7 +63,7 @@ def test_a_session_that_is_over_stays_over() -> None:
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """No time passes but what a test takes away from when an owner was heard: a busy machine is no owner that hangs."""
-    monkeypatch.setattr(link, "time", SimpleNamespace(monotonic=lambda: 1_000_000.0))
+    monkeypatch.setattr(link, "time", TimeModule(1_000_000.0))
 
 
 @pytest.mark.usefixtures("frozen")

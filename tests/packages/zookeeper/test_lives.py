@@ -8,8 +8,8 @@ from moldau.image import Endpoint
 from moldau.ports.zookeeper import Stat
 from moldau.zookeeper.reading import Survey, read
 from moldau.zookeeper.znodes import (
-    Assignment,
     BrokerZnode,
+    ReplicaAssignment,
     StateZnode,
     TopicZnode,
     broker_json,
@@ -23,7 +23,7 @@ def survey(registered: int, first_epoch: int, *written: int, known: tuple[int, .
     say under which epochs brokers 1 and 2 were ``known`` if they say anything."""
     broker = BrokerZnode(1, (Endpoint("PLAINTEXT", "h", 9092, 0),), first_epoch=first_epoch)
     state = StateZnode(leader=1, leader_epoch=0, isr=(1, 2), controller_epoch=1, isr_epochs=known)
-    assigned = {number: Assignment((1, 2)) for number in range(len(written))}
+    assigned = {number: ReplicaAssignment((1, 2)) for number in range(len(written))}
     return Survey(
         brokers={1: (broker_json(broker), Stat(registered, registered, 0, 7))},
         topics={"t": (topic_json(TopicZnode("t", bytes(15) + b"\1", assigned)), Stat(1, 1, 0, 0))},

@@ -16,9 +16,9 @@ from moldau.wire.records import metadata as records
 from moldau.zookeeper import laws, paths
 from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_json
-from moldau.zookeeper.reading import born, read
+from moldau.zookeeper.reading import first_state, read
 from moldau.zookeeper.writing import operations
-from moldau.zookeeper.znodes import Assignment, TopicZnode, parse_state, parse_topic, topic_json
+from moldau.zookeeper.znodes import ReplicaAssignment, TopicZnode, parse_state, parse_topic, topic_json
 from tests.packages.zookeeper.tree import Tree
 
 EPOCH = 7
@@ -55,7 +55,7 @@ class Pen:
             law(self.image, survey)
         known_znodes = read(survey, lambda: topic_id(99)).known_znodes
         assert known_znodes.settings == self.known_znodes.settings
-        assert known_znodes.unborn == self.known_znodes.unborn
+        assert known_znodes.new_partitions == self.known_znodes.new_partitions
         for path in self.tree.nodes:
             if path.startswith((paths.TOPICS + "/", paths.CONFIG + "/")) and "/changes/" not in path:
                 assert path in self.known_znodes, path
@@ -176,7 +176,7 @@ def test_a_change_of_replicas_alone_sets_the_state_once_and_the_topic_too() -> N
         records.PartitionChangeRecord(topic_id=topic_id(1), partition_id=0, replicas=[1, 2, 3], adding_replicas=[3])
     )
     assert [(type(op), op.path) for op in ops] == [(Set, paths.topic("t")), (Set, paths.state("t", 0))]
-    assert parse_topic("t", ops[0].data).partitions == {0: Assignment((1, 2, 3), adding=(3,))}
+    assert parse_topic("t", ops[0].data).partitions == {0: ReplicaAssignment((1, 2, 3), adding=(3,))}
     assert ops[1].version == 0
     assert json.loads(ops[1].data)["controller_epoch"] == EPOCH
     assert pen.image.at((topic_id(1), 0)).partition_epoch == 1
@@ -238,17 +238,17 @@ def test_a_key_that_means_nothing_here_stays_in_its_znode() -> None:
 
 def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     pen = Pen()
-    written = TopicZnode("t", None, {0: Assignment((1, 2)), 1: Assignment((3,))})
+    written = TopicZnode("t", None, {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((3,))})
     config = config_json({"retention.ms": "5"})
     pen.tree.apply([Create(path=paths.config("topics/t"), data=config)])
     pen.tree.apply([Create(path=paths.topic("t"), data=topic_json(written))])
     pen.known_znodes.saw(paths.config("topics/t"), config)
     pen.known_znodes.saw(paths.topic("t"), topic_json(written))
-    assert pen.known_znodes.unborn["t"] == written.partitions
-    first = born(topic_id(1), 0, written.partitions[0], {2}.__contains__)
+    assert pen.known_znodes.new_partitions["t"] == written.partitions
+    first = first_state(topic_id(1), 0, written.partitions[0], {2}.__contains__)
     assert first is not None
     assert (first.isr, first.leader) == ([2], 2)
-    assert born(topic_id(1), 1, written.partitions[1], {2}.__contains__) is None
+    assert first_state(topic_id(1), 1, written.partitions[1], {2}.__contains__) is None
     ops = pen.write(
         records.TopicRecord(name="t", topic_id=topic_id(1)),
         records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
@@ -258,10 +258,10 @@ def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     # The partition without a live replica is still asked for.
     assert parse_topic("t", pen.tree.nodes[paths.topic("t")][0]).partitions == written.partitions
     again = read(pen.tree.survey(), lambda: topic_id(99)).known_znodes
-    assert again.unborn == pen.known_znodes.unborn == {"t": {1: Assignment((3,))}}
-    second = born(topic_id(1), 1, written.partitions[1], {3}.__contains__)
+    assert again.new_partitions == pen.known_znodes.new_partitions == {"t": {1: ReplicaAssignment((3,))}}
+    second = first_state(topic_id(1), 1, written.partitions[1], {3}.__contains__)
     pen.write(second)
-    assert pen.known_znodes.unborn == {}
+    assert pen.known_znodes.new_partitions == {}
     ops = pen.write(records.RemoveTopicRecord(topic_id=topic_id(1)))
     assert all(isinstance(op, Delete) for op in ops)
     assert not pen.tree.below(paths.TOPICS)
@@ -281,7 +281,9 @@ def test_a_topic_without_an_id_gets_one_that_is_written_before_anything_else() -
 def test_a_replica_that_left_while_a_controller_died_has_left_the_isr() -> None:
     pen = Pen()
     pen.write(*new_topic("t", topic_id(1), [1, 2]))
-    pen.tree.apply([Set(path=paths.topic("t"), data=topic_json(TopicZnode("t", topic_id(1), {0: Assignment((1,))})))])
+    pen.tree.apply(
+        [Set(path=paths.topic("t"), data=topic_json(TopicZnode("t", topic_id(1), {0: ReplicaAssignment((1,))})))]
+    )
     assert pen.again()[1].isr == [1]
 
 
@@ -301,7 +303,7 @@ def test_a_znode_that_is_gone_is_not_known_any_more() -> None:
     known_znodes.saw(paths.topic("t"), b'{"version":1,"partitions":{"0":[1]}}')
     known_znodes.gone(paths.topic("t"))
     assert paths.topic("t") not in known_znodes
-    assert known_znodes.unborn == {}
+    assert known_znodes.new_partitions == {}
 
 
 def test_a_law_finds_a_state_that_was_written_behind_the_controller_s_back() -> None:

@@ -15,7 +15,7 @@ from moldau.model import TopicPartition
 from moldau.zookeeper import notes, paths, znodes
 from moldau.zookeeper.connect import parse_connect
 from moldau.zookeeper.payload import BadZnode, in_table_order
-from moldau.zookeeper.znodes import Assignment, BrokerZnode, FeatureZnode, MigrationZnode, StateZnode, TopicZnode
+from moldau.zookeeper.znodes import BrokerZnode, FeatureZnode, MigrationZnode, ReplicaAssignment, StateZnode, TopicZnode
 
 PLAIN = Endpoint("PLAINTEXT", "h", 9092, 0)
 
@@ -58,15 +58,15 @@ def test_a_registration_without_a_plaintext_listener_has_no_old_address() -> Non
 @pytest.mark.parametrize(
     ("data", "topic"),
     [
-        (b'{"version":1,"partitions":{"1":[2],"0":[1,2]}}', TopicZnode("t", None, {0: Assignment((1, 2)), 1: Assignment((2,))})),
+        (b'{"version":1,"partitions":{"1":[2],"0":[1,2]}}', TopicZnode("t", None, {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2,))})),
         (
             b'{"version":2,"partitions":{"0":[3,1,2]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[2]}}',
-            TopicZnode("t", None, {0: Assignment((3, 1, 2), (3,), (2,))}),
+            TopicZnode("t", None, {0: ReplicaAssignment((3, 1, 2), (3,), (2,))}),
         ),
         (
             b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{},'
             b'"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ"}',
-            TopicZnode("t", bytes(15) + b"\x01", {0: Assignment((1,))}),
+            TopicZnode("t", bytes(15) + b"\x01", {0: ReplicaAssignment((1,))}),
         ),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from moldau.admin.classic.options import Given, Option
 from moldau.admin.classic.run import help_or_version, tell
 from moldau.admin.classic.session import ADMIN_FAILED, ADMIN_OPERATION, Session, executed, read_config
 from moldau.client import admin
-from moldau.client.admin import Election
+from moldau.client.admin import ElectionType
 from moldau.client.view import Outcome
 from moldau.model import Code, TopicPartition
 
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(given: Given) -> None:
     try:
-        kind = Election[given.text("election-type").upper()]
+        kind = ElectionType[given.text("election-type").upper()]
     except KeyError:
         text = given.text("election-type")
         why = JavaError("joptsimple.ValueConversionException", f"Value [{text}] is not one of [[PREFERRED,UNCLEAN]]")
@@ -150,7 +150,7 @@ def partition_of(one: Json) -> TopicPartition:
     return TopicPartition(one.field("topic").text(), one.field("partition").integer())
 
 
-def _elect(session: Session, kind: Election, partitions: Sequence[TopicPartition] | None) -> None:
+def _elect(session: Session, kind: ElectionType, partitions: Sequence[TopicPartition] | None) -> None:
     try:
         code, outcomes = session.ask("electLeaders", admin.elect_leaders, partitions, kind)
     except JavaError as error:
@@ -167,7 +167,7 @@ def _elect(session: Session, kind: Election, partitions: Sequence[TopicPartition
     _report(kind, outcomes)
 
 
-def _report(kind: Election, outcomes: dict[TopicPartition, Outcome]) -> None:
+def _report(kind: ElectionType, outcomes: dict[TopicPartition, Outcome]) -> None:
     order = hash_order(outcomes, partition_hash)
     done = [str(p) for p in order if outcomes[p].ok]
     as_before = [str(p) for p in order if outcomes[p].code is Code.ELECTION_NOT_NEEDED]

@@ -21,7 +21,7 @@ from moldau.admin.classic.scala_sets import scala_set, table_order
 from moldau.admin.classic.session import Session, executed, read_config
 from moldau.admin.classic.zookeeper_session import ADMIN_FAILED, ADMIN_OPERATION, fitting, in_zookeeper
 from moldau.client import admin
-from moldau.client.admin import Election
+from moldau.client.admin import ElectionType
 from moldau.model import Code, TopicPartition
 from moldau.ports.zookeeper import NodeExists, NoNode, ZooKeeper
 from moldau.zookeeper import paths
@@ -93,7 +93,7 @@ def _ask_brokers(given: Given, wanted: Sequence[TopicPartition] | None) -> None:
     config = {**read_config(given.value("admin.config")), **times}
     with Session(config, given.text("bootstrap-server")) as session:
         try:
-            code, outcomes = session.ask("electLeaders", admin.elect_leaders, wanted, Election.PREFERRED)
+            code, outcomes = session.ask("electLeaders", admin.elect_leaders, wanted, ElectionType.PREFERRED)
         except JavaError as error:
             if error.kind.endswith(".TimeoutException"):
                 raise _failed("Timeout waiting for election results", error) from None

@@ -16,7 +16,7 @@ from moldau.admin.classic.options import java_integer
 from moldau.admin.classic.releases import Terse
 from moldau.admin.classic.session import Session, executed, read_config, without_bootstrap
 from moldau.admin.classic.uuids import java_uuid
-from moldau.broker.config.listeners import Listener, parse_listeners
+from moldau.broker.config.listeners import EndPoint, parse_listeners
 from moldau.client import admin
 from moldau.model import NO_UUID, Code
 from moldau.model.ids import uuid_text
@@ -284,7 +284,7 @@ def _directory_id(folder: str) -> bytes:
 
 
 def _endpoints(config: Mapping[str, str]) -> list[tuple[str, str, int]]:
-    listeners: dict[str, Listener] = {}
+    listeners: dict[str, EndPoint] = {}
     for key in ("listeners", "advertised.listeners"):
         texts = [text for text in config.get(key, "").split(",") if text]
         protocols = {text.partition("://")[0].upper(): "PLAINTEXT" for text in texts}

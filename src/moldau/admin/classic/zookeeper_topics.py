@@ -22,7 +22,7 @@ from moldau.model.ids import uuid_text
 from moldau.ports.zookeeper import NodeExists, ZooKeeper
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import in_table_order
-from moldau.zookeeper.znodes import Assignment, StateZnode, TopicZnode, parse_state, topic_json
+from moldau.zookeeper.znodes import ReplicaAssignment, StateZnode, TopicZnode, parse_state, topic_json
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 LONGEST = 249
@@ -126,7 +126,7 @@ async def _create(zk: ZooKeeper, given: Given) -> None:
     try:
         refuse_name(name)
         await _refuse_taken_name(zk, name)
-        new = TopicZnode(name, None, {at: Assignment(tuple(replicas)) for at, replicas in enumerate(chosen)})
+        new = TopicZnode(name, None, {at: ReplicaAssignment(tuple(replicas)) for at, replicas in enumerate(chosen)})
         data = fitting(topic_json(new))
         await write_settings(zk, f"topics/{name}", configs)
         try:
@@ -194,7 +194,10 @@ async def _alter(
         raise JavaError(f"{PACKAGE}InvalidTopicException", f"The topic {name} does not exist")
     chosen = list(assignment.values())[len(topic.partitions) :]
     new = await _new_partitions(zk, topic, count, chosen)
-    everything = {**topic.partitions, **{len(topic.partitions) + at: Assignment(tuple(r)) for at, r in enumerate(new)}}
+    everything = {
+        **topic.partitions,
+        **{len(topic.partitions) + at: ReplicaAssignment(tuple(r)) for at, r in enumerate(new)},
+    }
     await zk.set(paths.topic(name), fitting(topic_json(topic._replace(partitions=everything))))
     print("Adding partitions succeeded!")
 

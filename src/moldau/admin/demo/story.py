@@ -78,7 +78,7 @@ class _FaultMaker:
         self.stage, self.watch, self.reporter, self.script = stage, watch, reporter, script
         self.happenings: list[Happening] = []
 
-    def look(self, sent: int, count: int) -> None:
+    def poll(self, sent: int, count: int) -> None:
         """Called many times a second while flights are sent."""
         if not self.script.kill:
             return
@@ -91,7 +91,7 @@ class _FaultMaker:
         """Start the broker again if sending was over before its time came."""
         while len(self.happenings) == 1:
             time.sleep(0.05)
-            self.look(1, 1)
+            self.poll(1, 1)
 
     def _kill(self) -> None:
         broker = self.watch.leads_most()
@@ -138,7 +138,7 @@ def _produce_and_check(
         began = time.time()
 
         def each_tick(sent: int, acks: Acks) -> None:
-            hand.look(sent, len(messages))
+            hand.poll(sent, len(messages))
             reporter.progress(sent, acks.count, pipeline.rows)
 
         acks = produce(messages, TOPIC, stage.bootstrap_servers, script.seconds, each_tick)

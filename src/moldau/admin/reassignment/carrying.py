@@ -25,7 +25,7 @@ from moldau.admin.reassignment.waves import Limits, Shown
 from moldau.admin.throttles import Throttles, brokers_named, throttle, unthrottle
 from moldau.admin.waiting import Looks
 from moldau.client import admin
-from moldau.client.admin import Election, Reassignment
+from moldau.client.admin import ElectionType, Reassignment
 from moldau.client.client import Refused
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
@@ -344,7 +344,7 @@ class Carrier:
             if p in shown and list(shown[p].replicas) == list(replicas) and shown[p].leader != replicas[0]
         ]
         if astray:
-            self._patiently(lambda: self._talk.ask(admin.elect_leaders, astray, Election.PREFERRED))
+            self._patiently(lambda: self._talk.ask(admin.elect_leaders, astray, ElectionType.PREFERRED))
 
     # ---- who else has a say
 

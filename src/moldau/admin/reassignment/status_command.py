@@ -100,7 +100,7 @@ def status(
     plan = read(path, plans.parse)
     watched = _Watched()
 
-    def look() -> object:
+    def show_once() -> object:
         is_applied = journals.is_held(path)  # before the journal is read: who has just ended has written it
         with Talk(bootstrap) as talk:
             demand_cluster(talk, path)
@@ -108,11 +108,11 @@ def status(
             if journal is not None and journal.plan != plan:  # of an earlier plan in the same file, which has ended
                 journal = None
             goal = plan if journal is None else journal.goal
-            watched.look(watched.ask(talk, (goal, placed_by(path, journal)), journal, is_applied))
+            watched.update(watched.ask(talk, (goal, placed_by(path, journal)), journal, is_applied))
         _print(watched.report, everything, output, path)
         return None if watched.left else DONE
 
-    watch(look, interval if every_s is not None and interval is not None else every_s)
+    watch(show_once, interval if every_s is not None and interval is not None else every_s)
     if watched.left:
         raise SystemExit(IN_PROGRESS)
     report = watched.report
@@ -134,7 +134,7 @@ class _Watched:
         """The next report."""
         return _look(talk, goal, (journal, is_applied), (self._downs, self._answering))
 
-    def look(self, report: Report) -> None:
+    def update(self, report: Report) -> None:
         """Take the next one."""
         now = time.monotonic()
         if self._before is not None:
@@ -173,7 +173,7 @@ def _look(
     waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}
     alive = answering.still_alive(talk, waits, alive)
     waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in under_way.items()}
-    since = downs.look(talk, dead_of(waits), alive)
+    since = downs.poll(talk, dead_of(waits), alive)
     waited = {wait["broker"] for some in waits.values() for wait in some}
     brokers = ({b for p, one in under_way.items() for b in (*one.adding, shown[p].leader)} | waited) & alive
     sizes = sizes_of(talk, brokers) if brokers else Sizes()

@@ -198,7 +198,7 @@ class Downs:
         self._since: dict[int, float] = {}
         self._asked_s: dict[int, float] = {}
 
-    def look(self, talk: Talk, dead: Collection[int], alive: Collection[int]) -> Mapping[int, float]:
+    def poll(self, talk: Talk, dead: Collection[int], alive: Collection[int]) -> Mapping[int, float]:
         """Since when each of the dead is down, of those of which it is known."""
         self._since = {id: since for id, since in self._since.items() if id not in alive}
         now_s = time.monotonic()
@@ -248,7 +248,7 @@ class WaitReporter:
         waits = {p: waits_of(p, shown[p], one, Known(alive)) for p, one in moving.items() if p in shown}
         alive = self._answering.still_alive(self._talk, waits, alive)
         waits = {p: waits_of(p, shown[p], moving[p], Known(alive)) for p in waits}
-        since = self._downs.look(self._talk, dead_of(waits), alive)
+        since = self._downs.poll(self._talk, dead_of(waits), alive)
         waits = {p: waits_of(p, shown[p], moving[p], Known(alive, since=since)) for p in waits}
         dead = {
             p: text_of(stuck)

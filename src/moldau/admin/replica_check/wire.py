@@ -66,7 +66,7 @@ class Remote:
         self.compacted = False
         """Whether offsets are missing in what was read, as after a compaction."""
 
-    def look(
+    def fetch(
         self, offset: int, options: FetchOptions = FETCH, throttled_s: float = THROTTLED_S
     ) -> FetchResponse.PartitionData:
         """What the broker answers from an offset on; Failed when it cannot be had."""
@@ -92,7 +92,7 @@ class Remote:
             raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, str(error))) from None
         if not answer.error_code and not answer.responses and throttled_s > 0:  # over a quota: nothing was read
             time.sleep(max(answer.throttle_time_ms / 1000, 0.1))
-            return self.look(offset, options, throttled_s - max(answer.throttle_time_ms / 1000, 0.1))
+            return self.fetch(offset, options, throttled_s - max(answer.throttle_time_ms / 1000, 0.1))
         if answer.error_code or not answer.responses:
             raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, Code(answer.error_code).name))
         part: FetchResponse.PartitionData = answer.responses[0].partitions[0]
@@ -125,7 +125,7 @@ class Remote:
         offset, deadline = start, time.monotonic() + PATIENCE_S
         while offset < until:
             try:
-                part = self.look(offset)
+                part = self.fetch(offset)
             except Failed as failed:
                 self.failed = failed.finding
                 return
@@ -170,7 +170,7 @@ def verify(
     starts, until = [0], 0
     for id, remote in remotes.items():
         try:
-            part = remote.look(0, FIRST)
+            part = remote.fetch(0, FIRST)
             starts.append(part.log_start_offset)
             until = part.high_watermark if id == known.leader else until
         except Failed as error:

@@ -36,7 +36,7 @@ class Slot(Protocol):
     error_code: int
 
 
-class Asked(NamedTuple):
+class RequestedPartition(NamedTuple):
     """A partition that is asked about: the topic as the metadata know it, and its place in the answer, which says that
     there is no such topic."""
 
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
 AskOf = Callable[[tuple[CommitItem, ...]], GroupRequest]
 
 
-def commit(node: BrokerServices, answer: Message, asked: Iterable[Asked], ask_of: AskOf) -> Answering:
+def commit(node: BrokerServices, answer: Message, asked: Iterable[RequestedPartition], ask_of: AskOf) -> Answering:
     """Put what can be committed to the group; ``answer``, or a future of it, is complete then."""
     begun = at_once_or_in_slices(node.world.tasks, _commit(node, answer, asked, ask_of))
     return _finished(begun) if inspect.isawaitable(begun) else begun
@@ -60,7 +60,7 @@ async def _finished(begun: Awaitable[Answering]) -> Message:
 
 
 def _commit(
-    node: BrokerServices, answer: Message, asked: Iterable[Asked], ask_of: AskOf
+    node: BrokerServices, answer: Message, asked: Iterable[RequestedPartition], ask_of: AskOf
 ) -> Generator[None, None, Answering]:
     pace = Pace(node.world.step)
     commits: list[Answering] = []

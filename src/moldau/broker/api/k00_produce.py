@@ -27,7 +27,7 @@ from moldau.image import Image
 from moldau.model import Code
 from moldau.ports.buggify import REFUSED_PRODUCE
 from moldau.storage import Appended, LogError
-from moldau.storage.admission import Admitted, Refused
+from moldau.storage.admission import Admitted, InvalidAppend
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -43,7 +43,7 @@ PARTITION_COST, BYTES_AT_COST = 2, 1 << 15
 """Of a step that holds a hundred: fifty partitions, or three megabytes."""
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 Slot = ProduceResponse.PartitionProduceResponse
-Outcome = Admitted | Refused
+Outcome = Admitted | InvalidAppend
 BadRecord = ProduceResponse.BatchIndexAndErrorMessage
 
 
@@ -263,7 +263,7 @@ class _Produce:
         """Append a batch that was examined and fill the slot; the partition's code, or None when followers will tell
         it."""
         appended: Appended | None = None
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, InvalidAppend):
             appended = outcome.appended(replica.log.log_start_offset)
         elif outcome.headers[0].is_transactional:  # it may have been examined for long
             appended = self._forbidden(replica, outcome.headers[0])

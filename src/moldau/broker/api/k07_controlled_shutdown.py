@@ -26,7 +26,7 @@ async def control(
     if epoch < 0 and known is not None and node.config.on_zookeeper:
         epoch = known.epoch  # versions before 2 do not say
     reply = await node.controller.submit(
-        requests.Heartbeat(
+        requests.BrokerHeartbeat(
             broker_id=request.broker_id, broker_epoch=epoch, metadata_offset=node.metadata.offset, want_shut_down=True
         )
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moldau.broker.api.committing import Asked, commit
+from moldau.broker.api.committing import RequestedPartition, commit
 from moldau.broker.groups.coordinator import Answering
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
-from moldau.groups.facts import Commit, CommitItem
+from moldau.groups.facts import CommitItem, OffsetCommit
 from moldau.model import Code
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -26,8 +26,8 @@ def handle(node: BrokerServices, request: OffsetCommitRequest, context: Context)
     """Put what can be committed to the group, a slice in each turn of the loop; fill the rest in at once."""
     answer = OffsetCommitResponse()
 
-    def ask_of(items: tuple[CommitItem, ...]) -> Commit:
-        return Commit(
+    def ask_of(items: tuple[CommitItem, ...]) -> OffsetCommit:
+        return OffsetCommit(
             request.group_id,
             request.member_id,
             request.group_instance_id,
@@ -42,7 +42,7 @@ def handle(node: BrokerServices, request: OffsetCommitRequest, context: Context)
 
 def _asked(
     node: BrokerServices, request: OffsetCommitRequest, answer: OffsetCommitResponse, version: int
-) -> Iterator[Asked]:
+) -> Iterator[RequestedPartition]:
     """The request's partitions, each with its place in the answer."""
     image = node.metadata.image
     unknown = Code.UNKNOWN_TOPIC_ID if version >= 10 else Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -53,4 +53,4 @@ def _asked(
         for asked in topic.partitions:
             slot = Partition(partition_index=asked.partition_index, error_code=unknown)
             shown.partitions.append(slot)
-            yield Asked(known, asked, slot)
+            yield RequestedPartition(known, asked, slot)

@@ -1,4 +1,4 @@
-"""Heartbeat, 0-4: a member lives; told REBALANCE_IN_PROGRESS when it must join again. Instance ids from 3 (KIP-345)."""
+"""Heartbeat, 0-4: a member is alive; told REBALANCE_IN_PROGRESS to have it rejoin. Instance ids from 3 (KIP-345)."""
 
 from __future__ import annotations
 

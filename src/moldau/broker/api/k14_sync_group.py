@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from moldau.broker.groups.coordinator import Answering
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
-from moldau.groups.facts import Sync, SyncReply
+from moldau.groups.facts import SyncGroup, SyncReply
 from moldau.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 KEY = 14
@@ -18,7 +18,7 @@ KEY = 14
 
 def handle(node: BrokerServices, request: SyncGroupRequest, context: Context) -> Answering:
     """Put it to the group."""
-    group_request = Sync(
+    group_request = SyncGroup(
         request.group_id,
         request.member_id,
         request.group_instance_id,

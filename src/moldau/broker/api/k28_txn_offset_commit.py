@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
-from moldau.broker.api.committing import Asked, commit
+from moldau.broker.api.committing import RequestedPartition, commit
 from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.replica import Replica
@@ -80,7 +80,9 @@ async def _put(node: BrokerServices, request: TxnOffsetCommitRequest) -> Message
     return await done if inspect.isawaitable(done) else done
 
 
-def _asked(node: BrokerServices, request: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse) -> Iterator[Asked]:
+def _asked(
+    node: BrokerServices, request: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse
+) -> Iterator[RequestedPartition]:
     """The request's partitions, each with its place in the answer."""
     for topic in request.topics:
         known = node.metadata.image.topic(topic.name)
@@ -89,7 +91,7 @@ def _asked(node: BrokerServices, request: TxnOffsetCommitRequest, answer: TxnOff
         for asked in topic.partitions:
             slot = Partition(partition_index=asked.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)
             shown.partitions.append(slot)
-            yield Asked(known, asked, slot)
+            yield RequestedPartition(known, asked, slot)
 
 
 def _refused(request: TxnOffsetCommitRequest, code: Code) -> Message:

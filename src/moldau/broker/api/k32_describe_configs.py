@@ -18,7 +18,7 @@ from moldau.controller.topics import bad_name
 from moldau.image import Image
 from moldau.image.configs import (
     CLUSTER,
-    Resource,
+    ResourceType,
     Setting,
     Source,
     broker_settings,
@@ -106,7 +106,7 @@ def _result(
             result.configs.append(entry)
             if pace.spent(1):
                 yield
-    if asked.resource_type == Resource.BROKER and request.include_synonyms and asked.resource_name != CLUSTER:
+    if asked.resource_type == ResourceType.BROKER and request.include_synonyms and asked.resource_name != CLUSTER:
         _show_older_keys(node, result)
     return result
 
@@ -131,7 +131,7 @@ def _resource(node: NodeServices, type: int, name: str) -> Described | tuple[Cod
     image: Image = node.metadata.image
     static = node.config.static_topic_config()
     me = node.config.node_id
-    if type == Resource.TOPIC:
+    if type == ResourceType.TOPIC:
         problem = bad_name(name)
         if problem is not None:
             return problem
@@ -140,9 +140,9 @@ def _resource(node: NodeServices, type: int, name: str) -> Described | tuple[Cod
         return Described(
             list(visible_topic_keys()), lambda key: topic_settings(image, name, key, static, me), TOPIC_KEYS, True
         )
-    if type == Resource.BROKER:
+    if type == ResourceType.BROKER:
         if name == CLUSTER:
-            own = image.config(Resource.BROKER, CLUSTER)
+            own = image.config(ResourceType.BROKER, CLUSTER)
             return Described(
                 sorted(own),
                 lambda key: [Setting(key, own[key], Source.DYNAMIC_DEFAULT_BROKER)],
@@ -163,7 +163,7 @@ def _resource(node: NodeServices, type: int, name: str) -> Described | tuple[Cod
 def _smaller_resource(node: NodeServices, type: int, name: str) -> Described | tuple[Code, str | None]:
     """Describe a resource that is neither a topic nor a broker, or say why not."""
     image: Image = node.metadata.image
-    if type == Resource.BROKER_LOGGER:
+    if type == ResourceType.BROKER_LOGGER:
         wrong = named_this_node(node.config.node_id, name)
         if wrong is not None:
             return wrong
@@ -171,22 +171,22 @@ def _smaller_resource(node: NodeServices, type: int, name: str) -> Described | t
         what = "How much this logger writes."
         keys = {key: ConfigKey(key, Kind.STRING, None, what, one_of=tuple(LEVELS)) for key in found}
         return Described(list(found), lambda key: [Setting(key, found[key], Source.DYNAMIC_BROKER_LOGGER)], keys, True)
-    if type == Resource.GROUP:
+    if type == ResourceType.GROUP:
         if not name:
             return Code.INVALID_REQUEST, "Group name must not be empty"
         static = node.config.static_topic_config()
         return Described(sorted(GROUP_KEYS), lambda key: group_settings(image, name, key, static), GROUP_KEYS, True)
-    if type == Resource.CLIENT_METRICS:
+    if type == ResourceType.CLIENT_METRICS:
         if not name:
             return Code.INVALID_REQUEST, "Client metrics subscription name must not be empty"
-        own = image.config(Resource.CLIENT_METRICS, name)
+        own = image.config(ResourceType.CLIENT_METRICS, name)
         shown = sorted(CLIENT_METRICS_KEYS) if own else []  # a subscription that nobody made has no settings
         return Described(shown, lambda key: client_metrics_settings(image, name, key), CLIENT_METRICS_KEYS, True)
     return Code.INVALID_REQUEST, f"Unsupported resource type: {type}"
 
 
 def _broker_names(image: Image, me: int) -> list[str]:
-    dynamic = image.config(Resource.BROKER, str(me)).keys() | image.config(Resource.BROKER, CLUSTER).keys()
+    dynamic = image.config(ResourceType.BROKER, str(me)).keys() | image.config(ResourceType.BROKER, CLUSTER).keys()
     return sorted({name for name, key in BROKER_KEYS.items() if not key.internal} | dynamic)
 
 

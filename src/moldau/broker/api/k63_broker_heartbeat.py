@@ -1,6 +1,5 @@
-"""BrokerHeartbeat, 0-2, on controller listeners: a broker lives, has read so far, wants in or out (KIP-631,
-KIP-841,
-KIP-1066)."""
+"""BrokerHeartbeat, 0-2, on controller listeners: a broker is alive, has read so far, wants to be unfenced
+or to shut down (KIP-631, KIP-841, KIP-1066)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ async def control(
 ) -> BrokerHeartbeatResponse:
     """Decide: fence, unfence, let go."""
     reply = await node.controller.submit(
-        requests.Heartbeat(
+        requests.BrokerHeartbeat(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,
             metadata_offset=request.current_metadata_offset,

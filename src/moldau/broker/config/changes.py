@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from moldau.broker.config.node_config import NodeConfig
 from moldau.controller.facts import FINE, Problem
 from moldau.controller.requests import Operation
-from moldau.image.configs import Resource, broker_number
+from moldau.image.configs import ResourceType, broker_number
 from moldau.model import Code
 from moldau.model.config_key import shown
 from moldau.runtime.levels import LEVELS, ROOT, levels, set_level
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 
 AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
-QUORUM_ONLY = (Resource.CLIENT_METRICS, Resource.GROUP)
+QUORUM_ONLY = (ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 
 
 def own_answers(
@@ -31,7 +31,7 @@ def own_answers(
     for place, one in enumerate(resources):
         if named[one.resource_type, one.resource_name] > 1:
             found[place] = Problem(Code.INVALID_REQUEST, "Each resource must appear at most once.")
-        elif one.resource_type == Resource.BROKER_LOGGER:
+        elif one.resource_type == ResourceType.BROKER_LOGGER:
             found[place] = _levels(config.node_id, one, validate_only)
         else:
             lacking = not_on_this_plane(config, one.resource_type)
@@ -43,7 +43,7 @@ def own_answers(
 def not_on_this_plane(config: NodeConfig, kind: int) -> Problem | None:
     """Why a node's control plane keeps no settings of a kind of resource; None when it does."""
     if kind in QUORUM_ONLY and config.on_zookeeper:
-        name = Resource(kind).name
+        name = ResourceType(kind).name
         return Problem(Code.INVALID_REQUEST, f"On the ZooKeeper plane there are no settings of {name}.")
     return None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.image import Delta, Image
-from moldau.image.configs import CLUSTER, Resource, is_sensitive, key_of
+from moldau.image.configs import CLUSTER, ResourceType, is_sensitive, key_of
 from moldau.model.config_key import shown
 from moldau.model.dynamic_config import DYNAMIC_KEYS, PER_BROKER
 
@@ -25,8 +25,8 @@ class DynamicConfig:
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
-        self._own = (Resource.BROKER.value, str(config.node_id))
-        self._everyones = (Resource.BROKER.value, CLUSTER)
+        self._own = (ResourceType.BROKER.value, str(config.node_id))
+        self._everyones = (ResourceType.BROKER.value, CLUSTER)
         self._reactions: dict[str, list[Callable[[], object]]] = {}
 
     def react(self, key: str, act: Callable[[], object]) -> None:
@@ -64,4 +64,4 @@ def _name_bad(kind: int, name: str, before: Mapping[str, str], now: Mapping[str,
 
 
 def _kind_name(kind: int) -> str:
-    return Resource(kind).name.lower().replace("_", " ")
+    return ResourceType(kind).name.lower().replace("_", " ")

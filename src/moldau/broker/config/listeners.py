@@ -23,7 +23,7 @@ MAP = "listener.security.protocol.map"
 
 
 @value
-class Listener:
+class EndPoint:
     """One address with its name and security protocol. ``host`` may be empty: all interfaces is never our default."""
 
     name: str
@@ -64,7 +64,7 @@ def served_protocol(name: str, protocols: dict[str, str], key: str) -> str:
     return protocol
 
 
-def parse_listeners(key: str, texts: Sequence[str], protocols: dict[str, str]) -> tuple[Listener, ...]:
+def parse_listeners(key: str, texts: Sequence[str], protocols: dict[str, str]) -> tuple[EndPoint, ...]:
     """The listeners that ``NAME://host:port`` texts describe; ConfigError names the one that is wrong."""
     found = []
     for text in texts:
@@ -72,7 +72,7 @@ def parse_listeners(key: str, texts: Sequence[str], protocols: dict[str, str]) -
         if match is None or not 0 <= int(match[4]) <= 65535:
             raise ConfigError(f"Invalid value {text} for configuration {key}: NAME://host:port is expected")
         name = match[1].upper()
-        found.append(Listener(name, match[2] or match[3] or "", int(match[4]), served_protocol(name, protocols, key)))
+        found.append(EndPoint(name, match[2] or match[3] or "", int(match[4]), served_protocol(name, protocols, key)))
     names = [one.name for one in found]
     if len(set(names)) != len(names):
         raise ConfigError(
@@ -82,8 +82,8 @@ def parse_listeners(key: str, texts: Sequence[str], protocols: dict[str, str]) -
 
 
 def advertised_of_brokers(
-    bound: Sequence[Listener], given: Sequence[Listener] | None, host_name: Callable[[], str]
-) -> tuple[Listener, ...]:
+    bound: Sequence[EndPoint], given: Sequence[EndPoint] | None, host_name: Callable[[], str]
+) -> tuple[EndPoint, ...]:
     """What clients and brokers are told: ``given`` (advertised.listeners) where it is set, else what is ``bound``.
 
     A listener that a given list leaves out is told nobody. An empty host is filled with the host's canonical name where
@@ -105,13 +105,13 @@ def advertised_of_brokers(
                 f" advertised.listeners={one.name}://HOST:{one.port} with the name of this host"
             )
         host = one.host or _reached_at(at.host, host_name)
-        shown.append(Listener(one.name, host, one.port, one.protocol))
+        shown.append(EndPoint(one.name, host, one.port, one.protocol))
     return tuple(shown)
 
 
 def advertised_of_controllers(
-    bound: Sequence[Listener], given: Sequence[Listener], as_voter: str | None, host_name: Callable[[], str]
-) -> tuple[Listener, ...]:
+    bound: Sequence[EndPoint], given: Sequence[EndPoint], as_voter: str | None, host_name: Callable[[], str]
+) -> tuple[EndPoint, ...]:
     """What nodes and administrators are told of this controller: what is ``given`` for a listener, else where it is.
 
     Where that names no host, it is the one ``as_voter`` under which the voters know this controller, as in Kafka.
@@ -122,7 +122,7 @@ def advertised_of_controllers(
         one = by_name.get(at.name, at)
         host = one.host if one.host not in WILDCARDS else ""
         host = host or as_voter or _reached_at(at.host, host_name)
-        shown.append(Listener(one.name, host, one.port, one.protocol))
+        shown.append(EndPoint(one.name, host, one.port, one.protocol))
     return tuple(shown)
 
 

@@ -17,7 +17,7 @@ from moldau.broker.config.listeners import (
     LOOPBACK,
     PLAINTEXT,
     PROTOCOLS,
-    Listener,
+    EndPoint,
     advertised_of_brokers,
     advertised_of_controllers,
     is_loopback,
@@ -69,8 +69,8 @@ class NodeConfig:
         self.controller_listener_names: tuple[str, ...] = self._controller_listener_names()
         self.voters: dict[int, tuple[str, int]] = self._voters()
         protocols = self._protocols()
-        self.listeners: tuple[Listener, ...] = parse_listeners("listeners", self["listeners"], protocols)
-        self.advertised: tuple[Listener, ...] = self._advertised(protocols, host_name)
+        self.listeners: tuple[EndPoint, ...] = parse_listeners("listeners", self["listeners"], protocols)
+        self.advertised: tuple[EndPoint, ...] = self._advertised(protocols, host_name)
         self.bootstrap_controllers: tuple[tuple[str, int], ...] = self._bootstrap()
         # Of one that is given and empty the default would be taken otherwise, which its author did not write.
         named: tuple[str, ...] = self["log.dir"] if self["log.dirs"] is None else self["log.dirs"]
@@ -107,11 +107,11 @@ class NodeConfig:
         return "controller" in self.roles
 
     @property
-    def broker_listeners(self) -> tuple[Listener, ...]:
+    def broker_listeners(self) -> tuple[EndPoint, ...]:
         return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
 
     @property
-    def controller_listeners(self) -> tuple[Listener, ...]:
+    def controller_listeners(self) -> tuple[EndPoint, ...]:
         return tuple(one for one in self.listeners if one.name in self.controller_listener_names)
 
     @property
@@ -180,7 +180,7 @@ class NodeConfig:
             served_protocol(name, protocols, "controller.listener.names")
         return protocols
 
-    def _advertised(self, protocols: dict[str, str], host_name: Callable[[], str]) -> tuple[Listener, ...]:
+    def _advertised(self, protocols: dict[str, str], host_name: Callable[[], str]) -> tuple[EndPoint, ...]:
         texts = self["advertised.listeners"]
         given = parse_listeners("advertised.listeners", texts or (), protocols)
         names = self.controller_listener_names
@@ -192,7 +192,7 @@ class NodeConfig:
             *advertised_of_controllers(self.controller_listeners, of_controllers, as_voter, host_name),
         )
 
-    def unreachable(self) -> list[tuple[Listener, Listener]]:
+    def unreachable(self) -> list[tuple[EndPoint, EndPoint]]:
         """Listeners that bind loopback because they name no host, with the address elsewhere that others are told."""
         told = {one.name: one for one in self.advertised}
         bound = (one for one in self.listeners if not one.host and one.name in told)

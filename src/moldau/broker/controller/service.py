@@ -178,7 +178,7 @@ class ControllerService:
 
     def _facts(self, request: object = None) -> Facts:
         observed: dict[int, int] = {}
-        if isinstance(request, requests.Heartbeat) and request.want_shut_down:
+        if isinstance(request, requests.BrokerHeartbeat) and request.want_shut_down:
             # Who leaves waits until the others know; what they fetched says it sooner than their heartbeats
             # (KAFKA-14292).
             observed = {**self._node.plane.readers(), self._node.config.node_id: self._node.metadata.offset}

@@ -54,7 +54,7 @@ class Creating(WithMetadata, Protocol):
         """Topics whose creation was asked for and has no answer yet: how often."""
 
 
-class Asked(NamedTuple):
+class CreationRequest(NamedTuple):
     """For whom topics are created, and how long that may take."""
 
     client: PassedOn | None
@@ -75,7 +75,7 @@ async def create_automatically(
     A controller is waited for as long as ``timeout_ms``."""
     node.creating.update(names)
     try:
-        return await _create(node, names, Asked(client, timeout_ms, who))
+        return await _create(node, names, CreationRequest(client, timeout_ms, who))
     finally:
         node.creating.subtract(names)
         for name in names:
@@ -86,7 +86,7 @@ async def create_automatically(
 async def _create(
     node: Creating,
     names: Collection[str],
-    asked: Asked,
+    asked: CreationRequest,
 ) -> dict[str, Code]:
     own = await each(node, names, lambda name: _wanted(node, name))
     try:

@@ -26,8 +26,9 @@ from moldau.broker.replicas.replica import Replica
 from moldau.groups import GroupsConfig, Phase, Shard, partition_for, weight
 from moldau.groups.facts import (
     Append,
+    AppendCommitted,
     AppendInTransaction,
-    Committed,
+    AppendRefused,
     Effect,
     Event,
     Expired,
@@ -38,12 +39,11 @@ from moldau.groups.facts import (
     ListGroups,
     Now,
     Producer,
-    Refused,
     Reply,
     Schedule,
     ShardReply,
     ShardRequest,
-    Sync,
+    SyncGroup,
     TimerKey,
     TopicsDeleted,
     TransactionEnded,
@@ -218,7 +218,7 @@ class Coordinator:
     def _put(self, led: Led | None, request: ShardRequest, asked: Asked) -> None:
         if led is None:
             # A nameless group is nobody's: NOT_COORDINATOR would send its member round and round.
-            nameless = isinstance(request, (Join, Sync, Heartbeat, Leave)) and not request.group_id
+            nameless = isinstance(request, (Join, SyncGroup, Heartbeat, Leave)) and not request.group_id
             code = Code.INVALID_GROUP_ID if nameless else Code.NOT_COORDINATOR
             asked[0].answer(asked[1], refuse(request, code))
         elif (buggify := self._world.buggify) is not None and buggify(LOADING_COORDINATOR):
@@ -390,7 +390,7 @@ class Coordinator:
                     return  # the append before this one showed that the disk is gone
                 if isinstance(one, Unwritable):
                     log.warning("a record for %s cannot be written: %s", led.replica.partition, one.why)
-                    self._feed(led, Refused(one.seq, Code.INVALID_REQUEST))
+                    self._feed(led, AppendRefused(one.seq, Code.INVALID_REQUEST))
                 else:
                     self._append(led, one)
 
@@ -405,7 +405,7 @@ class Coordinator:
             return
         log.warning("appending to %s was refused: %s", led.replica.partition, code.name)
         for seq in one.seqs:
-            self._feed(led, Refused(seq, code))
+            self._feed(led, AppendRefused(seq, code))
 
     # ---- time
 
@@ -440,7 +440,7 @@ def _producer_of(append: Append | AppendInTransaction) -> Producer | None:
 
 
 def _committed(feed: Callable[[Led, Event], None], led: Led, seqs: tuple[int, ...]) -> Callable[[], object]:
-    return lambda: feed(led, Committed(seqs))
+    return lambda: feed(led, AppendCommitted(seqs))
 
 
 def groups_config(config: ReplicaSettings) -> GroupsConfig:

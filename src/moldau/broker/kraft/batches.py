@@ -12,7 +12,7 @@ from moldau.controller.feature_support import UnsupportedLevel, newer_than_suppo
 from moldau.image.prepared import Prepared
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.quorum import Endpoint, ReplicaKey, Voter, VotersAt, VoterSet
+from moldau.quorum import ReplicaKey, Voter, VoterEndpoint, VotersAt, VoterSet
 from moldau.quorum.effects import AppendVoters
 from moldau.wire.batch import BatchHeader, ControlType, Entry, build, check, control_key, control_type, headers, records
 from moldau.wire.records.control import (
@@ -101,7 +101,7 @@ def to_voters(record: VotersRecord) -> VoterSet:
         tuple(
             Voter(
                 ReplicaKey(one.voter_id, bytes(one.voter_directory_id)),
-                tuple(Endpoint(where.name, where.host, where.port) for where in one.endpoints),
+                tuple(VoterEndpoint(where.name, where.host, where.port) for where in one.endpoints),
                 (one.k_raft_version_feature.min_supported_version, one.k_raft_version_feature.max_supported_version),
             )
             for one in sorted(record.voters, key=lambda voter: voter.voter_id)

@@ -245,7 +245,7 @@ class Driver:
             self._strangers.discard(peer)
         except ConnectionRefusedError:
             self._watch.failed(peer)
-            event = on.Refused(peer, raft_request)
+            event = on.ConnectionRefused(peer, raft_request)
         except (OSError, Malformed, Unusable, UnsupportedApi) as error:
             if not isinstance(error, OSError):
                 log.warning(

@@ -19,7 +19,7 @@ from moldau.broker.node_parts import WithControllerChannel
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.ports import Handle, World
-from moldau.quorum import Endpoint, Quorum, ReplicaKey
+from moldau.quorum import Quorum, ReplicaKey, VoterEndpoint
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
@@ -59,7 +59,7 @@ WishResponse = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterR
 class Membership:
     """One controller's entry. ``look`` is called whenever the voters or the leader may have changed."""
 
-    def __init__(self, node: MembershipNode, me: ReplicaKey, endpoints: Callable[[], Sequence[Endpoint]]) -> None:
+    def __init__(self, node: MembershipNode, me: ReplicaKey, endpoints: Callable[[], Sequence[VoterEndpoint]]) -> None:
         self._node = node
         self._me = me
         self._endpoints = endpoints

@@ -26,7 +26,7 @@ from moldau.controller.kafkas_migration import of_controllers
 from moldau.image import registration, snapshot_records
 from moldau.model import NO_UUID, Code
 from moldau.ports import PlaneEvents
-from moldau.quorum import Endpoint, Leader, Quorum, ReplicaKey, Timing, Voter, VoterSet
+from moldau.quorum import Leader, Quorum, ReplicaKey, Timing, Voter, VoterEndpoint, VoterSet
 from moldau.quorum import events as on
 from moldau.quorum.messages import (
     AddVoterRequest,
@@ -98,7 +98,7 @@ class QuorumPlane:
                 self._world.tasks.spawn(end(), "quorum")
 
     async def stop(self) -> None:
-        """Leave: a leader hands over first, and waits a little until the others know."""
+        """Leave: a leader resigns first (EndQuorumEpoch), and waits a little until the others know."""
         driver = self._driver
         if driver is None:
             return
@@ -152,14 +152,14 @@ class QuorumPlane:
         """The voters that the settings name; what the log says goes before them (KIP-853)."""
         name = self._config.controller_listener_names[0]
         given = sorted(self._config.voters.items())
-        return VoterSet(tuple(Voter(ReplicaKey(id), (Endpoint(name, *where),)) for id, where in given))
+        return VoterSet(tuple(Voter(ReplicaKey(id), (VoterEndpoint(name, *where),)) for id, where in given))
 
-    def _own_endpoints(self) -> list[Endpoint]:
+    def _own_endpoints(self) -> list[VoterEndpoint]:
         """Where this controller listens; the first is the one that other controllers use."""
         if not self._config.is_controller:
             return []
         name = self._config.controller_listener_names[0]
-        shown = [Endpoint(one.name, one.host, one.port) for one in self._node.controller_endpoints()]
+        shown = [VoterEndpoint(one.name, one.host, one.port) for one in self._node.controller_endpoints()]
         return sorted(shown, key=lambda one: one.name != name)
 
     def _leader_changed(self) -> None:

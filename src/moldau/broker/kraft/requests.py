@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from moldau.model import Code
-from moldau.quorum import Endpoint, ReplicaKey, Voter
+from moldau.quorum import ReplicaKey, Voter, VoterEndpoint
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
     AddVoterRequest,
@@ -237,7 +237,7 @@ def _raft_request(request: Message, version: int, me: ReplicaKey) -> RaftRequest
 
 def _voter(request: AddRaftVoterRequest | UpdateRaftVoterRequest) -> Voter:
     key = ReplicaKey(request.voter_id, bytes(request.voter_directory_id))
-    return Voter(key, tuple(Endpoint(one.name, one.host, one.port) for one in request.listeners))
+    return Voter(key, tuple(VoterEndpoint(one.name, one.host, one.port) for one in request.listeners))
 
 
 def _fetch_ask(request: FetchRequest, version: int) -> RaftFetchRequest:

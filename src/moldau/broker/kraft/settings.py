@@ -8,7 +8,7 @@ from typing import Protocol
 from moldau.broker.kraft.retention import Retention
 from moldau.model.value import value
 from moldau.ports import PlaneEvents, World
-from moldau.quorum import Endpoint, ReplicaKey, Timing, VoterSet
+from moldau.quorum import ReplicaKey, Timing, VoterEndpoint, VoterSet
 from moldau.wire.schema import Message, Request, ResponseT
 
 
@@ -39,7 +39,7 @@ class RaftSettings:
     contents: Callable[[], Iterable[Message]]
     may_vote: bool
     bootstrap: tuple[tuple[str, int], ...] = ()
-    endpoints: Callable[[], Sequence[Endpoint]] = tuple
+    endpoints: Callable[[], Sequence[VoterEndpoint]] = tuple
     listener: str = "CONTROLLER"  # the listener on which controllers speak to each other
     leader_changed: Callable[[], object] = lambda: None
     voters_changed: Callable[[], object] = lambda: None

@@ -18,7 +18,7 @@ from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.migration import stages
 from moldau.broker.migration.claiming import Claim, NotOurs, claim, mark
 from moldau.broker.migration.mode import ZooKeeperMode, controllers_missing
-from moldau.broker.migration.stages import Action, Event, MigrationMachine, Stage, step
+from moldau.broker.migration.stages import Action, Event, MigrationMachine, MigrationStage, step
 from moldau.broker.node_parts import WithBrokerChannels, WithReplicas
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.directories import Directories
@@ -65,7 +65,7 @@ class MigratingNode(Host, WithBrokerChannels, WithClusterId, WithPeers, WithRepl
     def failed(self, task: str, error: BaseException) -> None: ...
 
 
-class Migration:
+class MigrationDriver:
     """One controller's part. ``state`` is where it stands; ``zk`` is its session, which is connected."""
 
     def __init__(self, node: MigratingNode, zk: ZooKeeper) -> None:
@@ -113,7 +113,7 @@ class Migration:
 
     def _is_level(self) -> bool:
         """Whether ZooKeeper holds all that is decided."""
-        return self.state.stage is Stage.BOTH and self.writer.idle
+        return self.state.stage is MigrationStage.BOTH and self.writer.idle
 
     # ---- the plane's events
 
@@ -127,7 +127,7 @@ class Migration:
         self.feed(stages.RulesNoMore())
 
     def committed(self, records: Sequence[Message], offset: int, epoch: int) -> None:
-        if self.state.stage in (Stage.COMPARE, Stage.BOTH) and self.writer.is_open:
+        if self.state.stage in (MigrationStage.COMPARE, MigrationStage.BOTH) and self.writer.is_open:
             # Levels of features are the quorum's own: ZooKeeper's are as they were.
             self.writer.propose([r for r in records if not isinstance(r, FeatureLevelRecord)], offset)
         self._begin()
@@ -226,7 +226,7 @@ class Migration:
         self.writer.put([*ops, *self._seal(self._comparing)], self._comparing)
         if ops:
             log.info("%d operations bring ZooKeeper up to date", len(ops))
-        for name, waiting in sorted(reading.known_znodes.unborn.items()):
+        for name, waiting in sorted(reading.known_znodes.new_partitions.items()):
             id = self._node.metadata.image.names.get(name)
             if id is not None:
                 partitions = tuple((number, each.replicas) for number, each in sorted(waiting.items()))
@@ -252,7 +252,7 @@ class Migration:
 
     async def _take_notes(self) -> None:
         """Log directories that failed; nobody but who writes to ZooKeeper takes these notes away (law Z1)."""
-        if self.state.stage is Stage.BOTH:
+        if self.state.stage is MigrationStage.BOTH:
             await self._directories.take_notes()
 
     async def _remove(self, path: str) -> None:
@@ -270,7 +270,7 @@ class Migration:
     async def deliver(self, records: Sequence[Message], offset: int, epoch: int) -> None:
         """ZooKeeper holds everything up to an offset."""
         self._written = offset
-        if self.state.stage is Stage.COMPARE and offset >= self._comparing:
+        if self.state.stage is MigrationStage.COMPARE and offset >= self._comparing:
             self.feed(stages.Compared())
 
     def deposed(self, why: str) -> None:

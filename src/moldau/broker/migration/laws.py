@@ -17,8 +17,8 @@ from moldau.broker.migration.stages import (
     Event,
     MigrationMachine,
     MigrationRules,
+    MigrationStage,
     RulesNoMore,
-    Stage,
 )
 from moldau.controller.migration import MigrationState
 
@@ -39,9 +39,9 @@ def only_who_rules_acts(
     before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
 ) -> str | None:
     """C10: off, nothing is done but falling silent; giving up the controller role stops writer and channels."""
-    if after.stage is Stage.OFF and set(effects) & (WORK | {Action.SEND, Action.PAUSE}):
+    if after.stage is MigrationStage.OFF and set(effects) & (WORK | {Action.SEND, Action.PAUSE}):
         return f"{effects} without a controller role"
-    left = isinstance(event, RulesNoMore) and before.stage is not Stage.OFF
+    left = isinstance(event, RulesNoMore) and before.stage is not MigrationStage.OFF
     if left and not {Action.STOP_WRITING, Action.STOP_SENDING} <= set(effects):
         return "the controller role ended, and something of it goes on"
     return None
@@ -52,7 +52,7 @@ def nothing_is_claimed_before_all_take_part(
 ) -> str | None:
     """A broker that was not counted would serve on under a controller that it does not know."""
     first = Action.CLAIM in effects and not before.copied and not isinstance(event, MigrationRules)
-    if first and before.stage is not Stage.CLAIM and event != Counted(""):
+    if first and before.stage is not MigrationStage.CLAIM and event != Counted(""):
         return f"{event} led to a claim"
     return None
 
@@ -61,7 +61,7 @@ def nothing_is_copied_before_the_claim(
     before: MigrationMachine, event: Event, after: MigrationMachine, effects: Sequence[Effect]
 ) -> str | None:
     """Z1: else ZooKeeper's controller would go on deciding about what was copied."""
-    if Action.COPY in effects and not (isinstance(event, Claimed) and before.stage is Stage.CLAIM):
+    if Action.COPY in effects and not (isinstance(event, Claimed) and before.stage is MigrationStage.CLAIM):
         return f"{event} led to copying"
     return None
 
@@ -91,7 +91,7 @@ def what_was_copied_stays_copied(
     elif isinstance(event, RulesNoMore):
         wanted = False
     else:
-        wanted = before.copied or (isinstance(event, Copied) and before.stage is Stage.COPY)
+        wanted = before.copied or (isinstance(event, Copied) and before.stage is MigrationStage.COPY)
     return None if after.copied == wanted else f"copied: {before.copied}, {event}, {after.copied}"
 
 

@@ -139,7 +139,7 @@ class ZooKeeperMode:
                 if await self._node.peers.refuses(where.host, where.port):
                     continue  # its process is gone; its session will follow
                 offset = self._node.plane.next_offset
-            ask = requests.Heartbeat(broker_id=broker.id, broker_epoch=broker.epoch, metadata_offset=offset)
+            ask = requests.BrokerHeartbeat(broker_id=broker.id, broker_epoch=broker.epoch, metadata_offset=offset)
             await self._node.controller.submit(ask)
 
     # ---- who takes part

@@ -14,7 +14,7 @@ from moldau.controller.migration import MigrationState
 from moldau.model.named import NamedTuple
 
 
-class Stage(Enum):
+class MigrationStage(Enum):
     """Where the ruling controller stands."""
 
     OFF = "nothing to do"
@@ -28,7 +28,7 @@ class Stage(Enum):
 class MigrationMachine(NamedTuple):
     """``copied``: whether the log holds the cluster. ``said``: the last complaint, so that it is made once."""
 
-    stage: Stage = Stage.OFF
+    stage: MigrationStage = MigrationStage.OFF
     copied: bool = False
     said: str = ""
 
@@ -118,34 +118,37 @@ def step(state: MigrationMachine, event: Event) -> tuple[MigrationMachine, list[
         case MigrationRules():
             return _begin(event.state)
         case RulesNoMore():
-            return MigrationMachine(), [] if state.stage is Stage.OFF else [Action.STOP_WRITING, Action.STOP_SENDING]
-        case Failed() if state.stage is not Stage.OFF:
-            first = Stage.CLAIM if state.copied else Stage.COUNT
+            return MigrationMachine(), [] if state.stage is MigrationStage.OFF else [
+                Action.STOP_WRITING,
+                Action.STOP_SENDING,
+            ]
+        case Failed() if state.stage is not MigrationStage.OFF:
+            first = MigrationStage.CLAIM if state.copied else MigrationStage.COUNT
             said, words = _once(state, f"{state.stage.value}: {event.why}")
             return MigrationMachine(first, state.copied, said), [Action.STOP_WRITING, *words, Action.PAUSE]
-        case PauseOver() if state.stage in (Stage.COUNT, Stage.CLAIM):
-            return state, [Action.COUNT if state.stage is Stage.COUNT else Action.CLAIM]
-        case Counted() if state.stage is Stage.COUNT:
+        case PauseOver() if state.stage in (MigrationStage.COUNT, MigrationStage.CLAIM):
+            return state, [Action.COUNT if state.stage is MigrationStage.COUNT else Action.CLAIM]
+        case Counted() if state.stage is MigrationStage.COUNT:
             return _counted(state, event.missing)
-        case Claimed() if state.stage is Stage.CLAIM and not state.copied:
-            return state._replace(stage=Stage.COPY), [Action.COPY]
-        case Claimed() if state.stage is Stage.CLAIM:
-            return state._replace(stage=Stage.COMPARE), [Action.SEND, Action.COMPARE]
-        case Copied() if state.stage is Stage.COPY:
+        case Claimed() if state.stage is MigrationStage.CLAIM and not state.copied:
+            return state._replace(stage=MigrationStage.COPY), [Action.COPY]
+        case Claimed() if state.stage is MigrationStage.CLAIM:
+            return state._replace(stage=MigrationStage.COMPARE), [Action.SEND, Action.COMPARE]
+        case Copied() if state.stage is MigrationStage.COPY:
             text = "everything that stood in ZooKeeper is in the quorum's log, which leads from now on"
-            return MigrationMachine(Stage.COMPARE, copied=True), [Say(text), Action.SEND, Action.COMPARE]
-        case Compared() if state.stage is Stage.COMPARE:
+            return MigrationMachine(MigrationStage.COMPARE, copied=True), [Say(text), Action.SEND, Action.COMPARE]
+        case Compared() if state.stage is MigrationStage.COMPARE:
             text = "ZooKeeper is up to date, and every decision is written there too"
-            return MigrationMachine(Stage.BOTH, copied=True), [Say(text)]
+            return MigrationMachine(MigrationStage.BOTH, copied=True), [Say(text)]
     return state, []
 
 
 def _begin(found: MigrationState) -> tuple[MigrationMachine, list[Effect]]:
     match found:
         case MigrationState.PRE_MIGRATION:
-            return MigrationMachine(Stage.COUNT), [Action.COUNT]
+            return MigrationMachine(MigrationStage.COUNT), [Action.COUNT]
         case MigrationState.MIGRATION:
-            return MigrationMachine(Stage.CLAIM, copied=True), [Action.CLAIM]
+            return MigrationMachine(MigrationStage.CLAIM, copied=True), [Action.CLAIM]
         case MigrationState.POST_MIGRATION:
             return MigrationMachine(), [Say(_FINISHED, is_trouble=True)]
     return MigrationMachine(), [End(_FROM_THE_START)]
@@ -154,7 +157,7 @@ def _begin(found: MigrationState) -> tuple[MigrationMachine, list[Effect]]:
 def _counted(state: MigrationMachine, missing: str) -> tuple[MigrationMachine, list[Effect]]:
     if not missing:
         text = "all controllers and brokers take part; the quorum takes over"
-        return MigrationMachine(Stage.CLAIM), [Say(text), Action.CLAIM]
+        return MigrationMachine(MigrationStage.CLAIM), [Say(text), Action.CLAIM]
     said, words = _once(state, missing)
     return state._replace(said=said), [*words, Action.PAUSE]
 

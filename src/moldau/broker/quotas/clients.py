@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from moldau.broker.quotas.limits import Bound, Limits, Tags
+from moldau.broker.quotas.limits import Bound, QuotaLimits, Tags
 from moldau.broker.quotas.rates import Rate, TokenBucket, Windows
 from moldau.image import Delta, Image
 from moldau.image.quotas import quotas, touches
@@ -31,7 +31,7 @@ class ClientQuotas:
         self._windows_of_mutations = Windows(
             setting("controller.quota.window.num"), 1000 * setting("controller.quota.window.size.seconds")
         )
-        self._limits = Limits()
+        self._limits = QuotaLimits()
         self._rates: OrderedDict[tuple[str, Tags], Rate] = OrderedDict()
         self._buckets: OrderedDict[Tags, TokenBucket] = OrderedDict()
         self.active = False
@@ -40,7 +40,7 @@ class ClientQuotas:
     def changed(self, image: Image, delta: Delta) -> None:
         """A committed batch changed something."""
         if touches(delta.opaque):
-            self._limits = Limits(quotas(image))
+            self._limits = QuotaLimits(quotas(image))
             self.active = any(map(self._limits.limits, OF_REQUESTS))
             self.limits_addresses = self._limits.limits(CONNECTION)
 

@@ -23,7 +23,7 @@ class Bound(NamedTuple):
     tags: Tags
 
 
-class Limits:
+class QuotaLimits:
     """All quotas, by key and entity."""
 
     def __init__(self, quotas: Iterable[tuple[Entity, str, float]] = ()) -> None:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MESSAGE = "The throttling quota has been exceeded."
 
 
-class Client(Protocol):
+class QuotaClient(Protocol):
     """Who asks, and in which version."""
 
     @property
@@ -60,7 +60,7 @@ class Mutations(Generic[T]):
         return self._quota.throttle_ms
 
 
-def quota_of(quotas: ClientQuotas | None, context: Client, strict_since: int) -> MutationQuota | None:
+def quota_of(quotas: ClientQuotas | None, context: QuotaClient, strict_since: int) -> MutationQuota | None:
     """The quota of a request; None where nothing binds who asks: nodes ask for themselves."""
     asks_for_itself = context.client_id is None or (is_node(context.client_id) and client_of(context.client_id) is None)
     if quotas is None or asks_for_itself or not quotas.active:

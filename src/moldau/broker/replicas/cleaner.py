@@ -21,7 +21,7 @@ from moldau.model.named import NamedTuple
 from moldau.ports import World, pools
 from moldau.ports.apart import ChildEnded
 from moldau.storage import DirOffline, Log, LogDirs
-from moldau.storage.compaction import Compaction, Outcome
+from moldau.storage.compaction import Compaction, CompactionResult
 from moldau.storage.pace import paced
 
 log = logging.getLogger(__name__)
@@ -179,6 +179,6 @@ class LogCleaner:
         except ChildEnded as error:
             compaction.sweep()
             # Who ran out of memory, or was killed by hand, says nothing about the log either: tried again after pauses.
-            compaction.outcome = Outcome(reason=f"{compaction.order.folder}: {error}", may_be_mended=True)
+            compaction.outcome = CompactionResult(reason=f"{compaction.order.folder}: {error}", may_be_mended=True)
         except OSError as error:  # no process to be had: too many of them, too little memory
-            compaction.outcome = Outcome(reason=f"{PROCESS} could not be started: {error}", passing=True)
+            compaction.outcome = CompactionResult(reason=f"{PROCESS} could not be started: {error}", passing=True)

@@ -21,7 +21,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.ports import Handle, Tasks, World
 from moldau.ports.pools import COMPUTING
-from moldau.storage.admission import Admitted, Examination, Refused
+from moldau.storage.admission import Admitted, Examination, InvalidAppend
 from moldau.storage.slow import Pauses
 from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Buffer
@@ -44,7 +44,7 @@ CLIENTS_AT_ONCE = 4
 FOLDER_WAIT_MS = 1_000
 """So long the first batches of a new partition wait for its folder. Where that takes longer they are refused."""
 
-Outcome = Admitted | Refused
+Outcome = Admitted | InvalidAppend
 T = TypeVar("T")
 
 
@@ -134,7 +134,7 @@ class Examinations:
         others = self._clients.get(client)
         most = WAITING_BYTES_MAX * (2 if others is None or others.size + size <= LITTLE_BYTES else 1)
         if self._bytes + size > most:
-            return Refused(Code.REQUEST_TIMED_OUT, f"{self._count} batches wait to be examined already")
+            return InvalidAppend(Code.REQUEST_TIMED_OUT, f"{self._count} batches wait to be examined already")
         waiting = _Waiting(replica, bytearray(records), then, client, is_wanted)
         self._note(waiting)
         if is_held:
@@ -180,7 +180,7 @@ class Examinations:
         del self._held[id(replica)]
         for waiting in held:
             self._forget(waiting)
-            waiting.then(Refused(Code.NOT_LEADER_OR_FOLLOWER, "the partition's folder is not there yet"))
+            waiting.then(InvalidAppend(Code.NOT_LEADER_OR_FOLLOWER, "the partition's folder is not there yet"))
 
     def release(self, replica: Replica) -> None:
         """The replica's folder is there, or cannot be had: examine what waited for it, in order."""
@@ -222,7 +222,7 @@ class Examinations:
         while waiting:
             one = waiting[0]
             async with self._busy.setdefault(id(one.replica), asyncio.Lock()), self._begun:
-                outcome: Outcome = Refused(Code.REQUEST_TIMED_OUT, "nobody waits for it any more")
+                outcome: Outcome = InvalidAppend(Code.REQUEST_TIMED_OUT, "nobody waits for it any more")
                 await self._turns.next(tasks)
                 if one.is_wanted():
                     examination = self._begin(one.replica, one.data, seen=False)

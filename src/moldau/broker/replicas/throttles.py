@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from moldau.broker.replicas.replica import FetchWaiter, Replica
 from moldau.image import Image
-from moldau.image.configs import Resource, broker_setting
+from moldau.image.configs import ResourceType, broker_setting
 from moldau.model.config_key import LONG_MAX
 from moldau.model.topic_config import TOPIC_KEYS
 from moldau.ports import Clock, Tasks
@@ -113,13 +113,13 @@ class Throttles:
     def changed(self, image: Image, resources: set[tuple[int, str]]) -> None:
         """Settings of these (type, name) changed."""
         sides = (self.leading, self.following)
-        if any(kind == Resource.BROKER for kind, _ in resources):
+        if any(kind == ResourceType.BROKER for kind, _ in resources):
             for side, key in zip(sides, RATES, strict=True):
                 text = broker_setting(image, self._me, key, {}).value
                 side.quota.set_rate(LONG_MAX if text is None else int(text))
         for kind, topic in resources:
-            if kind == Resource.TOPIC:
-                own = image.config(Resource.TOPIC, topic)
+            if kind == ResourceType.TOPIC:
+                own = image.config(ResourceType.TOPIC, topic)
                 for side, key in zip(sides, LISTS, strict=True):
                     text = own.get(key)
                     side.list(topic, text if text is not None and TOPIC_KEYS[key].is_good(text) else None, self._me)

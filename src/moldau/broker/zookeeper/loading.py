@@ -60,7 +60,7 @@ async def read_all(node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes
     """What stands in ZooKeeper; what of it cannot be read is named in the log. ``known_id``: see ``read_in_turns``."""
     tasks, step = node.world.tasks, node.world.step
     stands = await survey(zk)
-    for path in stands.strangers:
+    for path in stands.foreign:
         log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)
     found = await run_in_slices(tasks, read_in_turns(stands, node.world.random.uuid, step, known_id))
     for error in found.bad:

@@ -24,8 +24,8 @@ from moldau.zookeeper.payload import EPOCH_MAX, LONG_MAX, BadZnode
 from moldau.zookeeper.reading import Reading
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.znodes import (
-    Assignment,
     ProducerIdBlock,
+    ReplicaAssignment,
     StateZnode,
     TopicZnode,
     parse_topic,
@@ -72,10 +72,10 @@ def known_topic_ids(image: Image, logs: Mapping[TopicPartition, Log]) -> Mapping
 def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
     """For each topic whose znode lacks partitions that it is known to have (no topic gets fewer): what writes it with
     them."""
-    stand: dict[bytes, dict[int, Assignment]] = {}
+    stand: dict[bytes, dict[int, ReplicaAssignment]] = {}
     for record in found.records:
         if isinstance(record, PartitionRecord):
-            stand.setdefault(bytes(record.topic_id), {})[record.partition_id] = Assignment(
+            stand.setdefault(bytes(record.topic_id), {})[record.partition_id] = ReplicaAssignment(
                 tuple(record.replicas), tuple(record.adding_replicas), tuple(record.removing_replicas)
             )
     lost: list[list[Op]] = []
@@ -84,11 +84,15 @@ def lost_assignments(image: Image, found: Reading) -> list[list[Op]]:
         if topic is None or paths.topic(topic.name) in found.known_znodes.unread:
             continue
         there = {
-            **found.known_znodes.unborn.get(topic.name, {}),
+            **found.known_znodes.new_partitions.get(topic.name, {}),
             **found.known_znodes.set_apart.get(topic.name, {}),
             **stand.get(topic.id, {}),
         }
-        gone = {n: Assignment(p.replicas, p.adding, p.removing) for n, p in topic.partitions.items() if n not in there}
+        gone = {
+            n: ReplicaAssignment(p.replicas, p.adding, p.removing)
+            for n, p in topic.partitions.items()
+            if n not in there
+        }
         if gone:
             znode = TopicZnode(topic.name, topic.id, dict(sorted({**there, **gone}.items())))
             lost.append([Set(path=paths.topic(topic.name), data=topic_json(znode))])
@@ -105,7 +109,7 @@ def lost_states(image: Image, found: Reading, controller_epoch: int) -> list[lis
     """
     ids = {record.name: bytes(record.topic_id) for record in found.records if isinstance(record, TopicRecord)}
     lost = []
-    for name, waiting in sorted(found.known_znodes.unborn.items()):
+    for name, waiting in sorted(found.known_znodes.new_partitions.items()):
         topic = image.topic(name)
         if topic is None or topic.id != ids.get(name):
             continue

@@ -30,7 +30,7 @@ from moldau.zookeeper import paths
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.survey import get_each
 from moldau.zookeeper.survey import topic as survey_topic
-from moldau.zookeeper.znodes import Assignment, BrokerZnode, TopicZnode, parse_broker, parse_topic
+from moldau.zookeeper.znodes import BrokerZnode, ReplicaAssignment, TopicZnode, parse_broker, parse_topic
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Watching:
         self._timer = self._node.world.tasks.call_later(SECOND_LOOK_MS, self._tick)
         if any(broker.fenced for broker in self._node.metadata.image.brokers.values()):
             self.mark("brokers")
-        if self._plane.writer.known_znodes.unborn:
+        if self._plane.writer.known_znodes.new_partitions:
             self.mark("topics")
         if self._plane.writer.known_znodes.unread:
             self.mark("unread")
@@ -123,8 +123,8 @@ class Watching:
 
     async def _brokers(self) -> None:
         names = await self._plane.zk.children(paths.BROKER_IDS, lambda happened, path: self.mark("brokers"))
-        ids, strangers = paths.broker_ids(names)
-        self._leave_alone(paths.BROKER_IDS, strangers)
+        ids, foreign = paths.broker_ids(names)
+        self._leave_alone(paths.BROKER_IDS, foreign)
         registered: dict[int, tuple[BrokerZnode, int]] = {}
         denied = set()
         for id, found in zip(ids, await get_each(self._plane.zk, [paths.broker(id) for id in ids]), strict=True):
@@ -174,7 +174,7 @@ class Watching:
         ):
             return  # its process is gone; its session will follow
         await self._submit(
-            requests.Heartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset)
+            requests.BrokerHeartbeat(broker_id=znode.id, broker_epoch=epoch, metadata_offset=self._plane.next_offset)
         )
 
     async def _submit(self, request: object) -> Any:  # Any: each request has a reply of its own kind
@@ -200,7 +200,9 @@ class Watching:
         await self._watch_topics(sorted(names - self._watched))
         image = self._node.metadata.image
         self._touched &= names
-        for name in sorted(names - image.names.keys() | self._plane.writer.known_znodes.unborn.keys() | self._touched):
+        for name in sorted(
+            names - image.names.keys() | self._plane.writer.known_znodes.new_partitions.keys() | self._touched
+        ):
             self._touched.discard(name)  # before it is read: what changes meanwhile is looked at again
             try:
                 await self._adopt(name)
@@ -269,7 +271,7 @@ class Watching:
             found = parse_topic(name, data).partitions.keys()
         except BadZnode:
             return False
-        apart = known_znodes.unborn.get(name, {}).keys() | known_znodes.set_apart.get(name, {}).keys()
+        apart = known_znodes.new_partitions.get(name, {}).keys() | known_znodes.set_apart.get(name, {}).keys()
         return found == topic.partitions.keys() | apart
 
     def _topic_changed(self, name: str, happened: object, path: str) -> None:
@@ -294,7 +296,7 @@ class Watching:
         for entity, raw in found.configs.items():
             known_znodes.saw(paths.config(entity), raw)
             settings = known_znodes.settings[entity]
-        waiting = known_znodes.unborn.get(name, {})
+        waiting = known_znodes.new_partitions.get(name, {})
         if waiting:
             reply = await self._submit(
                 requests.AdoptPartitions(
@@ -318,7 +320,7 @@ class Watching:
         if not taken:
             return
         log.error("topic %s: partitions %s were taken out of its znode, and are put back", known.name, taken)
-        assigned = {n: Assignment(p.replicas, p.adding, p.removing) for n, p in known.partitions.items()}
+        assigned = {n: ReplicaAssignment(p.replicas, p.adding, p.removing) for n, p in known.partitions.items()}
         mended = TopicZnode(known.name, known.id, {**znode.partitions, **{n: assigned[n] for n in taken}})
         await self.admin.restore(mended, version)
 

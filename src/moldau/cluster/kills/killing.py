@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from moldau.client import sync
-from moldau.client.admin import Election, NewTopic, create_topics, elect_leaders, reassign
+from moldau.client.admin import ElectionType, NewTopic, create_topics, elect_leaders, reassign
 from moldau.cluster.kills.cluster_poller import ClusterPoller, ControllerView, PartitionLeader, System
 from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
 from moldau.history.rows import History, Kill
@@ -193,7 +193,7 @@ class KillRun:
             self.client.run(reassign(client, orders))
         waiting = [TopicPartition(topic, p) for p, order in wanted.items() if now[p].leader != order[0]]
         if waiting:
-            code, outcomes = self.client.run(elect_leaders(client, waiting, Election.PREFERRED))
+            code, outcomes = self.client.run(elect_leaders(client, waiting, ElectionType.PREFERRED))
             refused = {p: o for p, o in outcomes.items() if o.code not in (Code.NONE, Code.ELECTION_NOT_NEEDED)}
             if code or refused:
                 self._say(f"preferred election: {code.name} {refused}")

@@ -15,11 +15,11 @@ from moldau.controller.facts import Facts, Settings
 from moldau.controller.laws import LawChecker
 from moldau.controller.replies import Refused, Registered, TopicsCreated, TopicsDeleted
 from moldau.controller.requests import (
+    BrokerHeartbeat,
     BrokerRefused,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
-    Heartbeat,
     ListPartitionReassignments,
     NewTopic,
     RegisterBroker,
@@ -175,7 +175,7 @@ class ControllerSimulation:
         if broker is None or self.rng.random() < 0.1:
             incarnation = bytes([id, self.rng.randrange(3)]) * 8
             return RegisterBroker(broker_id=id, cluster_id="c", incarnation_id=incarnation, previous_is_gone=True)
-        heartbeat = Heartbeat(broker_id=id, broker_epoch=broker.epoch, metadata_offset=self.hw)
+        heartbeat = BrokerHeartbeat(broker_id=id, broker_epoch=broker.epoch, metadata_offset=self.hw)
         name = f"t{self.rng.randrange(4)}"
         return self.rng.choice(
             [

@@ -13,9 +13,9 @@ from moldau.controller.facts import Facts, Settings
 from moldau.controller.laws import LawChecker
 from moldau.controller.requests import (
     AlterPartition,
+    BrokerHeartbeat,
     BrokerRefused,
     CreateTopics,
-    Heartbeat,
     IsrChange,
     NewTopic,
     RegisterBroker,
@@ -74,7 +74,7 @@ class ControllerHarness:
         id = getattr(request, "broker_id", None)
         if id is None:
             return
-        if isinstance(request, (Heartbeat, RegisterBroker)) and reply.code == Code.NONE:
+        if isinstance(request, (BrokerHeartbeat, RegisterBroker)) and reply.code == Code.NONE:
             self._heard_ms[id] = self.now_ms
         elif isinstance(request, (BrokerRefused, UnregisterBroker)):
             self._heard_ms.pop(id, None)
@@ -134,7 +134,7 @@ class ControllerHarness:
     def heartbeat(self, id: int, **fields: Any) -> Any:  # Any: fields have their own types
         epoch = self.image.brokers[id].epoch
         wish = {"broker_epoch": epoch, "metadata_offset": self.next_offset - 1, **fields}
-        return self.submit(Heartbeat(broker_id=id, **wish))
+        return self.submit(BrokerHeartbeat(broker_id=id, **wish))
 
     def add_broker(self, id: int, **fields: Any) -> None:
         assert self.register(id, **fields).code == 0

@@ -14,9 +14,9 @@ from typing import Any
 from moldau.groups import GroupsConfig, Shard, laws
 from moldau.groups.facts import (
     Append,
-    Commit,
+    AppendCommitted,
+    AppendRefused,
     CommitItem,
-    Committed,
     DeleteGroup,
     Describe,
     Effect,
@@ -28,12 +28,12 @@ from moldau.groups.facts import (
     Leave,
     Leaver,
     Now,
+    OffsetCommit,
     Protocol,
-    Refused,
     Reply,
     Schedule,
     ShardRequest,
-    Sync,
+    SyncGroup,
     TimerKey,
     TopicsDeleted,
 )
@@ -87,9 +87,9 @@ class GroupSimulation:
         token = name if name is not None else f"#{self.count}"
         self.answers.pop(token, None)
         self.audit.asked(token)
-        before = deepcopy(self.shard.groups.get(request.group_id)) if isinstance(request, Commit) else None
+        before = deepcopy(self.shard.groups.get(request.group_id)) if isinstance(request, OffsetCommit) else None
         effects = self.shard.step(request, self.now, token)
-        if isinstance(request, Commit):
+        if isinstance(request, OffsetCommit):
             self.record.check(self.audit.may_commit, before, request, effects)
         self._carry_out(effects)
         return self.answers.get(token)
@@ -115,7 +115,7 @@ class GroupSimulation:
             if self.refuse_next is not None:
                 code, self.refuse_next = self.refuse_next, None
                 self.audit.refused(seq)
-                self.event(Refused(seq, code))
+                self.event(AppendRefused(seq, code))
             else:
                 self.uncommitted.append((seq, records))
         if self.auto_commit:
@@ -135,7 +135,7 @@ class GroupSimulation:
             for _, records in taken:
                 self.log.extend(records)
             self.audit.committed(taken[-1][0])
-            self.event(Committed(tuple(seq for seq, _ in taken)))
+            self.event(AppendCommitted(tuple(seq for seq, _ in taken)))
 
     def wait(self, ms: int) -> None:
         """Let time pass, firing timers when they are due."""
@@ -171,7 +171,7 @@ class GroupSimulation:
         return self.submit(request, name)
 
     def sync(self, name: str, joined: Any, assignments: dict[str, bytes] | None = None, **facts: Any) -> Any:
-        request = Sync(
+        request = SyncGroup(
             "g",
             joined.member_id,
             facts.get("instance_id"),
@@ -194,7 +194,7 @@ class GroupSimulation:
         """Commit t-0 (or ``topic``, ``partition``); the code, or None while it is not committed."""
         item = CommitItem(facts.pop("topic", "t"), facts.pop("partition", 0), offset, -1, facts.pop("metadata", ""))
         group_id, instance_id = facts.pop("group_id", "g"), facts.pop("instance_id", None)
-        reply = self.submit(Commit(group_id, member_id, instance_id, generation, (item,), **facts))
+        reply = self.submit(OffsetCommit(group_id, member_id, instance_id, generation, (item,), **facts))
         return None if reply is None else reply.codes[0]
 
     def offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | None:

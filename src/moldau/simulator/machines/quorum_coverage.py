@@ -53,7 +53,9 @@ def told(id: int, quorum: Quorum, event: on.Event | None) -> str:
             what = "starts"
         case on.RequestReceived(token, request):
             what = f"{type(request).__name__} from {token.node}"
-        case on.ResponseReceived(peer, request, _) | on.Unreachable(peer, request) | on.Refused(peer, request):
+        case (
+            on.ResponseReceived(peer, request, _) | on.Unreachable(peer, request) | on.ConnectionRefused(peer, request)
+        ):
             what = f"{type(event).__name__} {type(request).__name__} by {peer}"
         case _:
             what = type(event).__name__
@@ -96,7 +98,7 @@ def _of_roles(before: Quorum, after: Quorum, event: on.Event) -> set[str]:
             if isinstance(event, on.RequestReceived) and isinstance(event.request, EndEpochRequest):
                 hit.add("the first successor stood at once")
         case Prospective(), (Follower() | Unattached()) if isinstance(
-            event, on.ResponseReceived | on.Tick | on.Refused
+            event, on.ResponseReceived | on.Tick | on.ConnectionRefused
         ):
             hit.add("a bid came to nothing")
         case Follower(stand_at_ms=None), Follower(stand_at_ms=int()):

@@ -440,7 +440,7 @@ class QuorumSimulation:
     def _arrive(self, token: Token, peer: int) -> None:
         if self.nodes[peer].quorum is None:
             asker = self.nodes[token.node]
-            self._fail_later(asker, token.number, on.Refused(peer, token.request))
+            self._fail_later(asker, token.number, on.ConnectionRefused(peer, token.request))
             return
         self.feed(peer, on.RequestReceived(token, token.request))
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from moldau.model import Code
 from moldau.quorum import (
-    Endpoint,
     Quorum,
     ReplicaKey,
     Unattached,
     Voter,
+    VoterEndpoint,
     VoterLog,
     VotersAt,
     VoterSet,
@@ -37,7 +37,7 @@ OUTSIDE = -1
 
 def voter(id: int, port: int = 9093, disk: int = 0) -> Voter:
     """A voter as it is entered: on its first disk, or a later one."""
-    return Voter(ReplicaKey(id, bytes([id + 1 + 16 * disk]) * 16), (Endpoint("CONTROLLER", f"host{id}", port),))
+    return Voter(ReplicaKey(id, bytes([id + 1 + 16 * disk]) * 16), (VoterEndpoint("CONTROLLER", f"host{id}", port),))
 
 
 @dataclass

@@ -26,10 +26,10 @@ from moldau.controller import (
 )
 from moldau.controller.change import DesiredState, LeaderEligibility
 from moldau.controller.facts import Decision, SoftState
-from moldau.controller.selectors import Election, Live, Refusal
+from moldau.controller.selectors import ElectionResult, Live, Refusal
 from moldau.controller.states import PartitionState, ReplicaState, path
 from moldau.image import image as image_module
-from moldau.image.index import Index
+from moldau.image.index import PartitionIndex
 from moldau.image.partition import Partition, merged
 from moldau.model.value import replace
 from moldau.simulator.mutants.mutant import Mutant, Patches
@@ -106,7 +106,7 @@ def any_live_replica_is_elected(patches: Patches) -> None:
     def elect(assigned: Any, isr_: Any, live: Any, *, unclean: bool, among: Any = None) -> Any:
         for replica in assigned:
             if live(replica):
-                return Election(replica, tuple(isr_) if replica in isr_ else (*isr_, replica))
+                return ElectionResult(replica, tuple(isr_) if replica in isr_ else (*isr_, replica))
         return None
 
     patches.set(change, "elect", elect)
@@ -115,11 +115,11 @@ def any_live_replica_is_elected(patches: Patches) -> None:
 def the_offline_selector_asks_no_isr(patches: Patches) -> None:
     real = selectors.elect_offline
 
-    def elect(assigned: Sequence[int], isr_: Sequence[int], live: Live, *, unclean: bool) -> Election | Refusal:
+    def elect(assigned: Sequence[int], isr_: Sequence[int], live: Live, *, unclean: bool) -> ElectionResult | Refusal:
         first = next((replica for replica in assigned if live(replica)), None)
         if first is None:
             return real(assigned, isr_, live, unclean=unclean)
-        return Election(first, tuple(dict.fromkeys((first, *filter(live, isr_)))))
+        return ElectionResult(first, tuple(dict.fromkeys((first, *filter(live, isr_)))))
 
     patches.set(change, "elect_offline", elect)
 
@@ -132,7 +132,7 @@ def the_offline_selector_takes_the_last_in_sync(patches: Patches) -> None:
 def the_preferred_selector_asks_no_isr(patches: Patches) -> None:
     real = selectors.elect_preferred
 
-    def elect(assigned: Sequence[int], isr_: Sequence[int], live: Live, *, current: int) -> Election | Refusal:
+    def elect(assigned: Sequence[int], isr_: Sequence[int], live: Live, *, current: int) -> ElectionResult | Refusal:
         return real(assigned, tuple(dict.fromkeys((*isr_, assigned[0]))), live, current=current)
 
     patches.set(change, "elect_preferred", elect)
@@ -144,7 +144,7 @@ def the_shutdown_selector_takes_the_last_who_stays(patches: Patches) -> None:
 
 
 def a_leader_that_lives_is_replaced(patches: Patches) -> None:
-    patches.set(change, "no_op", lambda leader, isr_: Election(isr_[-1], tuple(isr_)))
+    patches.set(change, "no_op", lambda leader, isr_: ElectionResult(isr_[-1], tuple(isr_)))
 
 
 def unclean_elections_are_not_told(patches: Patches) -> None:
@@ -152,7 +152,7 @@ def unclean_elections_are_not_told(patches: Patches) -> None:
 
     def elect(assigned: Any, isr_: Any, live: Any, *, unclean: bool, among: Any = None) -> Any:
         result = real(assigned, isr_, live, unclean=True, among=among)
-        return result._replace(unclean=False) if isinstance(result, Election) else result
+        return result._replace(unclean=False) if isinstance(result, ElectionResult) else result
 
     patches.set(change, "elect", elect)
 
@@ -257,7 +257,7 @@ def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
             ask = replace(ask, metadata_offset=-1)
         return real(view, ask)
 
-    patches.put(ledger.DECISIONS, requests.Heartbeat, heartbeat)
+    patches.put(ledger.DECISIONS, requests.BrokerHeartbeat, heartbeat)
 
 
 def the_controllers_own_sleep_fences_all(patches: Patches) -> None:
@@ -316,7 +316,7 @@ def a_deletion_does_not_wait(patches: Patches) -> None:
 
 
 def a_lookup_is_not_kept(patches: Patches) -> None:
-    patches.set(Index, "_relead", lambda self, key, before, after: None)
+    patches.set(PartitionIndex, "_relead", lambda self, key, before, after: None)
 
 
 def a_reply_leaves_before_its_commit(patches: Patches) -> None:

@@ -27,7 +27,7 @@ def takes_a_batch_behind_a_gap(patches: Patches) -> None:
 
     def check(
         self: producers.Producers, header: BatchHeader, before: BatchHeader | None = None
-    ) -> Code | producers.Written:
+    ) -> Code | producers.BatchMetadata:
         verdict = real(self, header, before)
         known = self.get(header.producer_id)
         last = -1 if known is None or known.epoch != header.producer_epoch else known.last_sequence
