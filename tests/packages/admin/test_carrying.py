@@ -193,6 +193,20 @@ def test_a_move_waits_for_its_new_broker_to_come_back_and_is_not_asked_for_befor
     assert talk.asked == 1
 
 
+def test_a_broker_that_is_back_has_the_rate_before_a_move_to_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The move began first, and copied as fast as it could until the rate was set."""
+    looks(monkeypatch, [1], [1], [2])
+    talk: Any = Refusing(Outcome(Code.NONE), alive=Brokers({1}, {1, 2}))
+    asked_before: list[int] = []
+    monkeypatch.setattr(Carrier, "_throttle", lambda _: asked_before.append(talk.asked))
+    one = carrier(talk, tmp_path / "plan.json", 10.0)
+    one._without_rate = {2}
+    assert one.carry_out(journals.DONE) == 0
+    assert (asked_before[0], talk.asked) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("alive", "why"), [({1}, "broker 2 is not alive"), ({1, 2}, "INVALID_REPLICA_ASSIGNMENT: Broker 2 is to get")]
 )

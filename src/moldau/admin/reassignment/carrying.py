@@ -227,6 +227,7 @@ class Carrier:
             self._missed = {}
             return []
         alive = self._patiently(self._talk.cluster.brokers).keys()
+        self._throttle_the_returned(alive)  # before a move to one of them begins
         goal = self._journal.goal
         absent = {p: [r for r in goal[p] if r not in shown[p].replicas and r not in alive] for p in waiting}
         dead = {broker for some in absent.values() for broker in some}
