@@ -313,7 +313,8 @@ def test_a_newer_level_that_is_committed_keeps_a_node_out(tmp_path: Path) -> Non
             said = await ends(crossing, 103, ZK)
             peer.close()
             assert "it is committed" in said
-            assert asked == [0, 7]
+            assert len(asked) == 2
+            assert asked[1] == 7
 
     run(scenario)
 

@@ -60,7 +60,7 @@ async def standing(world: World, cluster_id: str, controllers: Iterable[tuple[st
 async def _ask(world: World, cluster_id: str, host: str, port: int, at: LogPlace) -> Standing:
     connection = await connect(world, host, port, _OPTIONS)
     try:
-        said = _partition(await connection.ask(_fetch(cluster_id, at, 0)))
+        said = _partition(await connection.ask(_fetch(cluster_id, at, at.epoch)))
         if said is not None and said.error_code == Code.FENCED_LEADER_EPOCH:  # it tells its epoch so
             said = _partition(await connection.ask(_fetch(cluster_id, at, said.current_leader.leader_epoch)))
     finally:
