@@ -17,6 +17,24 @@ from tests.interchange.asked import administer, administer_groups, coordinators_
 
 from moldau.model import TopicPartition
 
+REFUSED = {
+    "0: CreateTopicsRequest": [
+        "TOPIC_ALREADY_EXISTS", "INVALID_REPLICATION_FACTOR", "INVALID_TOPIC_EXCEPTION", "INVALID_CONFIG",
+    ],
+    "1: CreatePartitionsRequest": ["INVALID_PARTITIONS", "UNKNOWN_TOPIC_OR_PARTITION"],
+    "2: IncrementalAlterConfigsRequest": ["INVALID_CONFIG"],
+    "3: IncrementalAlterConfigsRequest": ["UNKNOWN_TOPIC_OR_PARTITION"],
+    "4: DescribeConfigsRequest": ["UNKNOWN_TOPIC_OR_PARTITION"],
+    "5: AlterPartitionReassignmentsRequest": ["INVALID_REPLICA_ASSIGNMENT"],
+    "6: AlterPartitionReassignmentsRequest": ["NO_REASSIGNMENT_IN_PROGRESS"],
+    "7: AlterPartitionReassignmentsRequest": ["UNKNOWN_TOPIC_OR_PARTITION"],
+    "8: ElectLeadersRequest": ["ELECTION_NOT_NEEDED"],
+    "9: ElectLeadersRequest": ["UNKNOWN_TOPIC_OR_PARTITION"],
+    "10: DeleteTopicsRequest": ["UNKNOWN_TOPIC_OR_PARTITION"],
+    "DeleteGroups": ["GROUP_ID_NOT_FOUND"],
+    "DescribeGroups": ["Dead"],
+}  # fmt: skip
+"""What controllers of both kinds say, in that order (``refusals``)."""
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(
@@ -49,6 +67,3 @@ def test_topics_settings_moves_elections_and_groups_are_the_same_through_brokers
         groups = [f"group-{number}" for number in range(30)]
         named = [coordinators_of(place, groups) for place in places.values()]
         assert named == [named[0]] * len(named)
-
-
-REFUSED: dict[str, list[str]] = {}
