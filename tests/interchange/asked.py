@@ -105,8 +105,8 @@ def administer(place: Address, name: str, brokers: list[int], *, zookeeper: bool
 
 
 def refusals(place: Address, topic: str, *, zookeeper: bool = False) -> dict[str, list[str]]:
-    """What cannot be done, asked for through one node: request -> codes, in the order of what it names. ``topic`` does not
-    move, and its replicas are in sync."""
+    """What cannot be done, asked for through one node: request -> codes, in the order of what it names. ``topic`` does
+    not move, and its replicas are in sync."""
     wrong = [_new(topic), _new("many", replicas=99), _new("a b"), _new("odd", ("no.such.setting", "1"))]
     none = "no-such-topic"
     with ExitStack() as open_:

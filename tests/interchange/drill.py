@@ -93,6 +93,11 @@ class Drill:
         brokers = self.cluster.brokers
         wait_until(lambda: all(one.in_sync(brokers) for one in self._pollers), f"all in sync: {what}", PATIENCE_S)
 
+    def controlled(self, what: str) -> None:
+        """Wait until a controller is active: brokers lead and follow on while there is none."""
+        place = self.cluster.controllers
+        wait_until(lambda: self._pollers[0].active_controller(place) is not None, f"one rules: {what}", PATIENCE_S)
+
     def flows(self, what: str) -> None:
         """Wait until every partition has acknowledged something that was sent after this call."""
         now_ns = time.monotonic_ns()
@@ -113,6 +118,7 @@ class Drill:
             self.flows(f"node {id} was killed")
             self.cluster.restart(id)
             self.in_sync(f"node {id} came back")
+            self.controlled(f"node {id} came back")
             self.flows(f"node {id} came back")
             self.transactions_flow(f"node {id} came back")
             say(f"node {id} ({self.cluster.programs[id]}) was killed and came back")
