@@ -50,7 +50,8 @@ CLIENTS := client foreign_aiokafka foreign_codecs foreign_confluent foreign_grou
 ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contract zookeeper_directories \
 	zookeeper_ensemble zookeeper_lost zookeeper_wiped dynamic_voters fuzz fuzz_cluster answers admin_kills admin_load \
 	bad_start classic_zookeeper consume_without_leader doctor_without_controller doctor_zookeeper group_failover \
-	kafka_39_folders old_formats spark_elections adopt_zookeeper kills mixed_exactly_once mixed_kraft mixed_transactions mixed_voters mixed_zookeeper moves_elsewhere \
+	kafka_39_folders old_formats spark_elections adopt_zookeeper kills mixed_administration mixed_exactly_once mixed_kraft mixed_transactions mixed_voters \
+	mixed_zookeeper moves_elsewhere \
 	paused_broker paused_leader paused_node reassign_apply state_change_merger storage_files without_controller dump_coordinators
 LIVE = $(1:%=tests/live/test_%.py)
 
@@ -107,7 +108,8 @@ coverage: setup  ## lines and branches of each package that its tests run; no qu
 
 interchange: setup jars  ## clusters of Apache Kafka's and our nodes together, each killed (about half an hour)
 	MOLDAU_INTERCHANGE=1 $(PYTEST) -q tests/live/test_mixed_kraft.py tests/live/test_mixed_zookeeper.py \
-		tests/live/test_mixed_exactly_once.py tests/live/test_mixed_voters.py tests/live/test_adopt_zookeeper.py $(ARGS)
+		tests/live/test_mixed_exactly_once.py tests/live/test_mixed_voters.py tests/live/test_mixed_administration.py \
+		tests/live/test_adopt_zookeeper.py $(ARGS)
 	$(PY) -m tests.interchange
 
 ecosystem: setup jars  ## Kafka's Streams, Connect and MirrorMaker 2 on Moldau, nodes killed meanwhile (3 minutes)

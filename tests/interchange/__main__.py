@@ -84,7 +84,8 @@ def _tell(name: str, seen: Seen, took_s: float, folder: Path) -> None:
     for problem in seen.problems[:20]:
         print(f"  {problem}")
     verdict = f"FAIL, {len(seen.problems)} problems, see {folder}" if seen.problems else "PASS"
-    counts = f"{seen.acked} of {seen.sent} acknowledged, {seen.transactions}longest wait {seen.longest_wait_s:.1f} s"
+    counts = f"{seen.acked} of {seen.sent} acknowledged, {seen.of_strict}{seen.transactions}"
+    counts += f"longest wait {seen.longest_wait_s:.1f} s"
     print(f"{name}: {verdict}; {counts}; {took_s:.0f} s", flush=True)
 
 

@@ -2,13 +2,15 @@
 Groups are asked of their coordinators, which that node names.
 
 Clients send such requests to the broker that Metadata names as controller, which in KRaft mode is any: so each broker
-is asked here by itself, and must pass on to the active controller what it cannot answer.
+is asked here by itself, and must pass on to the active controller what it cannot answer. On ZooKeeper only the
+controller creates, moves, elects and deletes: it is asked that which the node in question names.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from moldau.client import sync
@@ -54,6 +56,11 @@ class Asked:
     def __exit__(self, *_: object) -> None:
         self._line.close()
 
+    def controller(self) -> Address:
+        """Where the controller is, as this node says; in KRaft mode brokers name one of themselves."""
+        told = self.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return next((one.host, one.port) for one in told.brokers if one.node_id == told.controller_id)
+
     def ask(self, request: Request[ResponseT]) -> ResponseT:
         """The answer to a request."""
 
@@ -63,38 +70,72 @@ class Asked:
         return drive(answer())
 
 
-def administer(place: Address, name: str, brokers: list[int]) -> Iterator[str]:
+def administer(place: Address, name: str, brokers: list[int], *, zookeeper: bool = False) -> Iterator[str]:
     """Make, change, move and remove a topic and a quota through one node; what was refused or did not come about.
 
     What follows the first of these is not to be trusted: ask for no more."""
-    with Asked(place) as node:
-        yield from _refused(node, CreateTopicsRequest(topics=[_new(name)], timeout_ms=30_000))
+    with ExitStack() as open_:
+        node = open_.enter_context(Asked(place))
+        controller = open_.enter_context(Asked(node.controller())) if zookeeper else node
+        yield from _refused(controller, CreateTopicsRequest(topics=[_new(name)], timeout_ms=30_000))
         yield from _until(lambda: len(_partitions(node, name)) == 1, f"topic {name} is shown")
         yield from _refused(node, _retention_of(name))
         yield from _until(lambda: _retention(node, name) == _RETENTION[1], f"retention.ms of {name} is shown")
-        more = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=2, assignments=None)
-        yield from _refused(node, CreatePartitionsRequest(topics=[more], timeout_ms=30_000))
+        yield from _refused(controller, CreatePartitionsRequest(topics=[_more(name)], timeout_ms=30_000))
         yield from _until(lambda: len(_partitions(node, name)) == 2, f"{name} has two partitions")
         turned = brokers[1:] + brokers[:1]
-        yield from _refused(node, _to(name, turned))
+        yield from _refused(controller, _to(name, turned))
         yield from _until(
             lambda: [one.replica_nodes for one in _partitions(node, name)[:1]] == [turned], f"{name}-0 is at {turned}"
         )
-        yield from _until(lambda: not _moving(node), "no reassignment is under way")
+        yield from _until(lambda: not _moving(controller), "no reassignment is under way")
         yield from _until(
             lambda: [set(one.isr_nodes) for one in _partitions(node, name)[:1]] == [set(turned)], f"{name}-0 is in sync"
         )
-        one = ElectLeadersRequest.TopicPartitions(topic=name, partitions=[0])
-        elected = node.ask(ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=[one], timeout_ms=30_000))
+        elected = controller.ask(_election(name))
         yield from [f"ElectLeaders: {elected}"] if elected.error_code else []
         yield from _until(
             lambda: [one.leader_id for one in _partitions(node, name)[:1]] == turned[:1],
             f"{name}-0 is led by {turned[0]}",
         )
         yield from _refused(node, _quota(name))
-        yield from _refused(node, _quorum())
-        yield from _refused(node, _removal(node, name))
+        yield from [] if zookeeper else _refused(node, _quorum())
+        yield from _refused(controller, _removal(name))
         yield from _until(lambda: not _partitions(node, name), f"{name} is gone")
+
+
+def refusals(place: Address, topic: str, *, zookeeper: bool = False) -> dict[str, list[str]]:
+    """What cannot be done, asked for through one node: request -> codes, in the order of what it names. ``topic`` does
+    not move, and its replicas are in sync."""
+    wrong = [_new(topic), _new("many", replicas=99), _new("a b"), _new("odd", ("no.such.setting", "1"))]
+    none = "no-such-topic"
+    with ExitStack() as open_:
+        node = open_.enter_context(Asked(place))
+        controller = open_.enter_context(Asked(node.controller())) if zookeeper else node
+        asked: list[tuple[Asked, Request[Message]]] = [
+            (controller, CreateTopicsRequest(topics=wrong, timeout_ms=30_000)),
+            (controller, CreatePartitionsRequest(topics=[_more(topic, 1), _more(none)], timeout_ms=30_000)),
+            (node, _retention_of(topic, "never")),
+            (node, _retention_of(none)),
+            (node, _described(none)),
+            (controller, _to(topic, [97, 98, 99])),
+            (controller, _to(topic, None)),
+            (controller, _to(none, [1])),
+            (controller, _election(topic)),
+            (controller, _election(none)),
+            (controller, _removal(none)),
+        ]
+        controller.ask(_election(topic))  # whoever led: from now on there is nothing to elect
+        found: dict[str, list[str]] = {}
+        for number, (whom, request) in enumerate(asked):
+            codes = [Code(one).name for one in _codes(whom.ask(request)) if one]
+            found[f"{number}: {type(request).__name__}"] = codes
+    with sync.Cluster("{}:{}".format(*place)) as cluster:
+        gone = cluster.run(delete_groups(cluster.client, ["no-such-group"]))
+        found["DeleteGroups"] = [one.code.name for one in gone.values()]
+        described = cluster.run(describe_groups(cluster.client, ["no-such-group"]))
+        found["DescribeGroups"] = [one.group_state for one in described.values()]
+    return found
 
 
 def administer_groups(place: Address, name: str, read: TopicPartition) -> Iterator[str]:
@@ -125,25 +166,40 @@ def coordinators_of(place: Address, groups: list[str]) -> dict[str, int]:
     return {one.key: one.node_id for one in answer.coordinators}
 
 
-def _new(name: str) -> Any:  # Any: a struct of the message
-    config = CreateTopicsRequest.CreatableTopicConfig(name="min.insync.replicas", value="2")
-    return CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=3, configs=[config])
+def _new(name: str, setting: tuple[str, str] = ("min.insync.replicas", "2"), replicas: int = 3) -> Any:  # Any: a struct
+    config = CreateTopicsRequest.CreatableTopicConfig(name=setting[0], value=setting[1])
+    return CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=1, replication_factor=replicas, configs=[config]
+    )
 
 
-def _retention_of(name: str) -> IncrementalAlterConfigsRequest:
+def _more(name: str, count: int = 2) -> Any:  # Any: a struct of the message
+    return CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
+
+
+def _election(name: str) -> ElectLeadersRequest:
+    one = ElectLeadersRequest.TopicPartitions(topic=name, partitions=[0])
+    return ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=[one], timeout_ms=30_000)
+
+
+def _retention_of(name: str, value: str = _RETENTION[1]) -> IncrementalAlterConfigsRequest:
     request = IncrementalAlterConfigsRequest
-    config = request.AlterableConfig(name=_RETENTION[0], config_operation=_SET, value=_RETENTION[1])
+    config = request.AlterableConfig(name=_RETENTION[0], config_operation=_SET, value=value)
     return request(resources=[request.AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=[config])])
 
 
-def _retention(node: Asked, name: str) -> str | None:
+def _described(name: str) -> DescribeConfigsRequest:
     request = DescribeConfigsRequest
     one = request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=[_RETENTION[0]])
-    configs = node.ask(request(resources=[one])).results[0].configs
+    return request(resources=[one])
+
+
+def _retention(node: Asked, name: str) -> str | None:
+    configs = node.ask(_described(name)).results[0].configs
     return str(configs[0].value) if configs else None
 
 
-def _to(name: str, replicas: list[int]) -> AlterPartitionReassignmentsRequest:
+def _to(name: str, replicas: list[int] | None) -> AlterPartitionReassignmentsRequest:
     request = AlterPartitionReassignmentsRequest
     part = request.ReassignablePartition(partition_index=0, replicas=replicas)
     return request(timeout_ms=30_000, topics=[request.ReassignableTopic(name=name, partitions=[part])])
@@ -166,7 +222,7 @@ def _quorum() -> DescribeQuorumRequest:
     return request(topics=[request.TopicData(topic_name="__cluster_metadata", partitions=[part])])
 
 
-def _removal(node: Asked, name: str) -> DeleteTopicsRequest:
+def _removal(name: str) -> DeleteTopicsRequest:
     request = DeleteTopicsRequest
     state = request.DeleteTopicState(name=name)
     return request(topics=[state], topic_names=[name], timeout_ms=30_000)

@@ -61,7 +61,10 @@ class Billing:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self.committed = self.aborted = self.renewed = 0
+        self.committed = self.aborted = self.renewed = self.empty = 0
+        """``empty``: how often no order came, since one did last."""
+        self.doing = "begins"
+        self.errors: list[str] = []
         self.over = threading.Event()
 
     def run(self) -> None:
@@ -69,8 +72,9 @@ class Billing:
         while not self.over.is_set():
             try:
                 self._life()
-            except KafkaException:
+            except KafkaException as error:
                 self.renewed += 1  # a fatal error, or one that only a new producer gets over
+                self.errors.append(f"{self.doing}: {error}")
 
     def _life(self) -> None:
         where = {"bootstrap.servers": self._bootstrap}
@@ -82,6 +86,7 @@ class Billing:
         )
         try:
             consumer.subscribe([SOURCE])
+            self.doing = "init_transactions"
             producer.init_transactions(60)
             while not self.over.is_set():
                 self._transaction(producer, consumer)
@@ -89,9 +94,14 @@ class Billing:
             consumer.close()
 
     def _transaction(self, producer: Producer, consumer: Consumer) -> None:
-        orders = [one for one in consumer.consume(20, 0.3) if one.error() is None]
+        self.doing = "consume"
+        found = consumer.consume(20, 0.3)
+        self.errors += [f"consume: {one.error()}" for one in found if one.error() is not None]
+        orders = [one for one in found if one.error() is None]
+        self.empty += 1
         if not orders:
             return
+        self.empty = 0
         producer.begin_transaction()
         try:
             for order in orders:
@@ -99,12 +109,16 @@ class Billing:
             # Not the consumer's positions: after a change of leader, or a seek, they are others (see decision 44).
             ends = {order.partition() or 0: (order.offset() or 0) + 1 for order in orders}
             billed = [TopicPartition(SOURCE, number, end) for number, end in ends.items()]
+            self.doing = "send_offsets_to_transaction"
             producer.send_offsets_to_transaction(billed, consumer.consumer_group_metadata(), 30)
             if self.committed % 3 == 2 and self.aborted <= self.committed:
                 raise KafkaException
+            self.doing = "commit_transaction"
             producer.commit_transaction(30)
             self.committed += 1
-        except KafkaException:
+        except KafkaException as error:
+            self.errors += [f"{self.doing}: {error}"] if error.args else []  # else it is our own, which aborts
+            self.doing = "abort_transaction"
             producer.abort_transaction(60)
             self.aborted += 1
             for back in consumer.committed(consumer.assignment(), 30):
@@ -150,6 +164,12 @@ def billing_runs(bootstrap: str) -> Iterator[Billing]:
     thread.start()
     try:
         yield billing
+    except BaseException:
+        print(
+            f"{billing.committed} committed, {billing.aborted} aborted, {billing.renewed} renewed; no order came"
+            f" {billing.empty} times; it does {billing.doing}; {len(billing.errors)} errors: {billing.errors[-10:]}"
+        )
+        raise
     finally:
         billing.over.set()
         thread.join()

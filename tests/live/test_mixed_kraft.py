@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -24,6 +25,11 @@ from foreign import wait_led
 from kafka_peer import wait_until
 from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments, values_of
 from tests.packages.admin.test_examples import words_of
+
+from moldau.broker.kraft.tail import LogPlace, Standing, standing
+from moldau.client.admin import describe_quorum
+from moldau.client.sync import Cluster
+from moldau.runtime.world import real_world
 
 PARTITIONS = 3
 SAFE = {"min.insync.replicas": 2, "default.replication.factor": 3}
@@ -129,6 +135,26 @@ def test_topics_are_made_changed_and_written_through_nodes_of_either_kind_and_ka
         assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
         assert set(roll_as_the_page_says(peer, tmp_path)) == {1, 2, 3}
         assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
+
+
+@pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")
+@pytest.mark.parametrize("program", [KAFKA, MOLDAU])
+def test_a_leader_of_either_kind_says_whether_it_has_what_stands_at_the_end_of_another_log(
+    tmp_path: Path, program: str
+) -> None:
+    with MixedPeer({1: program}, {}, tmp_path) as peer:
+        controller = [("127.0.0.1", peer.ports[1][1])]
+
+        async def said(*places: LogPlace) -> list[Standing]:
+            world = real_world(asyncio.get_running_loop(), lambda task, error: None)
+            return [await standing(world, peer.cluster_id, controller, one) for one in places]
+
+        told = asyncio.run(said(LogPlace(1, 1), LogPlace(1_000_000, 1), LogPlace(1, 0)))
+        assert told == [Standing.COMMITTED, Standing.CUT, Standing.CUT]
+        with Cluster(peer.bootstrap_servers) as cluster:
+            _, part = cluster.run(describe_quorum(cluster.client))
+        assert part is not None
+        assert [one.replica_id for one in part.observers] == [], "who only asked is no observer"
 
 
 @pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")

@@ -82,6 +82,8 @@ def _progress(context: StepContext, role: Leader, replica: ReplicaKey) -> Progre
 
 
 def _keep(context: StepContext, role: Leader, progress: Progress) -> None:
+    if progress.key.id < 0:
+        return  # no replica: whoever only asks what the log has, and will not be back
     voter = role.voters.get(progress.key.id)
     if voter is not None and voter.key == progress.key:
         context.update_role(voters={**role.voters, progress.key.id: progress})

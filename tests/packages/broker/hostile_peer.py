@@ -61,9 +61,10 @@ class HostilePeer:
         self._rng = random.Random(1)
         self._server: asyncio.Server | None = None
         self._lines: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> int:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self.port
 
@@ -77,8 +78,13 @@ class HostilePeer:
         """Whether every behavior has met each of these requests so often."""
         return all(self.met[key, behavior] >= times for key in keys for behavior in Behavior)
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._lines.add(writer)  # before its task begins: a test may end, and cancel it, before that
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._lines.add(writer)
         self.connections += 1
         try:
             while True:

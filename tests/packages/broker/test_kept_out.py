@@ -16,19 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.config.storage_format import format_storage
-from moldau.broker.kraft import batches
+from moldau.broker.kraft import batches, tail
 from moldau.broker.kraft.answers import WrongCluster
 from moldau.broker.kraft.batches import NewerLevel
-from moldau.broker.kraft.start_checks import refuse_own_log
+from moldau.broker.kraft.requests import TOPIC_ID
+from moldau.broker.kraft.start_checks import UndecidedLevel, refuse_own_log
 from moldau.broker.node import StartRefused
 from moldau.controller.feature_support import UnsupportedLevel
 from moldau.controller.features import NEWEST_LEVEL
 from moldau.controller.kafkas_migration import KafkasMigration
 from moldau.controller.migration import MigrationState
+from moldau.model import Code
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.world import RealRandom
+from moldau.wire.batch import headers
+from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
 from moldau.wire.records.metadata import FeatureLevelRecord, ZkMigrationStateRecord
+from moldau.wire.schema import Message
 from tests.packages.broker.crossing import QUORUM, READY, ZK, Crossing
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.hostile_peer import HostilePeer
@@ -201,6 +206,117 @@ def test_what_a_snapshot_covers_refuses_nothing(tmp_path: Path) -> None:
         refuse_own_log(RealDisk(), str(folder))
     (folder / f"{3:020d}-{1:010d}.checkpoint").write_bytes(levels_logged(NEWEST_LEVEL))
     refuse_own_log(RealDisk(), str(folder))
+
+
+def levels_of(*written: tuple[int, int]) -> bytes:
+    """One batch for each (epoch, level), from offset 0 on."""
+    return b"".join(
+        batches.proposal([FeatureLevelRecord(name="metadata.version", feature_level=level)], offset, epoch, 0)
+        for offset, (epoch, level) in enumerate(written)
+    )
+
+
+def test_a_level_that_may_not_be_committed_is_told_apart_from_one_that_is(tmp_path: Path) -> None:
+    """Committed is what an earlier life noted, and what a later leader's controller wrote behind."""
+    segment = tmp_path / f"{0:020d}.log"
+    segment.write_bytes(levels_of((1, NEWEST_LEVEL), (1, NEWEST_LEVEL + 1), (1, NEWEST_LEVEL)))
+    with pytest.raises(UndecidedLevel) as undecided:
+        refuse_own_log(RealDisk(), str(tmp_path), 1)
+    assert undecided.value.at == (1, 1)
+    for committed, written in ((2, ()), (0, [(2, NEWEST_LEVEL)])):
+        segment.write_bytes(levels_of((1, NEWEST_LEVEL), (1, NEWEST_LEVEL + 1), *written))
+        with pytest.raises(NewerLevel) as decided:
+            refuse_own_log(RealDisk(), str(tmp_path), committed)
+        assert not isinstance(decided.value, UndecidedLevel)
+
+
+def segment_of(folder: Path) -> Path:
+    *_, last = sorted((folder / "__cluster_metadata-0").glob("*.log"))
+    return last
+
+
+def give_tail(crossing: Crossing, id: int, level: int) -> None:
+    """Behind all that any stopped controller has, the metadata log of one has a level too, by the last leader."""
+    written = max((segment_of(crossing.folder / f"node-{one}").read_bytes() for one in crossing.controllers), key=len)
+    *_, (_, last) = headers(written)
+    record = FeatureLevelRecord(name="metadata.version", feature_level=level)
+    tail_ = batches.proposal([record], last.last_offset + 1, last.leader_epoch, 0)
+    segment_of(crossing.folder / f"node-{id}").write_bytes(written + tail_)
+
+
+@asynccontextmanager
+async def one_with_a_tail(folder: Path) -> AsyncIterator[Crossing]:
+    """Three controllers of which none runs; the log of 103 ends with a newer level that no other has."""
+    async with Crossing(folder, 3) as crossing:
+        await asyncio.gather(*(crossing.boot(id, ZK) for id in crossing.controllers))
+        nodes = [crossing.nodes[id] for id in crossing.controllers]
+        await until(lambda: all(node.metadata.image.features for node in nodes), "all have what the first one wrote")
+        await until(lambda: len({node.metadata.image.offset for node in nodes}) == 1, "all know the same")
+        for id in crossing.controllers[::-1]:
+            await crossing.stop(id)
+        give_tail(crossing, 103, NEWEST_LEVEL + 1)
+        yield crossing
+
+
+def test_a_newer_level_that_the_quorum_has_gone_on_without_is_cut(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with one_with_a_tail(tmp_path) as crossing:
+            ruling = await asyncio.gather(crossing.boot(101, ZK), crossing.boot(102, ZK))
+            await until(lambda: any(node.is_active_controller for node in ruling), "one rules")
+            back = await crossing.boot(103, ZK)
+            active = next(node for node in ruling if node.is_active_controller)
+            await until(lambda: back.metadata.image.offset >= active.metadata.image.offset, "it follows")
+            refuse_own_log(RealDisk(), str(tmp_path / "node-103" / "__cluster_metadata-0"))
+
+    run(scenario)
+
+
+def test_a_newer_level_of_which_no_leader_has_said_anything_keeps_a_node_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "PATIENCE_MS", 0)
+
+    async def scenario() -> None:
+        async with one_with_a_tail(tmp_path) as crossing:
+            said = await ends(crossing, 103, ZK)
+            assert f"level {NEWEST_LEVEL + 1} of metadata.version" in said
+            assert "no leader has said" in said
+
+    run(scenario)
+
+
+def test_a_newer_level_that_is_committed_keeps_a_node_out(tmp_path: Path) -> None:
+    """By the word of a leader, who tells its epoch first."""
+
+    def proper(request: Message) -> Message | None:
+        if not isinstance(request, FetchRequest):
+            return None
+        wanted = request.topics[0].partitions[0]
+        asked.append(wanted.current_leader_epoch)
+        said = FetchResponse.PartitionData(
+            partition_index=0, high_watermark=wanted.fetch_offset, records=b"",
+            current_leader=FetchResponse.LeaderIdAndEpoch(leader_id=101, leader_epoch=7),
+        )  # fmt: skip
+        if wanted.current_leader_epoch != 7:
+            said.error_code, said.high_watermark = Code.FENCED_LEADER_EPOCH, -1
+        topic = FetchResponse.FetchableTopicResponse(topic="", topic_id=TOPIC_ID, partitions=[said])
+        return FetchResponse(responses=[topic])
+
+    asked: list[int] = []
+
+    async def scenario() -> None:
+        async with one_with_a_tail(tmp_path) as crossing:
+            peer = HostilePeer(proper)
+            peer.tame = {1}
+            crossing.ports[101] = await peer.listen()
+            crossing.voters = ",".join(f"{id}@127.0.0.1:{crossing.ports[id]}" for id in crossing.controllers)
+            said = await ends(crossing, 103, ZK)
+            peer.close()
+            assert "it is committed" in said
+            assert len(asked) == 2
+            assert asked[1] == 7
+
+    run(scenario)
 
 
 @given(at=st.integers(0), bit=st.integers(0, 7))

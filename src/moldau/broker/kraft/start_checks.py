@@ -2,7 +2,9 @@
 
 A log of levels that this version does not support ends the start, and so does that of a migration from ZooKeeper which
 controllers of Apache Kafka began. Once the node takes part it would find out as well, but have voted and written by
-then. Decides nothing: ``feature_support.py`` and ``kafkas_migration.py`` of ``moldau/controller`` do.
+then. A newer level that no other node may have, as it stands at the end of the log and is not known to be committed, is
+asked about first (``tail.py``): the quorum may have gone on without it, and cuts it. Decides nothing:
+``feature_support.py`` and ``kafkas_migration.py`` of ``moldau/controller`` do.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from moldau.broker.config import storage_format
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller.kafkas_controllers import refuse_beside
 from moldau.broker.kraft.batches import NewerLevel
+from moldau.broker.kraft.committed import note_of
+from moldau.broker.kraft.tail import LogPlace, Standing, standing
 from moldau.controller.feature_support import newer_than_supported
 from moldau.controller.kafkas_migration import of_log
 from moldau.image.snapshot import METADATA_VERSION
@@ -31,27 +35,52 @@ _HEADS = tuple(pack_metadata(record)[:3] for record in (FeatureLevelRecord(), Zk
 log = logging.getLogger(__name__)
 
 
+class UndecidedLevel(NewerLevel):
+    """A level that is newer than this version supports, ``at`` the end of a log that other nodes may have without."""
+
+    def __init__(self, why: object, at: LogPlace) -> None:
+        super().__init__(why)
+        self.at = at
+
+
 async def own_meta(config: NodeConfig, world: World) -> MetaProperties:
     """What this node's metadata directory was formatted as, see ``storage_format.own_meta``; UnsupportedLevel when it
     has to keep out. Whoever comes from ZooKeeper asks the controllers first: its folders are about to be changed."""
     meta = storage_format.own_meta(config, world.disk)
-    refuse_own_log(world.disk, f"{config.metadata_dir}/{storage_format.METADATA_FOLDER}")
+    noted = note_of(world.disk, config.metadata_dir, meta.cluster_id, meta.directory_id)
+    try:
+        refuse_own_log(world.disk, f"{config.metadata_dir}/{storage_format.METADATA_FOLDER}", noted.offset)
+    except UndecidedLevel as level:
+        await _refuse_unless_cut(config, world, meta.cluster_id, level)
     if not meta.version:
         await refuse_beside(world, config.voters)
     return meta
 
 
-def refuse_own_log(disk: Disk, folder: str) -> None:
+async def _refuse_unless_cut(config: NodeConfig, world: World, cluster_id: str, level: UndecidedLevel) -> None:
+    """NewerLevel unless the quorum has gone on without that level. A sole voter decides alone: what it has counts."""
+    others = [where for id, where in config.voters.items() if id != config.node_id]
+    found = Standing.COMMITTED
+    if others or config.bootstrap_controllers:
+        found = await standing(world, cluster_id, [*others, *config.bootstrap_controllers], level.at)
+    if found is not Standing.CUT:
+        raise NewerLevel(f"{level} ({found.value}, at offset {level.at.offset} of the metadata log)") from level
+    log.warning("the quorum has gone on without this, which stands at the end of the metadata log: %s", level)
+
+
+def refuse_own_log(disk: Disk, folder: str, committed: int = 0) -> None:
     """UnsupportedLevel when nobody may go on with the metadata log in ``folder`` here. What cannot be read is left to
-    whoever reads it next."""
+    whoever reads it next. ``committed``: up to where the log is known to be."""
     level = state = 0
     try:
-        for record in _told(disk, folder):
+        for record, at in _told(disk, folder):
             if isinstance(record, ZkMigrationStateRecord):
                 state = record.zk_migration_state
                 continue
             if (newer := newer_than_supported(record.name, record.feature_level)) is not None:
-                raise NewerLevel(newer)
+                if at is None or at.offset < committed or _is_followed(disk, folder, at.epoch):
+                    raise NewerLevel(newer)
+                raise UndecidedLevel(newer, at)
             if record.name == METADATA_VERSION:
                 level = record.feature_level
     except OSError as error:
@@ -61,22 +90,34 @@ def refuse_own_log(disk: Disk, folder: str) -> None:
         raise why
 
 
-def _told(disk: Disk, folder: str) -> Iterator[FeatureLevelRecord | ZkMigrationStateRecord]:
-    """The levels of features and the states of migrations in the newest snapshot, and in what the log has behind it."""
+def _is_followed(disk: Disk, folder: str, epoch: int) -> bool:
+    """Whether the log has a record that a later leader's controller wrote. It does so once a record of its own epoch is
+    committed, and with it all that is before (law R6; so does Apache Kafka's)."""
+    return any(
+        header.leader_epoch > epoch and not header.is_control
+        for name in disk.list_dir(folder)
+        if name.endswith(".log")
+        for _, header in headers(disk.read(f"{folder}/{name}"))
+    )
+
+
+def _told(disk: Disk, folder: str) -> Iterator[tuple[FeatureLevelRecord | ZkMigrationStateRecord, LogPlace | None]]:
+    """The levels of features and the states of migrations in the newest snapshot, and in what the log has behind it,
+    with where it has them."""
     if not disk.exists(folder):
         return
     names = sorted(disk.list_dir(folder))
     segments = [name for name in names if name.endswith(".log")]
     first = 0
     for snapshot in [name for name in names if name.endswith(".checkpoint")][-1:]:
-        yield from _told_in(disk.read(f"{folder}/{snapshot}"), 0)
+        yield from ((one, None) for one, _ in _told_in(disk.read(f"{folder}/{snapshot}"), 0))
         first = int(snapshot[:20])
     for name, following in zip(segments, [*segments[1:], ""], strict=False):
         if not following or int(following[:20]) > first:
             yield from _told_in(disk.read(f"{folder}/{name}"), first)
 
 
-def _told_in(data: bytes, first: int) -> Iterator[FeatureLevelRecord | ZkMigrationStateRecord]:
+def _told_in(data: bytes, first: int) -> Iterator[tuple[FeatureLevelRecord | ZkMigrationStateRecord, LogPlace]]:
     """Those from offset ``first`` on, up to the first that stands in a batch which is not sound: recovery cuts there. A
     log may be long, so only batches are decoded that have the beginning of such a record in them."""
     places = sorted(at for head in _HEADS for at in _all_of(data, head))
@@ -93,7 +134,8 @@ def _told_in(data: bytes, first: int) -> Iterator[FeatureLevelRecord | ZkMigrati
                 found = [unpack_metadata(record.value or b"") for record in records(data, position)]
             except (Malformed, BatchError):
                 return
-            yield from (one for one in found if isinstance(one, FeatureLevelRecord | ZkMigrationStateRecord))
+            where = LogPlace(header.last_offset, header.leader_epoch)  # a batch is committed as a whole
+            yield from ((one, where) for one in found if isinstance(one, FeatureLevelRecord | ZkMigrationStateRecord))
         if at == len(places):
             return
 

@@ -129,6 +129,11 @@ def the_offline_selector_takes_the_last_in_sync(patches: Patches) -> None:
     patches.set(change, "elect_offline", lambda assigned, *more, **allowed: real(assigned[::-1], *more, **allowed))
 
 
+def the_reassigned_selector_takes_the_last_in_sync(patches: Patches) -> None:
+    real = selectors.elect_reassigned
+    patches.set(change, "elect_reassigned", lambda target, *more: real(target[::-1], *more))
+
+
 def the_preferred_selector_asks_no_isr(patches: Patches) -> None:
     real = selectors.elect_preferred
 
@@ -426,6 +431,10 @@ def a_replica_stays_offline_when_its_broker_is_back(patches: Patches) -> None:
     patches.set(replica_states.ReplicaStates, "_with_broker", lambda states, *about: [])
 
 
+def a_replica_of_a_dead_broker_is_taken_for_online(patches: Patches) -> None:
+    patches.set(replica_states, "_seen", lambda broker, partition, replica: ReplicaState.ONLINE)
+
+
 def _entry(bug: str, laws: str, patch: Any, machine: str = "controller", first: int = 0) -> Mutant:
     return Mutant(bug, patch.__name__.replace("_", " "), machine, tuple(laws.split()), patch, first)
 
@@ -444,6 +453,7 @@ MUTANTS = (
     _entry("Jepsen 2013", "C11 C10 C2", any_live_replica_is_elected),
     _entry("own (SE-1)", "C11 C2 C10", the_offline_selector_asks_no_isr),
     _entry("own (SE-1)", "C11", the_offline_selector_takes_the_last_in_sync),
+    _entry("own (SE-1)", "C11", the_reassigned_selector_takes_the_last_in_sync),
     _entry("own (SE-1)", "C11 C2", the_preferred_selector_asks_no_isr),
     _entry("own (SE-1)", "C11", the_shutdown_selector_takes_the_last_who_stays),
     _entry("own (SE-1)", "C11", a_leader_that_lives_is_replaced),
@@ -467,6 +477,7 @@ MUTANTS = (
     _entry("own (C6)", "C6", a_deleted_partition_was_never_offline),
     _entry("own (RS-1)", "C6", a_deleted_replica_was_never_offline),
     _entry("own (RS-1)", "C6", a_replica_stays_offline_when_its_broker_is_back),
+    _entry("own (RS-1)", "C6", a_replica_of_a_dead_broker_is_taken_for_online),
     _entry("KAFKA-14616's kind", "C8", a_name_made_again_is_the_old_topic),
     _entry("own (TD-1)", "C8", a_deletion_does_not_wait),
     _entry("KAFKA-12403's kind", "C3", a_lookup_is_not_kept),

@@ -15,6 +15,8 @@ from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
 from moldau.broker.zookeeper.election import ControllerElection, ControllerHere
 from moldau.broker.zookeeper.lifecycle import ZooKeeperLifecycle
 from moldau.broker.zookeeper.settings import ZnodeSettings
+from moldau.controller.replica_states import ReplicaStates, ReplicaStep
+from moldau.controller.states import ReplicaState
 from moldau.model import Code
 from moldau.ports.zookeeper import BadVersion, Check, NodeExists, NoNode, Set
 from moldau.simulator.mutants import controller
@@ -138,8 +140,44 @@ def lets_a_topic_go_before_its_replicas(patches: Patches) -> None:
     patches.set(channels.Channels, "deleted", lambda self: frozenset(self._node.metadata.image.topics))
 
 
+def counts_replicas_of_the_dead_as_deleted(patches: Patches) -> None:
+    real = ReplicaStates.delete
+
+    def delete(self: Any, image: Any, topic_id: bytes) -> list[ReplicaStep]:  # Any: in place of a method
+        steps = real(self, image, topic_id)
+        self._deleting[topic_id].left -= sum(step.now is ReplicaState.DELETION_INELIGIBLE for step in steps)
+        return steps
+
+    patches.set(ReplicaStates, "delete", delete)
+
+
+def tells_nobody_again_to_delete(patches: Patches) -> None:
+    patches.set(channels.Channels, "_deletions", lambda self, image, broker, steps: [])
+
+
+def takes_a_refusal_for_a_deletion(patches: Patches) -> None:
+    real = ReplicaStates.answered
+
+    def answered(self: Any, *about: Any, deleted: bool) -> list[ReplicaStep]:  # Any: in place of a method
+        return real(self, *about, deleted=True)
+
+    patches.set(ReplicaStates, "answered", answered)
+
+
 def elects_whoever_lives(patches: Patches) -> None:
     controller.the_offline_selector_asks_no_isr(patches)
+
+
+def moves_the_lead_to_the_last_in_sync(patches: Patches) -> None:
+    controller.the_reassigned_selector_takes_the_last_in_sync(patches)
+
+
+def prefers_a_replica_that_is_not_in_sync(patches: Patches) -> None:
+    controller.the_preferred_selector_asks_no_isr(patches)
+
+
+def hands_over_to_the_last_who_stays(patches: Patches) -> None:
+    controller.the_shutdown_selector_takes_the_last_who_stays(patches)
 
 
 TOOLS = f"{ZOOKEEPER} tools"
@@ -162,6 +200,12 @@ MUTANTS = tuple(
         ("KAFKA-9307's kind", "a broker serves on when its session is over", ZOOKEEPER, ("Z6", "Z3"),
          serves_on_without_its_session, 1),
         ("own (TD-2)", "a topic goes before its replicas do", TOOLS, ("C8",), lets_a_topic_go_before_its_replicas, 0),
+        ("own (TD-1)", "a topic goes though a broker that is down has a replica", ZOOKEEPER, ("C8",),
+         counts_replicas_of_the_dead_as_deleted, 3),
+        ("own (TD-1)", "a broker that was down is not told of deletions that wait for it", ZOOKEEPER,
+         ("L3", "C8", "Z7"), tells_nobody_again_to_delete, 3),
+        ("own (TD-2)", "a broker that could not delete a replica counts as one that did", f"{ZOOKEEPER} hung-disk",
+         ("C8",), takes_a_refusal_for_a_deletion, 3),
         ("own (Z7)", "settings are read, and not watched", TOOLS, ("Z7",), watches_no_settings, 0),
         ("own (Z7)", "a deposed controller reads no setting again that it had heard of and not decided",
          f"{ZOOKEEPER} damaged-znodes", ("C3",), a_deposed_controller_believes_what_it_decided_last, 7107),
@@ -169,6 +213,12 @@ MUTANTS = tuple(
          takes_any_numbers_for_a_state, 0),
         ("own (SE-1)", "the offline selector takes whoever lives, in sync or not", ZOOKEEPER, ("C11", "C10", "S2"),
          elects_whoever_lives, 0),
+        ("own (SE-1)", "a move gives the lead to the last of its target that is in sync", TOOLS, ("C11",),
+         moves_the_lead_to_the_last_in_sync, 0),
+        ("own (SE-1)", "a preferred replica is elected though it is not in sync", TOOLS, ("C11", "C2", "C10", "S2"),
+         prefers_a_replica_that_is_not_in_sync, 2),
+        ("own (SE-1)", "who stops hands over to the last in sync that stays", f"{ZOOKEEPER} stop", ("C11",),
+         hands_over_to_the_last_who_stays, 1),
         ("KAFKA-14616's kind", "a deleted topic's folders stay", ZOOKEEPER, ("C9", "C8"),
          forgets_a_log_and_leaves_its_folder, 0),
         ("own (seed 13)", "a new controller trusts who died and came back", ZOOKEEPER,
