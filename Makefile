@@ -166,7 +166,7 @@ parity: setup jars  ## Spark's own Kafka connector beside format("moldau"), in a
 	@sh scripts/parity.sh
 	$(PYTEST) -q tests/live/test_spark_parity.py $(ARGS)
 
-bench-spark: setup  ## both connectors' rows a second, on one Spark (ARGS="--system kafka --only source")
+bench-spark: setup  ## both connectors' rows a second, on one Spark; what a batch costs a table (ARGS="--system kafka --only source")
 	@sh scripts/parity.sh
 	$(PY) -m bench.spark $(ARGS)
 

@@ -3,7 +3,8 @@
     python -m bench.spark [--quick] [--only CELL ...] [--system moldau|kafka]
 
 Needs .venv-parity (scripts/parity.sh), where one version of PySpark has both. Keeps every number in
-bench/results/spark-DATE.json and prints them side by side. Read next: bench/spark_cells.py (what is measured).
+bench/results/spark-DATE.json and prints them side by side; without ``--only`` also what a batch costs a table
+(bench/spark_tables.py). Read next: bench/spark_cells.py (what is measured).
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ def main() -> None:
     measured = {row["cell"] for row in rows}
     rows = [row for row in kept if row["cell"] not in measured] + rows
     target.write_text(json.dumps(rows, indent=1) + "\n")
+    if not arguments.only:
+        few = ["--batches", "1", "100"] if arguments.quick else []
+        subprocess.run([sys.executable, "-m", "bench.spark_tables", *few], check=True, cwd=ROOT)
 
 
 if __name__ == "__main__":

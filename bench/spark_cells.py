@@ -1,7 +1,7 @@
 """The cells of the Spark bench: both connectors in one session, one after the other, on the same topics.
 
-Runs in .venv-parity, started by bench/spark.py. A cell is a function from a `Stage` to its rows; `CELLS` is the list,
-to which cells of writing are added as they come. The first run of every connector is not counted: it compiles.
+Runs in .venv-parity, started by bench/spark.py. A cell is a function from a `Stage` to its rows; `CELLS` is the list.
+The first run of every connector is not counted: it compiles.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pyspark.sql import DataFrameReader, SparkSession
 from tests.parity.compare import FORMATS, start
 
 from bench.made_logs import write_logs
+from moldau.client.reading import LATEST
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.spark import until_it_stands
@@ -47,13 +48,15 @@ class Sizes(NamedTuple):
 
     large: int = 1_000_000  # records of 1024 bytes
     small: int = 4_000_000  # records of 100 bytes
+    large_written: int = 300_000
+    small_written: int = 1_000_000
     repeats: int = 3
     batches: int = 60
     decode_s: float = 5.0
 
 
 FULL = Sizes()
-QUICK = Sizes(60_000, 120_000, 1, 5, 0.5)
+QUICK = Sizes(60_000, 120_000, 20_000, 40_000, 1, 5, 0.5)
 
 
 class Stage:
@@ -84,6 +87,16 @@ class Stage:
                     assert written.base_offset >= 0, written
         return self._filled[name]
 
+    def count(self, topic: str) -> int:
+        """How many records a topic has."""
+        places = dict.fromkeys((TopicPartition(topic, number) for number in range(PARTITIONS)), LATEST)
+        with Cluster(self.bootstrap) as cluster:
+            return sum(each.offset for each in cluster.offsets(places).values())
+
+    def delete(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_topics([topic])[topic].result(60)
+
     def options(self, topic: str) -> dict[str, str]:
         return {"kafka.bootstrap.servers": self.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
 
@@ -103,6 +116,28 @@ def source_rows(stage: Stage) -> Iterator[Row]:
                 rows.write.format("noop").mode("overwrite").save()
                 if turn:
                     took[source].append(time.monotonic() - began)
+        for source in FORMATS:
+            yield Row(cell, source, "rows/s", "higher", count // min(took[source]))
+
+
+def sink_rows(stage: Stage) -> Iterator[Row]:
+    """Rows a second that are written to a topic, made as they go; the best of the repeats, by turns. Each connector has
+    its own defaults: acks=all, idempotent, keys decide the partition."""
+    cells = ("sink 1 KB", 1024, stage.sizes.large_written), ("sink 100 B", 100, stage.sizes.small_written)
+    for cell, size, count in cells:
+        took: dict[str, list[float]] = {source: [] for source in FORMATS}
+        columns = "CAST(id AS STRING) AS key", f"CAST(repeat('x', {size}) AS BINARY) AS value"
+        rows = stage.spark.range(count).selectExpr(*columns)
+        for turn in range(stage.sizes.repeats + 1):
+            for source in FORMATS:
+                topic = stage.create("sink")
+                began = time.monotonic()
+                there = {"kafka.bootstrap.servers": stage.bootstrap, "topic": topic}
+                rows.write.format(source).options(**there).mode("append").save()
+                if turn:
+                    took[source].append(time.monotonic() - began)
+                assert (there_are := stage.count(topic)) == count, f"{source} wrote {there_are} of {count} records"
+                stage.delete(topic)
         for source in FORMATS:
             yield Row(cell, source, "rows/s", "higher", count // min(took[source]))
 
@@ -199,6 +234,7 @@ def _merged(home: Path, out: Path, lines: int) -> float:
 
 CELLS: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "source": source_rows,
+    "sink": sink_rows,
     "micro": micro_batches,
     "decode": decode,
     "files": cluster_files,

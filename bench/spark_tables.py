@@ -2,8 +2,9 @@
 
 Tables: the ledger's look and the commit of one file, at batch 1, 1,000 and 100,000, by a driver that runs. The batches
 before are written into the log without their data: a million rows would not change what a commit reads. The first
-hundred commits after each size are measured, so that one of Delta's checkpoints is among them. Sink: rows of a task
-through partitioning and encoding to batches, with a cluster that takes them at once.
+hundred commits after each size are measured, so that one of Delta's checkpoints is among them. Of Iceberg, whose
+snapshots ``maintain`` expires, up to batch 1,000. Sink: rows of a task through partitioning and encoding to batches,
+with a cluster that takes them at once.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
+from pyiceberg.catalog.sql import SqlCatalog
 
 from moldau.client.view import Partition, Topic
 from moldau.client.writing import Sent, Written
@@ -26,11 +29,14 @@ from moldau.model import Code, TopicPartition
 from moldau.spark.produce import Pool, write_task
 from moldau.spark.sink_options import parse
 from moldau.spark.tables import BatchKey, DeltaFormat, Table
-from moldau.spark.tables.files import DataFile
+from moldau.spark.tables.files import DataFile, read_footers
+from moldau.spark.tables.iceberg import IcebergFormat
 from moldau.spark.tables.manifest import ParquetFormat, Version
 from moldau.spark.tables.stores import open_store
 
 SCHEMA = pa.schema([("id", pa.int64())])
+ICEBERG_MOST = 1000
+"""A commit takes pyiceberg longer by a constant time for each snapshot that is kept."""
 STATS = {"numRecords": 1000, "minValues": {"id": 1}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
 
 
@@ -78,13 +84,43 @@ def parquet(folder: Path, before: int) -> Table:
     return Table(ParquetFormat(store))
 
 
-def cost(table: Table, before: int) -> dict[str, float]:
-    """Milliseconds of a batch: the first of a new driver, and middle and worst of the next hundred."""
+def iceberg(folder: Path, before: int) -> Table:
+    """An Iceberg table, in a catalog of SQLite, with so many snapshots; each batch has the same file."""
+    home = folder.parent
+    folder.mkdir()
+    (folder / "batch").mkdir()
+    pq.write_table(pa.table({"id": pa.array(range(1000), pa.int64())}), folder / "batch" / "part-0.parquet")
+    made = IcebergFormat(_catalog(home), "n.t", location=str(folder))
+    made.prepare(SCHEMA, evolve=False)
+    if before:
+        Table(made, begins_late=True).add(_same(folder), key(before - 1))
+        now = made.catalog.load_table("n.t")
+        told = json.loads(Path(now.metadata_location.removeprefix("file://")).read_text())
+        (newest,) = told["snapshots"]
+        newest["sequence-number"] = told["last-sequence-number"] = before
+        older = [{**newest, "snapshot-id": n, "sequence-number": n} for n in range(1, before)]
+        (folder / "many.json").write_text(json.dumps({**told, "snapshots": [*older, newest]}))
+        made.catalog.drop_table("n.t")
+        made.catalog.register_table("n.t", f"file://{folder}/many.json")
+    return Table(IcebergFormat(_catalog(home), "n.t", location=str(folder)))
+
+
+def _catalog(home: Path) -> SqlCatalog:
+    return SqlCatalog("c", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
+
+
+def _same(folder: Path) -> list[DataFile]:
+    return read_footers(open_store(folder), "batch")
+
+
+def cost(table: Table, before: int, files: Sequence[DataFile] = ()) -> dict[str, float]:
+    """Milliseconds of a batch, of these files or of one that is not there: the first of a new driver, and middle and
+    worst of the next hundred."""
     spent = []
     for number in range(before, before + 101):
         began = time.perf_counter()
         table.format.prepare(SCHEMA, evolve=False)
-        table.add([file(number)], key(number))
+        table.add(files or [file(number)], key(number))
         spent.append((time.perf_counter() - began) * 1000)
     return {"first": spent[0], "median": statistics.median(spent[1:]), "worst": max(spent[1:])}
 
@@ -128,10 +164,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_tables", description=__doc__)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 1_000, 100_000])
     arguments = parser.parse_args()
-    for name, make in (("delta", delta), ("parquet", parquet)):
+    for name, make in (("delta", delta), ("parquet", parquet), ("iceberg", iceberg)):
         for before in arguments.batches:
+            if make is iceberg and before > ICEBERG_MOST:
+                continue
             with tempfile.TemporaryDirectory() as folder:
-                found = cost(make(Path(folder) / "t", before - 1), before - 1)
+                place = Path(folder) / "t"
+                table = make(place, before - 1)
+                found = cost(table, before - 1, _same(place) if make is iceberg else [])
             print(
                 json.dumps({"table": name, "batch": before, **{k: round(v, 1) for k, v in found.items()}}), flush=True
             )

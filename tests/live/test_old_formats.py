@@ -32,20 +32,24 @@ def test_a_topic_that_has_been_there_since_format_v0_is_read_whole() -> None:
         for file in folder.glob("*.*index"):
             file.unlink()
         sets = [message_set(*each) for each in ((0, ENTRIES), (0, ENTRIES, 4, 1), (1, ENTRIES, 8), (1, ENTRIES, 12, 2))]
-        new = build([(1000, b"k", b"new", ()), (1001, None, b"newer", [("h", b"1")])], base_offset=16)
+        large = [(1002, b"%d" % number, bytes(1 << 20)) for number in range(40)]  # more than is unpacked at once
+        sets.append(message_set(1, [*large], 16, 1))
+        new = build([(1000, b"k", b"new", ()), (1001, None, b"newer", [("h", b"1")])], base_offset=56)
         (folder / f"{0:020}.log").write_bytes(b"".join(sets) + new)
         peer.restart(1)
 
         there, place = peer.bootstrap_servers, TopicPartition("old", 0)
-        wanted = [(key, value) for _ in sets for _, key, value in ENTRIES] + [(b"k", b"new"), (None, b"newer")]
+        wanted = [(key, value) for _ in range(4) for _, key, value in ENTRIES]
+        wanted += [(key, value) for _, key, value in large] + [(b"k", b"new"), (None, b"newer")]
         with Cluster(there) as cluster:
-            seen = [each for got in cluster.fetch_range(place, 0, 18) for each in visible(got, 0, 18)]
-        assert [each.offset for each in seen] == list(range(18))
+            seen = [each for got in cluster.fetch_range(place, 0, 58) for each in visible(got, 0, 58)]
+        assert [each.offset for each in seen] == list(range(58))
         assert [(each.key, each.value) for each in seen] == wanted
         with closing(open_feed(parse({"kafka.bootstrap.servers": there, "subscribe": "old"}, "batch"))) as feed:
-            slices = feed.slices(place, NO_UUID, range(18), 1 << 20)
-            rows = pa.Table.from_batches([rows for got in slices for rows in Decoder(place).decode(got.records, 0, 18)])
+            slices = feed.slices(place, NO_UUID, range(58), 1 << 20)
+            rows = pa.Table.from_batches([rows for got in slices for rows in Decoder(place).decode(got.records, 0, 58)])
         assert list(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True)) == wanted
         times = rows["timestamp"].cast(pa.int64()).to_pylist()
-        assert times == [-1000] * 8 + [1000 * time for time, _, _ in ENTRIES] * 2 + [1_000_000, 1_001_000]
-        assert read_confluent(there, "old", 18) == wanted
+        old = [-1000] * 8 + [1000 * time for time, _, _ in ENTRIES] * 2
+        assert times == old + [1_002_000] * 40 + [1_000_000, 1_001_000]
+        assert read_confluent(there, "old", 58) == wanted

@@ -13,14 +13,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from foreign import PATIENCE_S, create_topic, wait_led
-from kafka_peer import KafkaPeer, wait_until
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from moldau.client.reading import LATEST
-from moldau.client.sync import Cluster
-from moldau.model import TopicPartition
 from moldau.spark import session
 from moldau.spark.losses import losses_of
 from moldau.spark.sink import once
@@ -248,53 +244,6 @@ def test_partitions_that_are_added_are_read_and_a_recreated_topic_stops_the_stre
     told = [each for progress in query.recentProgress for each in losses_of(progress)]
     assert [each.partition(": ")[0] for each in told] == [f"{topic.name}-{number}" for number in range(3)], told
     assert "the topic was deleted and made anew" in told[0]
-
-
-def test_aborted_and_open_transactions_are_not_seen_by_a_reader_of_committed_records(
-    spark: SparkSession, fresh: Fresh, tmp_path: Path
-) -> None:
-    """Written and read on Apache Kafka, where the source is at home as well.
-
-    Streams have batches of seven offsets, of which some hold nothing but what was aborted.
-    """
-    with KafkaPeer(nodes=1) as peer:
-        topic = Topic(spark, peer.bootstrap_servers, fresh("spark"), replicas=1)
-        long = {"transactional.id": topic.name, "transaction.timeout.ms": 600_000}  # one is open while streams run
-        producer = Producer({"bootstrap.servers": peer.bootstrap_servers} | long)
-        producer.init_transactions(120)
-        for turn in range(4):
-            producer.begin_transaction()
-            for number in range(turn * 10, turn * 10 + 10):
-                producer.produce(topic.name, b"%d" % number, partition=0)
-            producer.flush(60)  # or an abort would drop what never left
-            if turn % 2:
-                producer.abort_transaction(60)
-            else:
-                producer.commit_transaction(60)
-        producer.begin_transaction()
-        for number in range(100, 110):
-            producer.produce(topic.name, b"%d" % number, partition=0)
-        producer.flush(60)
-        there = {"kafka.bootstrap.servers": peer.bootstrap_servers}
-        committed = {**there, "kafka.isolation.level": "read_committed"}
-        seen: dict[str, list[int]] = {"committed": [], "all": []}
-
-        def stream(of: str, options: dict[str, str]) -> list[int]:
-            rows = topic.stream(**options, maxOffsetsPerTrigger="7")
-            run(rows, tmp_path / of, lambda batch, _: seen[of].extend(numbers(batch)))
-            return sorted(seen[of])
-
-        for read in (numbers(topic.batch(**committed)), stream("committed", committed)):
-            assert read == [*range(10), *range(20, 30)]
-        for read in (numbers(topic.batch(**there)), stream("all", there)):
-            assert read == [*range(40), *range(100, 110)]
-        producer.commit_transaction(60)
-        end = 5 * 11  # Kafka writes the last marker after its answer
-        where = TopicPartition(topic.name, 0)
-        with Cluster(peer.bootstrap_servers) as cluster:
-            wait_until(lambda: cluster.offsets({where: LATEST}, isolation=1)[where].offset == end, "it is committed")
-        assert stream("committed", committed) == [*range(10), *range(20, 30), *range(100, 110)]
-        assert stream("all", there) == [*range(40), *range(100, 110)]
 
 
 def test_a_batch_written_to_a_topic_is_read_back(topic: Topic) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from spark_steps import of_format
 
 from moldau.spark import session
 from moldau.spark.tables import BatchKey, LedgerError, Table, TableError
@@ -110,9 +111,12 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
-def test_a_full_disk_of_the_executors_is_named_loses_nothing_and_doubles_nothing(numbers: Numbers, small: Path) -> None:
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_a_full_disk_of_the_executors_is_named_loses_nothing_and_doubles_nothing(
+    numbers: Numbers, small: Path, kind: str
+) -> None:
     """The batch fails where its files are written; with space again the same batch goes in whole."""
-    table = Table(small / "table")
+    table = Table(of_format(kind, small))
 
     def each(rows: DataFrame, batch_id: int) -> None:
         hashes = fn.transform(fn.sequence(fn.lit(1), fn.lit(400)), lambda turn: fn.sha2(fn.concat("n", turn), 512))
@@ -128,7 +132,7 @@ def test_a_full_disk_of_the_executors_is_named_loses_nothing_and_doubles_nothing
     assert table.count() == BATCH
     filler.unlink()
     numbers.run(each)
-    assert sorted(Table(small / "table").read()["n"].to_pylist()) == list(range(3 * BATCH))
+    assert sorted(Table(of_format(kind, small)).read()["n"].to_pylist()) == list(range(3 * BATCH))
 
 
 def test_checkpoints_that_are_new_or_restored_are_refused_until_somebody_decides(

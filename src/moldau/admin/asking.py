@@ -185,7 +185,7 @@ def refused(what: str, code: Code, message: str | None = None) -> NoReturn:
 
 def _who_answers(bootstrap: str) -> tuple[tuple[str, int] | None, str]:
     """The first of the servers that answers as a broker; or why none does. Nobody is waited for, in case they start."""
-    from moldau.client.client import addresses
+    from moldau.client.addresses import addresses
 
     why = ""
     for _ in Looks(NOBODY_S):

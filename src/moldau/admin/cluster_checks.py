@@ -19,8 +19,9 @@ from moldau.admin.partition_states import FILTERS, PartitionState
 from moldau.admin.probe import why_not_kafka
 from moldau.admin.topic import look_at, moves_under_way
 from moldau.client import admin
+from moldau.client.addresses import addresses
 from moldau.client.admin import Resource, ResourceType, Source
-from moldau.client.client import Refused, addresses
+from moldau.client.client import Refused
 from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.model import Code, TopicPartition

@@ -21,8 +21,8 @@ from moldau.admin.progress import Progress
 from moldau.admin.rolling import Rolled, filled, listed, run_command, safe_order, tell_order, telling_of_an_interrupt
 from moldau.admin.waiting import Looks, came_about
 from moldau.client import admin
+from moldau.client.addresses import addresses
 from moldau.client.admin import Resource, ResourceType
-from moldau.client.client import addresses
 from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic

@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import Protocol, TypeVar, cast
 
+from moldau.client.addresses import addresses
 from moldau.client.lines import ConnectionOptions, Line, Lines, UnsupportedApi
 from moldau.client.refusals import NoController as NoController
 from moldau.client.refusals import Refused as Refused
@@ -102,19 +103,6 @@ class ClientOptions:
     its answer is not waited for any more; None: as long as for the answer."""
     controllers: bool = False
     """The addresses are those of controllers, and only controllers are asked (KIP-919)."""
-
-
-def addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """``host:port,[::1]:port`` as pairs; ValueError names what is not one."""
-    found = []
-    for one in filter(None, (part.strip() for part in bootstrap.split(","))):
-        host, colon, port = one.rpartition(":")
-        if not colon or not port.isdecimal() or not host or "/" in host or len(port) > 5 or int(port) > 65535:
-            raise ValueError(f"{one!r} is not an address: host:port is expected, with a port up to 65535")
-        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
-    if not found:
-        raise ValueError("no bootstrap address is given")
-    return found
 
 
 class _HasErrorCode(Protocol):

@@ -172,7 +172,7 @@ def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | 
     records = part.records if part.records is not None else _NOTHING
     places = batch.positions(records)
     if (old := message_sets.first_old(records, places)) is not None:
-        turned = _turned(records, old)
+        turned = _turned(records, old, offset)
         if isinstance(turned, int):
             return turned
         records = turned
@@ -190,12 +190,13 @@ def read_partition(part: FetchResponse.PartitionData, offset: int) -> Fetched | 
     )  # fmt: skip
 
 
-def _turned(records: Buffer, at: int) -> bytes | int:
-    """What came, of which a message of an old format begins at ``at``, as batches of v2; the size of that message when
-    nothing came whole. Batches behind the messages are left out, and asked for again.
+def _turned(records: Buffer, at: int, offset: int) -> bytes | int:
+    """What came from ``offset`` on, of which a message of an old format begins at ``at``, as batches of v2; the size of
+    that message when nothing came whole. Batches behind the messages, and messages that are more than is made at once,
+    are left out, and asked for again.
     """
     before, old = memoryview(records)[:at], memoryview(records)[at:]
-    found = message_sets.as_batches(old)
+    found = message_sets.as_batches(old, offset)
     return b"".join((before, found)) if before or found else message_sets.first_size(old)
 
 

@@ -439,7 +439,7 @@ class _Linter:
 
     def addresses(self, bootstrap: str, path: str, what: str) -> None:
         """Say what the client cannot connect to."""
-        from moldau.client.client import addresses
+        from moldau.client.addresses import addresses
 
         try:
             addresses(bootstrap)

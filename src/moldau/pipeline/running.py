@@ -19,7 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from moldau.client.client import ClientOptions, addresses
+from moldau.client.addresses import addresses
+from moldau.client.client import ClientOptions
 from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line

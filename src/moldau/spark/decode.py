@@ -103,7 +103,8 @@ class Decoder(NamedTuple):
         names what is corrupt, with topic, partition and offset.
         """
         try:
-            batches = wanted(find_batches(buffer, check_crcs=self.check_crcs, starts=starts), start, end, aborted)
+            found = find_batches(buffer, check_crcs=self.check_crcs, end=end, starts=starts)
+            batches = wanted(found, start, end, aborted)
             for group in groups(batches, self.target_bytes):
                 rows = _parse(find_records(group), "headers" in self.columns)
                 if rows.offset.size and (rows.offset[0] < start or rows.offset[-1] >= end):

@@ -109,18 +109,22 @@ class Frames(NamedTuple):
     batches: Batches
 
 
-def find_batches(buffer: Buffer, *, check_crcs: bool, starts: Sequence[int] | None = None) -> Batches:
-    """The whole batches of a buffer, a partial last one left alone; BatchError when one is corrupt or not format 2.
+def find_batches(buffer: Buffer, *, check_crcs: bool, end: int, starts: Sequence[int] | None = None) -> Batches:
+    """The whole batches of a buffer that begin before offset ``end``; BatchError when one is corrupt or not format 2.
 
-    ``starts`` is where they begin, for a buffer that was walked before.
+    A partial last one is left alone, and what is wrong behind the end is for whoever reads there. ``starts`` is where
+    all begin, for a buffer that was walked before.
     """
     if starts is None:
-        *starts, end = positions(buffer)
-        if end + HEADER_SIZE <= len(buffer) and (length := read_header(buffer, end).length) < MIN_LENGTH:
+        *starts, last = positions(buffer)
+        if last + HEADER_SIZE <= len(buffer) and (length := read_header(buffer, last).length) < MIN_LENGTH:
             raise BatchError(f"a batch claims a length of {length} bytes")
     at = np.fromiter(starts, np.int64, len(starts))
     data = np.frombuffer(buffer, np.uint8)
     header = data[at[:, None] + np.arange(HEADER_SIZE)].reshape(-1).view(_HEADER) if starts else np.empty(0, _HEADER)
+    before = header["base_offset"] < end
+    if not before.all():
+        at, header, starts = at[before], header[before], at[before].tolist()
     ends = at + LENGTH_OVERHEAD + header["length"]
     bad = np.flatnonzero(header["magic"] != 2)
     if bad.size:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
+from moldau.client.addresses import addresses
+
 T = TypeVar("T")
 
 _FORBIDDEN = {
@@ -99,10 +101,7 @@ def kafka_options(given: Given) -> dict[str, str]:
     for name, why in _FORBIDDEN.items():
         if name in kafka:
             raise OptionError(f"kafka.{name}", kafka[name], f"not supported: {why}")
-    if not kafka.get("bootstrap.servers"):
-        raise OptionError(
-            "kafka.bootstrap.servers", kafka.get("bootstrap.servers"), "host:port[,host:port...] is required"
-        )
+    check_addresses(kafka.get("bootstrap.servers"))
     for name, allowed in KAFKA_CHOICES.items():
         if kafka.get(name, allowed[0]) not in allowed:
             raise OptionError(f"kafka.{name}", kafka[name], "allowed are " + ", ".join(allowed))
@@ -110,6 +109,16 @@ def kafka_options(given: Given) -> dict[str, str]:
         if name in kafka:
             integer(f"kafka.{name}", kafka[name], at_least)
     return kafka
+
+
+def check_addresses(servers: str | None) -> None:
+    """OptionError unless these are addresses of brokers."""
+    if not servers:
+        raise OptionError("kafka.bootstrap.servers", servers, "host:port[,host:port...] is required")
+    try:
+        addresses(servers)
+    except ValueError as error:
+        raise OptionError("kafka.bootstrap.servers", servers, str(error)) from None
 
 
 def json_object(name: str, value: str, allowed: str) -> dict[str, object]:

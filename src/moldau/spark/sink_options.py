@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from moldau.spark.given import Given, OptionError, integer
+from moldau.spark.given import Given, OptionError, check_addresses, integer
 
 NAMES = ("topic", "includeHeaders", "markBatches", "markBy", "batch", "keepTimestamp", "checkpointLocation", "path",
          "queryName")  # fmt: skip
@@ -138,10 +138,7 @@ def parse(raw: Mapping[str, str]) -> SinkOptions:
     )
     for name, value in kafka.items():
         _check(name, value)
-    if not kafka.get("bootstrap.servers"):
-        raise OptionError(
-            "kafka.bootstrap.servers", kafka.get("bootstrap.servers"), "host:port[,host:port...] is required"
-        )
+    check_addresses(kafka.get("bootstrap.servers"))
     if kafka.get("enable.idempotence") == "true" and kafka.get("acks", "all") not in ("all", "-1"):
         raise OptionError("kafka.acks", kafka["acks"], "an idempotent producer (kafka.enable.idempotence) needs all")
     if "delivery.timeout.ms" in kafka:

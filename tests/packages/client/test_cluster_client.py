@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from moldau.client import groups, reading, writing
+from moldau.client.addresses import addresses
 from moldau.client.admin import NewTopic, add_voter, create_topics
 from moldau.client.client import (
     CONTROLLER,
@@ -17,7 +18,6 @@ from moldau.client.client import (
     Node,
     Refused,
     Unreachable,
-    addresses,
 )
 from moldau.client.groups import Committed
 from moldau.client.lines import ConnectionOptions

@@ -136,6 +136,14 @@ def test_a_flipped_bit_in_a_value_is_caught_by_the_checksum():
         rows_of(bytes(log))
 
 
+def test_a_corrupt_batch_behind_the_range_is_for_whoever_reads_there():
+    log = bytearray(build([(1, b"k", b"one", ())]) + build([(1, b"k", b"two", ())], base_offset=1))
+    log[-3] ^= 1
+    assert [row["value"] for row in rows_of(bytes(log), 0, 1)] == [b"one"]
+    with pytest.raises(BatchError, match="the batch at offset 1 is corrupt"):
+        rows_of(bytes(log), 0, 2)
+
+
 def test_a_partial_last_batch_is_left_alone():
     whole, partial = build([(1, b"k", b"v", ())]), build([(1, b"k", b"w", ())], base_offset=1)
     for cut in range(len(partial)):
@@ -215,7 +223,7 @@ def test_values_are_given_whole_whatever_their_lengths(values):
 def test_records_too_long_for_a_length_of_two_bytes_are_found_among_others(way):
     sizes = [10, 100, 8_100, 8_200, 5, 70_000, 3_000_000, 1]
     data = build([(1000, b"k", bytes(size), ()) for size in sizes]) + build([(1000, b"k", b"v", ())])
-    body, end = way(frames.find_batches(data, check_crcs=True))
+    body, end = way(frames.find_batches(data, check_crcs=True, end=1 << 62))
     assert body.size == end.size == len(sizes) + 1
     assert [row["value"] for row in rows_of(data)] == [*map(bytes, sizes), b"v"]
 
@@ -224,7 +232,7 @@ def test_records_too_long_for_a_length_of_two_bytes_are_found_among_others(way):
 @given(st.lists(batch, min_size=1, max_size=6))
 def test_both_ways_through_the_records_find_the_same_places(batches):
     data = log_of([(entries, Codec.NONE) for entries, _ in batches])
-    found = frames.find_batches(data, check_crcs=True)
+    found = frames.find_batches(data, check_crcs=True, end=1 << 62)
     together, alone = frames._walk_all(found), frames._walk_each(found)
     assert together[0].tolist() == alone[0].tolist()
     assert together[1].tolist() == alone[1].tolist()

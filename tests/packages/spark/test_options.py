@@ -110,6 +110,13 @@ def test_a_timestamp_beats_timestamps_by_partition_which_beat_offsets():
         ("batch", {"includeHeaders": "yes"}, "includeHeaders", "true, false"),
         ("batch", {"columns": "key,valeu"}, "columns", "key, value"),
         ("batch", {"kafka.isolation.level": "snapshot"}, "kafka.isolation.level", "read_committed"),
+        ("batch", {"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers", "host:port is expected"),
+        (
+            "stream",
+            {"kafka.bootstrap.servers": "a:1,b:70000"},
+            "kafka.bootstrap.servers",
+            "'b:70000' is not",
+        ),
         ("batch", {"onDataLoss": "skip", "failOnDataLoss": "true"}, "onDataLoss", "opposite"),
         ("stream", {"endingOffsets": "latest"}, "endingOffsets", "batch reads only"),
         ("stream", {"endingTimestamp": "1"}, "endingTimestamp", "batch reads only"),

@@ -174,6 +174,8 @@ def test_options_of_the_sink_are_checked():
     value = StructType().add("value", "string")
     with pytest.raises(OptionError, match="option topic is missing"):
         check_columns(value, SinkOptions())
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is 'here': 'here' is not an address"):
+        parse({**BASE, "kafka.bootstrap.servers": "here"})
     with pytest.raises(OptionError, match=r"kafka.acks is '2'.*allowed are all"):
         parse({**BASE, "kafka.acks": "2"})
     with pytest.raises(OptionError, match=r"compression.type is 'rar'.*none, gzip"):

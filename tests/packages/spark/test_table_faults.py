@@ -6,8 +6,9 @@ import datetime
 import json
 import os
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError, ServiceUnavailableError
 from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Snapshot
 from requests import Timeout
 
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, file_stats
@@ -168,6 +170,33 @@ def test_maintenance_goes_on_beside_a_batch_that_was_committed_meanwhile(make):
     assert add(make(), key(5))
 
 
+def test_a_commit_to_an_iceberg_table_copies_and_lists_no_more_after_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted: snapshots that are copied, but for once in the catalog, and manifests that the newest snapshot lists."""
+    running = opened("iceberg", tmp_path)
+    add(running, key(0))
+    with iceberg(tmp_path).transaction() as change:
+        change.set_properties({"commit.manifest.min-count-to-merge": "4"})
+    copied: list[object] = []
+    copy = Snapshot.__deepcopy__
+    monkeypatch.setattr(Snapshot, "__deepcopy__", lambda self, memo=None: (copied.append(1), copy(self, memo))[1])
+    costs = []
+    for number in range(1, 21):
+        copied.clear()
+        add(running, key(number))
+        costs.append(len(copied) / number)
+    assert costs[-1] < 4, "how often each snapshot that was there is copied"
+    table = iceberg(tmp_path)
+    assert len(table.snapshots()) == 21
+    now = table.current_snapshot()
+    assert now is not None
+    assert len(now.manifests(table.io)) <= 4
+    assert running.held() == (21 * 3, [])
+    assert json.loads(opened("iceberg", tmp_path).rewind(10)) == {"t": {"0": 110}}
+    assert opened("iceberg", tmp_path).count() == 11 * 3
+
+
 def test_two_that_merge_the_same_files_double_no_row(tmp_path, monkeypatch):
     filled(lambda: opened("parquet", tmp_path), 4)
     one, other = opened("parquet", tmp_path), opened("parquet", tmp_path)
@@ -265,3 +294,35 @@ def test_a_damaged_file_of_a_parquet_tables_log_is_named(tmp_path: Path, content
     open_store(tmp_path / "t").write(name, content)
     with pytest.raises(TableError, match=f"{name} is damaged .*restore it from a copy"):
         opened("parquet", tmp_path).last()
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """Where ``make`` makes tables: a disk of its own of two megabytes."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "moldau", str(tmp_path)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not permitted here")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=False)
+
+
+def test_a_disk_that_is_full_when_a_batch_is_committed_loses_and_doubles_nothing(full: Path, make: Make) -> None:
+    """Its files are written, and nothing more fits: its line goes in with space again, in the driver that runs too."""
+    filled(make, 2)
+    running = make()
+    store = running.store
+    running.format.prepare(ROWS.schema, evolve=False)
+    store.make_folder("batch-2")
+    pq.write_table(ROWS, store.at("batch-2/part-0.parquet"))
+    files = read_footers(store, "batch-2")
+    filler = full / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(full).free))
+    for driver in (running, make()):
+        with pytest.raises(Exception, match=r"No space left on device|disk I/O error|database or disk is full"):
+            driver.add(files, key(2))
+    filler.unlink()
+    assert make().count() == 6
+    assert not running.add(files, key(2)).skipped
+    assert make().add(files, key(2)).skipped
+    assert add(make(), key(3))
+    assert make().held() == (12, [])

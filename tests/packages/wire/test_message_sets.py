@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 
 import pytest
@@ -22,7 +23,7 @@ ENTRIES: list[Entry] = [
 
 def message_set(magic: int, entries: list[Entry], base_offset: int = 0, codec: int = 0) -> bytes:
     """A set of messages by kafka-python; its wrapper, when it is packed, has the offset that a broker would give it."""
-    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 28)
     inner = 0 if codec and magic else base_offset
     for number, (timestamp, key, value) in enumerate(entries):
         assert builder.append(inner + number, timestamp, key, value) is not None
@@ -123,3 +124,46 @@ def test_a_message_that_did_not_fit_is_asked_for_with_its_size() -> None:
     assert answer(data[:50]) == len(data)
     with pytest.raises(BatchError, match="claims a size of 3 bytes"):
         answer(data[:8] + (3).to_bytes(4, "big") + data[12:])
+
+
+def walked(data: bytes, last: int, enough: int) -> list[tuple[int, list[tuple[int, int, bytes | None, bytes | None]]]]:
+    """What a reader is given, answer by answer, that is sent all of ``data`` again and again, from offset 40 on."""
+    found, offset = [], 40
+    while offset <= last:
+        records = as_batches(data, offset, enough)
+        found.append((len(records), read(records)))
+        offset = found[-1][1][-1][0] + 1
+    return found
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(0, 1), (1, 1), (1, 2), (1, 3)])
+def test_packed_messages_come_a_few_at_a_time_each_once(magic: int, codec: int) -> None:
+    """Also of one message that packs more than is given at once."""
+    entries: list[Entry] = [(n, b"%d" % n, bytes(1000)) for n in range(100)]
+    data = message_set(magic, entries, 40, codec) + message_set(magic, entries, 140, codec)
+    answers = walked(data, 239, 20_000)
+    assert [each[0] for _, some in answers for each in some] == list(range(40, 240))
+    assert [each[2] for _, some in answers for each in some] == [b"%d" % n for n in range(100)] * 2
+    assert max(size for size, _ in answers) < 25_000
+    assert len(answers) < 15
+
+
+def test_no_more_than_one_packed_message_and_what_is_given_is_held_at_once() -> None:
+    entries: list[Entry] = [(1, None, bytes(100_000))] * 10
+    data = b"".join(message_set(1, entries, offset, 1) for offset in range(0, 400, 10))
+    assert len(data) < 100_000
+    tracemalloc.start()
+    try:
+        found = as_batches(data, 5, 2_000_000)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [each[0] for each in read(found)] == list(range(5, 25))
+    assert most < 10_000_000, "of forty that pack a million bytes each"
+
+
+def test_messages_that_are_all_before_what_was_asked_for_are_refused_and_not_asked_for_for_ever() -> None:
+    with pytest.raises(BatchError, match="that came for offset 44, none is of it or of a later one"):
+        answer(message_set(0, ENTRIES, 40, 1), 44)
+    with pytest.raises(BatchError, match="that came for offset 41"):
+        answer(message_set(1, ENTRIES[:1], 40), 41)

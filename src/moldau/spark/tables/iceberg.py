@@ -24,8 +24,11 @@ from moldau.spark.tables.stores import Store, open_store
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.table.metadata import TableMetadata
 
 LINE = "moldau.ledger"
+MERGED = {"commit.manifest-merge.enabled": "true"}
+"""A table that is made here has pyiceberg merge a hundred manifests into one, of which each commit lists all."""
 
 
 class IcebergFormat:
@@ -98,7 +101,9 @@ class IcebergFormat:
         with answering(self.name):
             self.catalog.create_namespace_if_not_exists(namespace)
             try:  # one commit, or a crash between two would leave a table that is not partitioned
-                with self.catalog.create_table_transaction(self.name, schema=schema, location=place) as change:
+                with self.catalog.create_table_transaction(
+                    self.name, schema=schema, location=place, properties=MERGED
+                ) as change:
                     if self.partition_by:
                         with change.update_spec() as update:
                             for column in self.partition_by:
@@ -157,6 +162,7 @@ class IcebergFormat:
         assert table is not None, "last was asked"
         line = entry.to_json()
         root = f"file://{self.store.base}" if self.store.local else self.store.uri
+        table.metadata = _newest(table.metadata)
         table.metadata.properties["commit.retry.num-retries"] = "0"  # for this object alone: judge before a retry
         told = {LINE: line}
         try:
@@ -267,6 +273,14 @@ def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | Non
     except NoSuchTableError:
         raise TableError(f"{name} is no table of catalog {catalog}") from None
     return IcebergFormat(found, name, location=location, storage_options=storage_options)
+
+
+def _newest(metadata: TableMetadata) -> TableMetadata:
+    """What a commit is made on: of the snapshots the newest alone. pyiceberg copies all of it at each step of a commit,
+    and sends the catalog what changes, which keeps the other snapshots."""
+    now = metadata.current_snapshot()
+    few = {"snapshots": [] if now is None else [now], "snapshot_log": [], "metadata_log": []}
+    return metadata.model_copy(update=few)
 
 
 def _is_lacking(kind: pa.DataType) -> bool:
