@@ -130,8 +130,9 @@ test-zookeeper: setup jars  ## the live suite with its shared cluster on the Zoo
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
 	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
 
-kills-spark: setup  ## a stream and a pipeline while brokers, Spark's processes and its driver are killed (half an hour on a busy machine)
-	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py tests/live/test_pipeline_all_kills.py $(ARGS)
+kills-spark: setup  ## a stream and pipelines while brokers, Spark's processes and its driver are killed (half an hour on a busy machine)
+	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py \
+		tests/live/test_pipeline_all_kills.py tests/live/test_pipeline_tutorial.py $(ARGS)
 
 migration: setup  ## ZooKeeper to the quorum, back, there again and finished, under load (ARGS="--seed 7 --brief")
 	$(PY) -m moldau.cluster.migration_drill $(ARGS)

@@ -44,6 +44,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_old_java_tools.py": ("kafka", "zookeeper"),
     "tests/live/test_plane_zookeeper.py": ("zookeeper",),
     "tests/live/test_pipeline.py": ("java",),
+    "tests/live/test_pipeline_tutorial.py": ("java",),
     "tests/live/test_quorum_files.py": ("kafka",),
     "tests/live/test_replica_verification.py": ("kafka",),
     "tests/live/test_snippets.py::*tutorial": ("java",),

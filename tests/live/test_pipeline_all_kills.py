@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from kafka_peer import wait_until
-from test_pipeline_stops import children, descendants, is_there
+from processes import children, descendants, is_there
 
 from moldau import Cluster
 from moldau.admin.demo.data import flights
@@ -230,23 +231,15 @@ def standalone(folder: Path) -> Iterator[str]:
         return log
 
     try:
-        log = begin("master.Master", "--host", "127.0.0.1", "--port", "7077", "--webui-port", "0")
+        log = begin("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         wait_until(lambda: "New state: ALIVE" in log.read_text(), "the master is alive", PATIENCE_S)
+        place = re.search(r"Starting Spark master at (spark://\S+)", log.read_text())
+        assert place is not None, log.read_text()
         for _ in range(2):
-            one = begin(
-                "worker.Worker",
-                "--host",
-                "127.0.0.1",
-                "-c",
-                "1",
-                "-m",
-                "900m",
-                "--webui-port",
-                "0",
-                "spark://127.0.0.1:7077",
-            )
+            words = ("--host", "127.0.0.1", "-c", "1", "-m", "900m", "--webui-port", "0", place[1])
+            one = begin("worker.Worker", *words)
             wait_until(lambda one=one: "Successfully registered" in one.read_text(), "a worker is there", PATIENCE_S)  # type: ignore[misc]
-        yield "spark://127.0.0.1:7077"
+        yield place[1]
     finally:
         for process in begun:
             for pid in descendants(process.pid):

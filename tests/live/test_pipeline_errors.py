@@ -238,3 +238,38 @@ def test_a_source_that_is_not_there_is_told_in_the_words_of_the_file(orders: Ord
     found = run(orders)
     why = "source: topics is 'ordrs': not in the cluster: ordrs; `moldau topic create NAME` makes a topic"
     assert (found.returncode, found.stderr.splitlines()[-1]) == (1, f"moldau: {why}")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("config", "value", "mended", "why"),
+    [
+        ({"max_message_bytes": "2000"}, "value: \"repeat('x', 5000)\"", {"max.message.bytes": "1000000"},
+         "MESSAGE_TOO_LARGE"),
+        ({"cleanup_policy": "compact"}, "value: id", {"cleanup.policy": "delete"}, "without a key"),
+    ],
+    ids=["too large", "without a key"],
+)  # fmt: skip
+def test_records_that_a_topic_does_not_take_end_the_run_by_its_name_and_are_written_once_it_does(
+    orders: Orders, config: dict[str, str], value: str, mended: dict[str, str], why: str
+) -> None:
+    strict = f"{orders.topic}-strict"
+    create_topic(orders.bootstrap, strict, 1, 3, **config)
+    orders.declare(more_sinks=f"  - {{topic: {strict}, {value}}}")
+    orders.orders(range(3))
+    orders.write(b"garbage")
+    found = run(orders)
+    line = found.stderr.splitlines()[-1]
+    assert (found.returncode, strict in line, why in line) == (1, True, True), found.stderr
+    books = orders.runner().folder.books
+    assert books.last() is None, "a batch that is not whole is in no books"
+    (left,) = unfinished(load(orders.file, {}), orders.runner().folder)
+    assert strict in left.topics
+    with Cluster(orders.bootstrap) as cluster:
+        changes = [(key, admin.AlterOp.SET, one) for key, one in mended.items()]
+        cluster.run(admin.alter_configs(cluster.client, {admin.Resource(admin.ResourceType.TOPIC, strict): changes}))
+    assert orders.run() is Ended.DONE
+    assert orders.ids() == orders.clean() == list(range(3))
+    last = books.last()
+    assert last is not None
+    assert (last.totals.read, last.totals.sinks[strict]) == (4, 3)

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from foreign import create_topic, wait_led
 from kafka_peer import wait_until
+from processes import children, descendants, is_there
 from pyspark.sql import SparkSession
 
 from moldau.admin.pipeline import pipeline as commands
@@ -83,24 +84,6 @@ def plain(bootstrap_servers: str, tmp_path: Path, fresh: Callable[[str], str]) -
     found = Plain(bootstrap_servers, tmp_path, fresh("plain"))
     yield found
     found.end()
-
-
-def children(pid: int) -> list[int]:
-    """The processes that any thread of a process has started and that are there, the JVM among them."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended meanwhile
-            found += map(int, file.read_text().split())
-    return found
-
-
-def descendants(pid: int) -> list[int]:
-    """A process and all that came of it."""
-    return [pid, *(one for child in children(pid) for one in descendants(child))]
-
-
-def is_there(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 @pytest.mark.timeout(900)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from kafka_peer import wait_until
-from test_pipeline_stops import children, descendants, is_there
+from processes import children, descendants, is_there
 
 from moldau import Cluster
 from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks

@@ -6,7 +6,7 @@ Each verb loads what it needs: ``lint`` neither Spark nor a client. What a pipel
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -203,12 +203,14 @@ def test(file: Path, tests: Path | None, output: str) -> None:
       dead: [{stage: decode, offset: 7}]
       left_out: 0
 
-    A mapping as value is encoded as JSON; value_base64 gives bytes; topic, partition and timestamp may be given too. A
+    A mapping as value is encoded as the file's decode says: JSON, or Avro or Protobuf by the schema of the columns,
+    behind its id where a registry has it. value_base64 gives bytes; topic, partition and timestamp may be given too. A
     record without timestamp is of 2000-01-01 (UTC), so that a case gives the same on every day: say one where the file
     looks at it, as `late: {ahead: 1h}` does. Only the columns that are named are compared, in any order of rows.
     `refused: {stage: decode}` expects that the batch is refused, by a policy of pause or fail.
     """
     from moldau.pipeline import trial
+    from moldau.pipeline.decode.encoding import encoder
     from moldau.pipeline.decode.plan import plan_decode
     from moldau.pipeline.feed.open import refuse_feed
 
@@ -223,7 +225,9 @@ def test(file: Path, tests: Path | None, output: str) -> None:
             cases = trial.read_cases(path)
         except trial.BadTest as error:
             fail("\n".join(one.to_text(str(path)) for one in error.problems))
-        decoding, spark = plan_decode(pipeline.decode, pipeline.source.topics), start_spark(pipeline)
+        decoding = plan_decode(pipeline.decode, pipeline.source.topics)
+        encode, spark = encoder(pipeline.decode, pipeline.source.topics), start_spark(pipeline)
+        cases = [replace(case, encode=encode) for case in cases]
         found = [trial.run_case(spark, pipeline, decoding, case, file.parent) for case in cases]
     rows = [
         {"case": one.case.name, "verdict": "failed" if one.differences else "passed", "differences": one.differences}

@@ -9,7 +9,6 @@ Read next: ranges.py (the arithmetic), batches.py (what is done with a batch).
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
-from moldau.pipeline.plans import next_number, plans
+from moldau.pipeline.plans import name_of, next_number, plans
 from moldau.pipeline.ranges import FOREVER, Span, beyond_the_end, ends, overlap, pieces, starts, taken
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.source_options import asked_once, source_options
@@ -218,9 +217,7 @@ class Backfills:
     def query(self) -> str:
         """The name of this folder's backfills: numbers begin anew in another folder, and must not be taken for these
         by a table that both fill."""
-        store = self._folder.store
-        store.put_if_absent(f"{_FOLDER}/id", f"backfill-{uuid.uuid4()}".encode())
-        return (store.read(f"{_FOLDER}/id") or b"").decode()
+        return name_of(self._folder.store, _FOLDER, "backfill")
 
     def _taken(self, high: Mapping[TopicPartition, int]) -> list[Span]:
         folder = self._folder

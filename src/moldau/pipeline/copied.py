@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.model import TopicPartition
 from moldau.pipeline.books import BATCH, Line
-from moldau.pipeline.folder import CHECKPOINT
+from moldau.pipeline.folder import CHECKPOINT, BrokenFile
 from moldau.pipeline.spec import Pipeline, TopicSink
+from moldau.pipeline.typed import read_json
 from moldau.spark.offsets import decode
 from moldau.spark.tables import BatchKey
 from moldau.spark.tables.stores import Store
@@ -41,9 +42,19 @@ class Mark:
 
     @classmethod
     def from_json(cls, text: bytes) -> Mark:
-        found = json.loads(text)
-        source, target = ({int(name): at for name, at in found[side].items()} for side in ("source", "target"))
-        return cls(source, target, frozenset(found["exact"]))
+        """The mark of a file; ValueError says why there is none."""
+        found = read_json(_Kept, text)
+        source, target = ({int(name): at for name, at in side.items()} for side in (found.source, found.target))
+        return cls(source, target, frozenset(found.exact))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A mark as its file has it."""
+
+    source: Mapping[str, int]
+    target: Mapping[str, int]
+    exact: Sequence[int]
 
 
 class Marks(Protocol):
@@ -100,8 +111,16 @@ class KeptMarks:
         return self._numbers
 
     def read(self, batch: int) -> Mark | None:
-        found = self._store.read(f"{self._folder}/{batch:012d}.json")
-        return None if found is None else Mark.from_json(found)
+        """The mark before a batch, None where there is none; BrokenFile where its file holds something else."""
+        name = f"{self._folder}/{batch:012d}.json"
+        found = self._store.read(name)
+        try:
+            return None if found is None else Mark.from_json(found)
+        except ValueError as error:
+            raise BrokenFile(
+                f"{self._store.uri}/{name} does not say which offsets of a copied topic stand for which ({error});"
+                " restore it, or `moldau pipeline reset FILE --to POSITION` begins anew"
+            ) from None
 
     def add(self, batch: int, mark: Mark) -> None:
         """Write the mark before a batch, unless there is one."""

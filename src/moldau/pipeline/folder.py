@@ -72,7 +72,7 @@ class Folder:
     def refuse_other(self) -> None:
         """BrokenFile where the folder is another pipeline's, as of a file that was copied: each would go on where the
         other is."""
-        owner = (self.store.read(OWNER) or b"").decode().strip()
+        owner = (self.store.read(OWNER) or b"").decode(errors="replace").strip()
         if owner and owner != self._name:
             raise BrokenFile(other_owner(self.store.uri, owner, self._name))
 

@@ -5,6 +5,8 @@ Read next: replays.py, backfill.py.
 
 from __future__ import annotations
 
+import re
+import uuid
 from typing import TypeVar
 
 from moldau.pipeline.folder import BrokenFile
@@ -12,6 +14,7 @@ from moldau.pipeline.typed import read_json
 from moldau.spark.tables.stores import Store
 
 P = TypeVar("P")
+_NAME = re.compile(r"[a-z]+-[0-9a-f-]{36}")
 
 
 def plans(store: Store, folder: str, kind: type[P], what: str) -> list[tuple[P, bool, bool]]:
@@ -25,6 +28,20 @@ def plans(store: Store, folder: str, kind: type[P], what: str) -> list[tuple[P, 
             raise BrokenFile(f"{store.uri}/{name} is no plan of {what.format(error=error)}") from None
         done, abandoned = (store.size(name.replace(".json", f".{end}")) is not None for end in ("done", "abandoned"))
         found.append((plan, done, abandoned))
+    return found
+
+
+def name_of(store: Store, folder: str, kind: str) -> str:
+    """What ledgers and marks call the plans of this folder, made where there is no name yet: numbers begin anew in
+    another folder, and must not be taken for these. BrokenFile where the file holds no such name."""
+    name = f"{folder}/id"
+    store.put_if_absent(name, f"{kind}-{uuid.uuid4()}".encode())
+    found = (store.read(name) or b"").decode(errors="replace")
+    if not _NAME.fullmatch(found) or not found.startswith(f"{kind}-"):
+        raise BrokenFile(
+            f"{store.uri}/{name} is no name of {folder}; restore it, or remove it where none of them was cut off: the"
+            " next get another name"
+        )
     return found
 
 

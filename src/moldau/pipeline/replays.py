@@ -8,7 +8,6 @@ a dead letter again, of batch ``replay-N``. Read next: batches.py.
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.decode.plan import plan_decode
 from moldau.pipeline.feed.open import refuse_feed
 from moldau.pipeline.folder import Folder
-from moldau.pipeline.plans import next_number
+from moldau.pipeline.plans import name_of, next_number
 from moldau.pipeline.replay_plans import FOLDER, Planned, line_of, planned
 from moldau.pipeline.resetting import let_in
 from moldau.pipeline.said import FAULTS, words
@@ -184,9 +183,7 @@ class Replays:
     def _query(self) -> str:
         """The name of this folder's replays: their numbers begin anew in another folder, and other pipelines have the
         same ones, so that tables and readers of topics that more than one fills would take them for these."""
-        store = self._folder.store
-        store.put_if_absent(f"{FOLDER}/id", f"replay-{uuid.uuid4()}".encode())
-        return (store.read(f"{FOLDER}/id") or b"").decode()
+        return name_of(self._folder.store, FOLDER, "replay")
 
     def _rows(self) -> pa.Table | None:
         """All dead letters of this pipeline, None before the first batch: others may use the same table."""

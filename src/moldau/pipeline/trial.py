@@ -10,8 +10,8 @@ A test file is YAML, a list of cases::
       dead: [{stage: decode, offset: 7}]
       left_out: 0
 
-A value that is a mapping is encoded as JSON; ``value_base64`` gives bytes. Of each row, dead letter and refusal only
-the named columns are compared; rows are compared without regard to their order. Read next: stages.py.
+A value that is a mapping is encoded as the file's format says; ``value_base64`` gives bytes. Of each row, dead letter
+and refusal only the named columns are compared; rows are compared without regard to their order. Read next: stages.py.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import dedup, stages
+from moldau.pipeline.decode.encoding import Encode, NotEncoded, as_json
 from moldau.pipeline.lateness import checks_of
 from moldau.pipeline.places import NotYaml, Problem, Value, parse
 from moldau.pipeline.reading import did_you_mean
@@ -53,7 +54,7 @@ class BadTest(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test: what goes in, and what is expected; None is not looked at."""
+    """A test: what goes in, and what is expected; None is not looked at. ``encode`` makes values of mappings."""
 
     name: str
     records: Sequence[Mapping[str, object]]
@@ -61,6 +62,7 @@ class Case:
     dead: Sequence[Mapping[str, object]] | None = None
     left_out: int | None = None
     refused: Mapping[str, object] | None = None
+    encode: Encode = as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,11 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
     from pyspark.sql import functions as fn
 
     topic = pipeline.source.topics[0] if pipeline.source.topics else "topic"
-    records = spark.createDataFrame(as_records(case.records, topic))
+    try:
+        table = as_records(case.records, topic, case.encode)
+    except NotEncoded as error:
+        return Verdict(case, [str(error)])
+    records = spark.createDataFrame(table)
     rows = stages.judged(records, decoding, pipeline.decode.on_error, checks_of(pipeline))
     if pipeline.dedup is not None:
         rows = dedup.judged(rows, pipeline.dedup)
@@ -216,8 +222,8 @@ def _refusal(case: Case, refused: Sequence[Mapping[str, object]]) -> list[str]:
     return [f"refused: expected {_shown(case.refused)}, found {_reasons(refused)}"]
 
 
-def as_records(records: Sequence[Mapping[str, object]], topic: str) -> pa.Table:
-    """A case's records as the source gives them."""
+def as_records(records: Sequence[Mapping[str, object]], topic: str, encode: Encode = as_json) -> pa.Table:
+    """A case's records as the source gives them; NotEncoded where a value is none of the schema's."""
     rows = []
     for at, given in enumerate(records):
         headers = given.get("headers") or {}
@@ -225,7 +231,7 @@ def as_records(records: Sequence[Mapping[str, object]], topic: str) -> pa.Table:
         rows.append(
             {
                 "key": _bytes(given.get("key")),
-                "value": _value(given),
+                "value": _value(given, at, encode),
                 "topic": str(given.get("topic", topic)),
                 "partition": int(str(given.get("partition", 0))),
                 "offset": int(str(given.get("offset", at))),
@@ -306,11 +312,16 @@ def _decimal(value: object) -> Decimal | None:
         return None
 
 
-def _value(given: Mapping[str, object]) -> bytes | None:
+def _value(given: Mapping[str, object], at: int, encode: Encode) -> bytes | None:
     if "value_base64" in given:
         return base64.b64decode(str(given["value_base64"]))
     value = given.get("value")
-    return json.dumps(value).encode() if isinstance(value, (dict, list)) else _bytes(value)
+    if isinstance(value, dict):
+        try:
+            return encode(value)
+        except NotEncoded as error:
+            raise NotEncoded(f"record {at + 1}: {error}") from None
+    return as_json(value) if isinstance(value, list) else _bytes(value)
 
 
 def _bytes(value: object) -> bytes | None:

@@ -30,16 +30,23 @@ TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
 _TOO_SLOW = (TOO_SLOW, "Python worker failed to connect back")
 """How Spark says it: the second stands around the first, which PySpark then does not show."""
 
+DEAD_IDLE = "Stream closed"
+"""How Spark fails a task to which it would hand out a worker that it kept for later and that has died: it tells the
+process that forks workers to end it, and where that one has died as well, Java has a stream in its place that takes
+nothing (``PythonWorkerFactory.stopWorker``). The worker is given up with the task: each beginning has one less."""
+IDLE_MOST = 32
+"""How many such workers are thought possible: one for each step in Python of each task that Spark runs at a time."""
+
 _GONE = (
     "Python worker exited unexpectedly",
-    "Stream closed",
+    DEAD_IDLE,
     "EOFException occurred while reading the port number from pyspark.daemon",
     "Connection reset",
     "Broken pipe",
     "terminated with exception:  SQLSTATE",
     "terminated with exception: null",
 )
-"""How Spark says that a Python process of its own is gone: a task's, the one that forks those (closed, or at its
+"""How Spark says that a Python process of its own is gone: a task's, the one that forks those (see above, or at its
 start), and the source's, as the JVM was between two questions, asked one, or waited for the answer, which is an
 ``EOFException`` without a message."""
 
@@ -116,11 +123,11 @@ def run(
     """Start a query by ``begin`` and keep it running until it ends by itself, is stopped, or ``until`` says so.
 
     A query that ended for a reason that may pass is begun again, after a pause that doubles up to a minute, at most
-    ``restarts`` times in a row without a finished batch in between. Any other error is raised, and every one once
-    ``until`` says so. What a batch left out
+    ``restarts`` times in a row without a finished batch in between; one that met an idle worker which had died at once,
+    and not counted. Any other error is raised, and every one once ``until`` says so. What a batch left out
     (``onDataLoss=skip``) is a warning in this process. Returns the query, which still runs when ``until`` ended it.
     """
-    failures = 0
+    failures = idle = 0
     while True:
         name = "(not begun)"
         try:
@@ -139,11 +146,12 @@ def run(
             if ended is None:
                 return query
             error = ended
-            failures = 0 if watched.batches else failures
-        failures += 1
+            failures, idle = (0, 0) if watched.batches else (failures, idle)
+        is_idle = DEAD_IDLE in str(error) and idle < IDLE_MOST
+        failures, idle = failures + (not is_idle), idle + is_idle
         if until() or failures > restarts or not may_pass(error):
             raise error
-        pause = min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
+        pause = 0.0 if is_idle else min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
         _tell(f"query {name} is begun again in {pause:g} s: {_last_line(error)}")
         time.sleep(pause)
 

@@ -49,6 +49,7 @@ RUN_BY = {
     "testing-method.md": ("packages/simulator/test_runs.py",),
     "tools.md": ("live/test_reassign_apply.py",),
     "tutorial.md": ("live/test_snippets.py",),
+    "tutorial-pipelines.md": ("live/test_pipeline_tutorial.py",),
 }
 """The tests that run what a page, or the help texts below a noun, show."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from moldau.pipeline.books import Count, Line, Totals
 from moldau.pipeline.copied import Copied, KeptMarks, Mark, translated
-from moldau.pipeline.folder import Folder
+from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.lint import lint
 from moldau.pipeline.reading import read_text
 from moldau.pipeline.spec import Pipeline, TopicSink
@@ -132,3 +132,22 @@ def test_groups_need_a_copy_of_one_topic_in_order(change: tuple[str, str], messa
     assert found.draft is not None
     problems = [one.message for one in lint(found.draft, found)]
     assert any(message in one for one in problems), problems
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"source": {"0": 1}}', b'{"source": {"0": "1"}, "target": {}, "exact": []}',
+     b'{"source": {"zero": 1}, "target": {}, "exact": []}', b"\xff"],
+)  # fmt: skip
+def test_a_mark_that_is_damaged_is_named_by_whoever_needs_it(pipeline: Pipeline, content: bytes) -> None:
+    """A run that marks the next batch, and whoever translates groups."""
+    folder, key = Folder(pipeline), BatchKey("q", 1, ('{"orders": {"0": 5}}',), ('{"orders": {"0": 9}}',))
+    (sink,) = (sink for sink in pipeline.sinks if isinstance(sink, TopicSink))
+    marks = KeptMarks(folder.store, sink)
+    marks.add(1, Mark({0: 5}, {0: 7}))
+    (file,) = Path(folder.store.base).rglob(f"{1:012d}.json")
+    file.write_bytes(content)
+    with pytest.raises(BrokenFile, match=rf"{file}.*which offsets.*moldau pipeline reset"):
+        Copied(pipeline, folder.store, lambda cluster, topic: {0: 7}).begins(key, None)
+    with pytest.raises(BrokenFile, match=f"{file}"):
+        translated(KeptMarks(folder.store, sink), 0, 5)

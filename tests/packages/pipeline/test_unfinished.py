@@ -31,7 +31,7 @@ from moldau.pipeline.books import (
     waiting,
 )
 from moldau.pipeline.folder import BrokenFile, Folder
-from moldau.pipeline.plans import next_number
+from moldau.pipeline.plans import name_of, next_number
 from moldau.pipeline.positions import _sink_steps, differences, verified
 from moldau.pipeline.ranges import Span
 from moldau.pipeline.reading import read_text
@@ -393,6 +393,20 @@ def test_a_folder_is_one_pipelines(tmp_path: Path) -> None:
         pass
     with Folder(one).locked():
         pass
+
+
+def test_a_folder_whose_owner_is_no_text_and_a_name_of_replays_that_is_none_are_named(tmp_path: Path) -> None:
+    """The first was told as a byte that cannot be decoded, the second taken as it was into ledgers and marks."""
+    pipeline = pipeline_of(tmp_path)
+    folder = Folder(pipeline)
+    for kind in ("replays", "backfills"):
+        for content in (b"", b"\xff\x00", b"replay", b'{"id": 3}'):
+            folder.store.write(f"{kind}/id", content)
+            with pytest.raises(BrokenFile, match=f"{kind}/id is no name of {kind}; restore it"):
+                name_of(folder.store, kind, kind.removesuffix("s"))
+    folder.store.write("pipeline", b"\xff\x00")
+    with pytest.raises(BrokenFile, match=f"{folder.store.uri} is the folder of pipeline '"):
+        Folder(pipeline).refuse_other()
 
 
 def test_a_plan_says_of_dead_letters_and_of_tables_that_were_reset_what_a_run_does_with_them(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from moldau.spark.supervise import BEGINNINGS, run, until_it_stands
+from moldau.spark.supervise import BEGINNINGS, IDLE_MOST, run, until_it_stands
 from moldau.spark.tables.catalogs import NoAnswer
 
 if TYPE_CHECKING:
@@ -114,6 +114,23 @@ def test_a_query_whose_python_processes_were_killed_is_begun_again(said: str) ->
     """As PySpark 4.3 raised it after a kill -9 of the source's process at three moments, and of what forks workers."""
     last = Life()
     assert runs(Life(f"{said}\n=== Streaming Query ===\nCurrent State: ACTIVE"), last) == (last, 2)
+
+
+DEAD_IDLE = "moldau.pipeline.said.PartFailed: decode and checks: Stream closed"
+
+
+def test_each_idle_worker_that_died_takes_a_beginning_and_none_of_them_counts() -> None:
+    """As Spark 4.3 did it after a kill -9 of all Python processes: it kept three workers for later, handed out one for
+    each task, and failed the task as it told the process that forks workers, which was gone, to end the worker."""
+    last = Life()
+    assert runs(Life("Broken pipe"), *(Life(DEAD_IDLE) for _ in range(9)), last, restarts=1) == (last, 11)
+    with pytest.raises(RuntimeError, match="nobody answers"):
+        runs(*(Life(DEAD_IDLE) for _ in range(9)), Life(GONE), Life(GONE), last, restarts=1)
+
+
+def test_what_is_told_as_an_idle_worker_that_died_and_is_none_ends() -> None:
+    with pytest.raises(RuntimeError, match="Stream closed"):
+        runs(*(Life(DEAD_IDLE) for _ in range(2 * IDLE_MOST)), Life())
 
 
 def test_a_query_that_fails_otherwise_is_not_begun_again() -> None:

@@ -39,7 +39,7 @@ def _planned(decode: Decode, topics: Sequence[str]) -> Decoding:
         from moldau.pipeline.decode.json_registry import plan_json_registry
 
         fields = None if decode.fields is None else schema_of(decode)
-        return plan_json_registry(decode.registry, _subject(decode, topics), decode.version, fields)
+        return plan_json_registry(decode.registry, subject_of(decode, topics), decode.version, fields)
     from moldau.pipeline.decode.json_values import JsonDecoding
 
     return JsonDecoding(schema_of(decode))
@@ -52,7 +52,7 @@ def _avro(decode: Decode, topics: Sequence[str]) -> Decoding:
         return plan_avro_file(Path(decode.schema_file))
     if decode.registry is None:
         raise DecodeError("decode: avro needs a 'registry' or a 'schema_file'")
-    return plan_avro_registry(decode.registry, _subject(decode, topics), decode.version)
+    return plan_avro_registry(decode.registry, subject_of(decode, topics), decode.version)
 
 
 def _protobuf(decode: Decode, topics: Sequence[str]) -> Decoding:
@@ -62,10 +62,10 @@ def _protobuf(decode: Decode, topics: Sequence[str]) -> Decoding:
         return plan_protobuf_file(Path(decode.schema_file), decode.message)
     if decode.registry is None:
         raise DecodeError("decode: protobuf needs a 'registry' or a 'schema_file'")
-    return plan_protobuf_registry(decode.registry, _subject(decode, topics), decode.version, decode.message)
+    return plan_protobuf_registry(decode.registry, subject_of(decode, topics), decode.version, decode.message)
 
 
-def _subject(decode: Decode, topics: Sequence[str]) -> str:
+def subject_of(decode: Decode, topics: Sequence[str]) -> str:
     """The registry's subject, that of the values of the one topic unless it is said."""
     if decode.subject is None and len(topics) != 1:
         raise DecodeError("decode: which 'subject' gives the columns? There is not one topic alone")

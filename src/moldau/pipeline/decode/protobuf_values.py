@@ -174,6 +174,32 @@ def message_indexes(value: bytes, at: int) -> tuple[tuple[int, ...] | None, int]
     return tuple(found), at
 
 
+def indexes_of(schema: Schema, name: str) -> bytes:
+    """The bytes of the indexes of a message, by its full name, as ``message_indexes`` reads them."""
+
+    def search(above: tuple[int, ...]) -> tuple[int, ...]:
+        at = 0
+        while (found := schema.at((*above, at))) is not None and found.full_name != name:
+            if name.startswith(f"{found.full_name}."):
+                return search((*above, at))
+            at += 1
+        return (*above, at)
+
+    indexes = search(())
+    if indexes == (0,):
+        return b"\0"
+    return b"".join(map(_as_varint, (len(indexes), *indexes)))
+
+
+def _as_varint(number: int) -> bytes:
+    """A number that is not negative, zigzag as ``_varint`` reads it."""
+    left, found = number << 1, bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*found, left])
+
+
 def _varint(value: bytes, at: int) -> tuple[int | None, int]:
     found = shift = 0
     while at < len(value) and shift < 35:

@@ -15,6 +15,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from moldau.pipeline.typed import read_json
+
 
 class FeedError(RuntimeError):
     """A table whose changes cannot be given as they were asked for; the message names table, version and way out."""
@@ -48,7 +50,8 @@ class Position:
 
     @classmethod
     def from_json(cls, text: str) -> Position:
-        return cls(**json.loads(text))
+        """The position of a text; ValueError says why there is none."""
+        return read_json(cls, text.encode())
 
 
 class Reading(Protocol):
