@@ -18,6 +18,7 @@ from moldau.broker.network.turn import A_TURN, OVER_NS
 from moldau.model.value import replace
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -295,6 +296,32 @@ def test_works_of_one_kind_do_not_stand_behind_all_those_of_another() -> None:
         assert len(steps) <= 2 * SLICES + 2, "each other one is its own"
         assert scene.ended == 1
         for peer in [*peers, other]:
+            peer.close()
+
+    play(work)
+
+
+def test_questions_that_take_slices_do_not_wait_until_few_producers_are_under_way() -> None:
+    """Of questions that were seen to take slices 16 are begun at once, and producers' works counted as such."""
+
+    async def work(scene: Scene) -> None:
+        def metadata(request: Any, context: Any) -> Generator[None, None, MetadataResponse]:
+            yield
+            return MetadataResponse()
+
+        scene.listener.handlers[0], scene.listener.handlers[3] = scene.listener.handlers[12], metadata
+        producers = [Peer(scene.listener) for _ in range(20)]
+        for peer in producers:
+            peer.brings(frame(ProduceRequest(acks=1, timeout_ms=1000), 9, 1))
+        assert scene.listener.memory.requests == len(producers)
+        for _ in range(3):
+            client = Peer(scene.listener)
+            client.brings(frame(MetadataRequest(topics=[]), 9, 1))
+            while not client.written:  # a transport sets no event
+                assert scene.ended == 0
+                await asyncio.sleep(0)
+            client.close()
+        for peer in producers:
             peer.close()
 
     play(work)

@@ -238,20 +238,20 @@ class Connection(Regulated):
                 return
             work.close()
         except StopIteration as end:
-            self._end_work()
+            self._end_work(header)
             self._go_on_with(then, end.value)
         except Malformed as error:
-            self._end_work()
+            self._end_work(header)
             self._refuse(str(error))
         except Exception as error:
-            self._end_work()
+            self._end_work(header)
             self._failed(header, error)
         else:
-            self._end_work()
+            self._end_work(header)
 
-    def _end_work(self) -> None:
+    def _end_work(self, header: RequestHeader) -> None:
         self._work = None
-        self.listener.memory.end()
+        self.listener.memory.end(header.api_key)
 
     def _go_on_with(self, then: Callable[[T], object], found: T) -> None:
         try:
@@ -399,15 +399,15 @@ class Connection(Regulated):
         """Encode on, a slice at a time."""
         memory = self.listener.memory
         if self._transport is None:
-            memory.end()
+            memory.end(header.api_key)
             return
         try:
             next(work)
         except StopIteration as end:
-            memory.end()
+            memory.end(header.api_key)
             self._fill(slot, end.value, header)
         except Exception as failure:
-            memory.end()
+            memory.end(header.api_key)
             self._failed(header, failure)
         else:
             self.listener.turn.go_on(header.api_key, lambda: self._encode_slowly(slot, work, header))
