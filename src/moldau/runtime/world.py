@@ -37,6 +37,9 @@ class RealClock:
     def monotonic_ns(self) -> int:
         return time.monotonic_ns()
 
+    def processor_ns(self) -> int:
+        return time.thread_time_ns()
+
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
 

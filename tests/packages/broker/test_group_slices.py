@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.api import k08_offset_commit, k09_offset_fetch, k15_describe_groups
+from moldau.broker.api import k08_offset_commit, k09_offset_fetch, k15_describe_groups, k28_txn_offset_commit
+from moldau.groups.facts import FetchReply
 from moldau.image import Image
 from moldau.model import Code
 from moldau.ports import Handle
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest
 from moldau.wire.messages.k15_describe_groups import DescribeGroupsRequest
+from moldau.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
 from moldau.wire.records.metadata import PartitionRecord, TopicRecord
 from tests.packages.broker.context import ContextValue
 from tests.packages.broker.data_cluster import run
@@ -114,6 +116,58 @@ def test_one_groups_ten_thousand_offsets_are_read_in_slices_by_old_clients_too(v
         found = [one.committed_offset for one in answer.topics[0].partitions]
         assert found == [*range(150), *[-1] * (PARTITIONS - 150)]
         assert node.most <= 2 * STEP
+
+    run(scenario)
+
+
+def test_many_groups_that_are_not_coordinated_here_are_refused_in_slices_each_once() -> None:
+    """Sixty thousand of them were one step of 372 ms."""
+
+    class Elsewhere(Node):
+        def submit(self, requests: Any, finish: Any) -> Any:
+            self.asked += len(requests)
+            self.most = max(self.most, self.asked)
+            return finish([FetchReply(Code.NOT_COORDINATOR) for _ in requests])
+
+    async def scenario() -> None:
+        node = Elsewhere()
+        ids = [f"group-{number}" for number in range(5_000)]
+        groups = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=id, topics=named(1)) for id in [*ids, ids[0]]]
+        answer = await node.answer(k09_offset_fetch, OffsetFetchRequest(groups=groups), 8)
+        assert sorted(one.group_id for one in answer.groups) == sorted(ids)
+        assert {one.error_code for one in answer.groups} == {Code.NOT_COORDINATOR}
+        assert node.most <= 2 * STEP
+
+    run(scenario)
+
+
+def test_many_offsets_of_a_transaction_are_refused_in_slices() -> None:
+    """A hundred and twenty thousand of them were one step of 175 ms."""
+
+    class Elsewhere(Node):
+        @property
+        def replicas(self) -> Elsewhere:
+            return self
+
+        def find(self, topic: str, index: int) -> Code:
+            return Code.NOT_LEADER_OR_FOLLOWER
+
+        def partition_of(self, group: str) -> int:
+            return 0
+
+    async def scenario() -> None:
+        node = Elsewhere()
+        kind = TxnOffsetCommitRequest
+        parts = [
+            kind.TxnOffsetCommitRequestPartition(partition_index=number, committed_metadata="")
+            for number in range(PARTITIONS)
+        ]
+        topic = kind.TxnOffsetCommitRequestTopic(name="t", partitions=parts)
+        answer = await node.answer(k28_txn_offset_commit, kind(group_id="g", topics=[topic, topic]), 3)
+        for shown in answer.topics:
+            assert [one.partition_index for one in shown.partitions] == [*range(PARTITIONS)]
+            assert {one.error_code for one in shown.partitions} == {Code.NOT_COORDINATOR}
+        assert node.turns >= 2 * PARTITIONS // STEP
 
     run(scenario)
 

@@ -4,17 +4,23 @@ came, and what it is made of stays as it was sent."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moldau.broker.loop import run_in_slices
+from moldau.broker.network.serving import FEW, encoded
 from moldau.model import Code
+from moldau.runtime.world import RealTasks
 from moldau.storage.segment import Segment
 from moldau.wire.batch import headers
-from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.frames import read_request_header, response_frame
+from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.test_network_memory import frame
 
 MANY = 300
 
@@ -86,6 +92,35 @@ def test_no_turn_appends_very_many_bytes(tmp_path: Path, turns: Turns) -> None:
             response = await cluster.ask(0, to_many(range(20), batch(1, 900_000)), 11)
             assert {slot.error_code for slot in response.responses[0].partition_responses} == {0}
             assert turns.most_bytes < 5 << 20
+
+    run(work)
+
+
+def test_an_answer_about_many_partitions_is_encoded_in_slices() -> None:
+    """A hundred and twenty thousand were one step of 148 ms."""
+
+    async def work() -> None:
+        def of(count: int) -> ProduceResponse:
+            told = [kind.PartitionProduceResponse(index=number, base_offset=7) for number in range(count)]
+            return ProduceResponse(responses=[kind.TopicProduceResponse(name="t", partition_responses=told)])
+
+        kind = ProduceResponse
+        loop = asyncio.get_running_loop()
+        tasks = RealTasks(loop, lambda name, error: None)
+        header = read_request_header(memoryview(frame(to_many(range(1), b""), 9, 5))[4:])
+        assert isinstance(encoded(of(FEW), header, tasks), list), "a short one is made at once"
+        slowly = encoded(of(5_000), header, tasks)
+        assert isinstance(slowly, Generator)
+        turns = 0
+
+        def turned() -> None:
+            nonlocal turns
+            turns += 1
+            loop.call_soon(turned)
+
+        loop.call_soon(turned)
+        assert await run_in_slices(tasks, slowly) == response_frame(of(5_000), 9, 5)
+        assert turns >= 5
 
     run(work)
 

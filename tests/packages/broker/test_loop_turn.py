@@ -4,17 +4,23 @@ is, uncopied, and nobody else waits for it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any
+
+import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, handler
 from moldau.broker.network.connection import Connection
 from moldau.broker.network.listener_state import ListenerState
+from moldau.broker.network.serving import encoded
 from moldau.broker.network.turn import A_TURN, OVER_NS
 from moldau.model.value import replace
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
+from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
+from moldau.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.packages import loops
@@ -37,6 +43,11 @@ FRAME = frame(
     9,
     1,
 )
+
+
+WORK = frame(HeartbeatRequest(), 4, 1)
+"""What is worked on in ``SLICES`` slices on the listener of a ``Scene``."""
+SLICES = 5
 
 
 class Peer:
@@ -89,7 +100,9 @@ class Scene:
         self.clock = ManualClock()
         self.failures: list[BaseException] = []
         self.handled: list[bytes] = []
-        self.slow = 0
+        self.slow = self.ended = 0
+        self.steps: list[object] = []
+        """Of which connection each step of a work in slices was, in order."""
         world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
         self.listener = ListenerState(
             replace(world, clock=self.clock),
@@ -102,6 +115,8 @@ class Scene:
         )
         self.listener.handlers[0] = self._produce
         self.listener.handlers[22] = self._init_producer_id
+        self.listener.handlers[12] = self._work
+        self.listener.handlers[13] = self._wait
         self.listener.handlers[18] = lambda request, context: ApiVersionsResponse()
 
     def _produce(self, request: Any, context: Any) -> ProduceResponse:
@@ -116,6 +131,27 @@ class Scene:
         self.slow += 1
         self.clock.now_ms += TOOK_MS
         return InitProducerIdResponse()
+
+    def _work(self, request: Any, context: Any) -> Generator[None, None, HeartbeatResponse]:
+        """A short request that is worked on in slices, each of which takes as long."""
+        try:
+            for _ in range(SLICES - 1):
+                self.step(context.connection)
+                yield
+            self.step(context.connection)
+            return HeartbeatResponse()
+        finally:
+            self.ended += 1
+
+    def step(self, connection: object) -> None:
+        self.steps.append(connection)
+        self.clock.now_ms += TOOK_MS
+
+    def _wait(self, request: Any, context: Any) -> LeaveGroupResponse:
+        """A short request, in the middle of which others have the processor."""
+        self.clock.now_ms += 1
+        self.clock.waited_ms += 1
+        return LeaveGroupResponse()
 
 
 def play(work: Callable[[Scene], Awaitable[None]]) -> None:
@@ -210,6 +246,210 @@ def test_of_many_whose_short_requests_take_long_few_have_each_turn_in_order_and_
             assert order == sorted(order, reverse=True), "in the order in which they came"
         assert most <= A_TURN + 1, "the first turn had not been over before"
         for peer in peers:
+            peer.close()
+
+    play(work)
+
+
+def test_works_in_slices_of_many_connections_go_on_in_order_a_few_milliseconds_a_turn() -> None:
+    """Three hundred producers to five hundred partitions each had a slice in each turn: a new client waited 14 s."""
+
+    async def work(scene: Scene) -> None:
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(WORK)
+        connections = [peer.connection for peer in peers]
+        assert scene.steps == connections, "nobody is known to be slow yet"
+        before = len(scene.steps)
+        while scene.ended < len(peers):
+            await asyncio.sleep(0)
+            new = Peer(scene.listener)
+            new.brings(frame(ApiVersionsRequest(), 2, 9))
+            assert new.written == 1, "who has not been slow does not wait"
+            new.close()
+            assert 1 <= len(scene.steps) - before <= 2, "two slices fill a turn, however many works there are"
+            before = len(scene.steps)
+        assert scene.steps == connections * SLICES
+        await asyncio.sleep(0)
+        assert [peer.written for peer in peers] == [1] * len(peers)
+        assert scene.listener.memory.requests == 0
+        for peer in peers:
+            peer.close()
+
+    play(work)
+
+
+def test_works_of_one_kind_do_not_stand_behind_all_those_of_another() -> None:
+    """A follower's fetch waited for a slice of each of a hundred produce requests before each slice of its own."""
+
+    async def work(scene: Scene) -> None:
+        scene.listener.handlers[13] = scene.listener.handlers[12]
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(WORK)
+        other = Peer(scene.listener)
+        other.brings(frame(LeaveGroupRequest(), 4, 1))
+        while not other.written:  # noqa: ASYNC110  # a transport sets no event
+            await asyncio.sleep(0)
+        steps = scene.steps[len(peers) :]
+        assert steps.count(other.connection) == SLICES
+        assert len(steps) <= 2 * SLICES + 2, "each other one is its own"
+        assert scene.ended == 1
+        for peer in [*peers, other]:
+            peer.close()
+
+    play(work)
+
+
+def test_questions_that_take_slices_do_not_wait_until_few_producers_are_under_way() -> None:
+    """Of questions that were seen to take slices 16 are begun at once, and producers' works counted as such."""
+
+    async def work(scene: Scene) -> None:
+        def metadata(request: Any, context: Any) -> Generator[None, None, MetadataResponse]:
+            yield
+            return MetadataResponse()
+
+        scene.listener.handlers[0], scene.listener.handlers[3] = scene.listener.handlers[12], metadata
+        producers = [Peer(scene.listener) for _ in range(20)]
+        for peer in producers:
+            peer.brings(frame(ProduceRequest(acks=1, timeout_ms=1000), 9, 1))
+        assert scene.listener.memory.requests == len(producers)
+        for _ in range(3):
+            client = Peer(scene.listener)
+            client.brings(frame(MetadataRequest(topics=[]), 9, 1))
+            while not client.written:  # a transport sets no event
+                assert scene.ended == 0
+                await asyncio.sleep(0)
+            client.close()
+        for peer in producers:
+            peer.close()
+
+    play(work)
+
+
+def test_what_has_come_waits_when_works_in_slices_have_had_the_turn() -> None:
+    async def work(scene: Scene) -> None:
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(WORK)
+        await asyncio.sleep(0)
+        large = Peer(scene.listener)
+        large.brings(FRAME)
+        assert not scene.handled
+        before = len(scene.steps)
+        while not scene.handled:  # noqa: ASYNC110  # nothing else tells
+            await asyncio.sleep(0)
+        assert len(scene.steps) - before <= 6, "it is among those that go on in the next turn"
+        assert scene.ended == 0
+        for peer in [*peers, large]:
+            peer.close()
+
+    play(work)
+
+
+def test_a_connections_next_request_begins_when_its_work_in_slices_is_through() -> None:
+    async def work(scene: Scene) -> None:
+        peers = [Peer(scene.listener) for _ in range(6)]
+        for peer in peers:
+            peer.brings(WORK * 2 + frame(InitProducerIdRequest(), 4, 1))
+        while not all(peer.written for peer in peers) or scene.slow < len(peers):
+            steps, slow = len(scene.steps), scene.slow
+            assert slow <= max(0, scene.ended - len(peers)), "each had its two works done first"
+            await asyncio.sleep(0)
+            assert len(scene.steps) - steps + scene.slow - slow <= 2 + A_TURN
+        assert scene.ended == 2 * len(peers)
+        assert [scene.steps.count(peer.connection) for peer in peers] == [2 * SLICES] * len(peers)
+        for peer in peers:
+            peer.close()
+
+    play(work)
+
+
+def test_works_of_connections_that_ended_are_given_up_and_the_others_go_on() -> None:
+    async def work(scene: Scene) -> None:
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(WORK)
+        for peer in peers[::2]:
+            peer.close()
+        while scene.ended < len(peers):  # noqa: ASYNC110  # nothing else tells
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [scene.steps.count(peer.connection) for peer in peers] == [1, SLICES] * 10
+        assert [peer.written for peer in peers[1::2]] == [1] * 10
+        assert scene.listener.memory.requests == 0
+        for peer in peers[1::2]:
+            peer.close()
+
+    play(work)
+
+
+def test_answers_that_are_encoded_in_slices_share_the_turn_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(scene: Scene) -> None:
+        def slowly(response: Any, header: Any, tasks: Any) -> Any:
+            if header.api_key != 22:
+                return encoded(response, header, tasks)
+            return encode(header, tasks)
+
+        def encode(header: Any, tasks: Any) -> Generator[None, None, Any]:
+            for _ in range(SLICES):
+                scene.step(None)
+                yield
+            return encoded(InitProducerIdResponse(), header, tasks)
+
+        monkeypatch.setattr("moldau.broker.network.connection.encoded", slowly)
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(frame(InitProducerIdRequest(), 4, 1))
+        while not all(peer.written for peer in peers):
+            before = len(scene.steps)
+            await asyncio.sleep(0)
+            assert len(scene.steps) - before <= 2
+        assert len(scene.steps) == SLICES * len(peers)
+        assert scene.listener.memory.requests == 0
+        for peer in peers:
+            peer.close()
+
+    play(work)
+
+
+def test_a_client_whose_request_waited_for_the_processor_is_not_one_whose_requests_take_long() -> None:
+    """On a busy machine each small producer counted as one, and waited behind all works in slices."""
+
+    async def work(scene: Scene) -> None:
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(WORK)
+        small = Peer(scene.listener)
+        for count in range(1, 5):
+            small.brings(frame(LeaveGroupRequest(), 4, count))
+            assert small.written == count
+            await asyncio.sleep(0)
+        for peer in [*peers, small]:
+            peer.close()
+
+    play(work)
+
+
+def test_a_client_whose_requests_wait_for_the_disk_time_and_again_is_one_whose_requests_take_long() -> None:
+    async def work(scene: Scene) -> None:
+        def wait_for_disk(request: Any, context: Any) -> LeaveGroupResponse:
+            scene.clock.now_ms += TOOK_MS * 2
+            scene.clock.waited_ms += TOOK_MS * 2
+            return LeaveGroupResponse()
+
+        scene.listener.handlers[13] = wait_for_disk
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for peer in peers:
+            peer.brings(WORK)
+        slow = Peer(scene.listener)
+        for count in (1, 2, 3):
+            slow.brings(frame(LeaveGroupRequest(), 4, count))
+            assert slow.written == min(count, 2)
+            await asyncio.sleep(0)
+        while slow.written < 3:  # noqa: ASYNC110  # a transport sets no event
+            await asyncio.sleep(0)
+        for peer in [*peers, slow]:
             peer.close()
 
     play(work)

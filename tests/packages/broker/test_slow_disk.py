@@ -33,6 +33,9 @@ class SlowDisk:
     def monotonic_ns(self) -> int:
         return self._clock.monotonic_ns() + self._spent_ms * 1_000_000
 
+    def processor_ns(self) -> int:
+        return self._clock.processor_ns()
+
     def wall_ms(self) -> int:
         return self._clock.wall_ms()
 

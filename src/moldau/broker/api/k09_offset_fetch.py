@@ -25,6 +25,8 @@ from moldau.model import Code, TopicPartition
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 KEY = 9
+NAMED_AT_COST = 20
+"""So many groups are looked through at the cost of a partition that is looked up."""
 Group = OffsetFetchRequest.OffsetFetchRequestGroup
 ShownGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 ShownTopics = OffsetFetchResponse.OffsetFetchResponseTopics
@@ -49,13 +51,16 @@ def _groups(
 ) -> Generator[None, None, OffsetFetchResponse]:
     image, by_id, pace = node.metadata.image, version >= 10, Pace(node.world.step)
     answer = OffsetFetchResponse()
-    for group in {group.group_id: group for group in reversed(request.groups)}.values():
+    groups = yield from _each_once(request.groups, Pace(node.world.step * NAMED_AT_COST))
+    for group in groups:
         wanted = None if group.topics is None else _wanted(image, group, by_id)
         code, found = yield from _fetched(
             node, group.group_id, wanted, request.require_stable, pace, kind=ShownPartition
         )
         shown = ShownGroup(group_id=group.group_id, error_code=code)
         answer.groups.append(shown)
+        if code is not Code.NONE and pace.spent(weight(group.group_id)):
+            yield
         for name, partitions in found.items():
             id = image.names.get(name, bytes(16))
             if not by_id or id != bytes(16):  # else deleted since it was committed: it cannot be named any more
@@ -68,6 +73,16 @@ def _groups(
                         yield
     answer.groups.reverse()
     return answer
+
+
+def _each_once(groups: list[Group], pace: Pace) -> Generator[None, None, Iterable[Group]]:
+    """The groups from the last to the first, each as it is asked for first."""
+    found: dict[str, Group] = {}
+    for group in reversed(groups):
+        found[group.group_id] = group
+        if pace.spent(1):
+            yield
+    return found.values()
 
 
 def _one_group(

@@ -8,10 +8,11 @@ that a member may commit while its group rebalances.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from moldau.broker.api.committing import RequestedPartition, commit
 from moldau.broker.controller.topic_creation import OFFSETS
+from moldau.broker.loop import Pace, run_in_slices
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.transactions import ABORTABLE_SINCE, TELLS_SINCE, Begun, Producing
@@ -32,12 +33,12 @@ async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context:
     """Have the coordinator of the transaction agree, then put the offsets to the group."""
     replica = node.replicas.find(OFFSETS, node.coordinator.partition_of(request.group_id))
     if isinstance(replica, Code):
-        return _refused(request, Code.NOT_COORDINATOR)
+        return await _refused(node, request, Code.NOT_COORDINATOR)
     transactions = node.replicas.transactions
     try:
         known = replica.log.producers.get(request.producer_id)
     except LogError:
-        return _refused(request, Code.NOT_COORDINATOR)
+        return await _refused(node, request, Code.NOT_COORDINATOR)
     if known is not None and known.txn_first_offset >= 0 and known.epoch == request.producer_epoch:
         return await _put(node, request)
     begun = [transactions.begin(replica, request.producer_id)]
@@ -47,7 +48,7 @@ async def handle(node: BrokerServices, request: TxnOffsetCommitRequest, context:
             code = transactions.holds(replica, request.producer_id, begun[-1]).code
         if code is Code.NOT_LEADER_OR_FOLLOWER:
             code = Code.NOT_COORDINATOR
-        return await _put(node, request) if code is Code.NONE else _refused(request, code)
+        return await (_put(node, request) if code is Code.NONE else _refused(node, request, code))
     finally:
         transactions.end(replica, request.producer_id)
 
@@ -94,9 +95,20 @@ def _asked(
             yield RequestedPartition(known, asked, slot)
 
 
-def _refused(request: TxnOffsetCommitRequest, code: Code) -> Message:
+async def _refused(node: BrokerServices, request: TxnOffsetCommitRequest, code: Code) -> Message:
+    return await run_in_slices(node.world.tasks, _refuse(request, code, Pace(node.world.step)))
+
+
+def _refuse(request: TxnOffsetCommitRequest, code: Code, pace: Pace) -> Generator[None, None, TxnOffsetCommitResponse]:
+    """The answer that has this code for all partitions, with pauses."""
     answer = TxnOffsetCommitResponse()
     for topic in request.topics:
-        slots = [Partition(partition_index=one.partition_index, error_code=code) for one in topic.partitions]
-        answer.topics.append(Topic(name=topic.name, partitions=slots))
+        shown = Topic(name=topic.name)
+        answer.topics.append(shown)
+        if pace.spent(1):
+            yield
+        for one in topic.partitions:
+            shown.partitions.append(Partition(partition_index=one.partition_index, error_code=code))
+            if pace.spent(1):
+                yield
     return answer

@@ -147,7 +147,7 @@ class Connection(Regulated):
         """Handle whole frames; what is left is kept for later."""
         listener, memory = self.listener, self.listener.memory
         start, end = 0, len(came)
-        need, sent, handled, began_ns = 4, 0, 0, 0
+        need, sent, handled, began_ns, processor_ns = 4, 0, 0, 0, -1
         while end - start >= 4:
             (size,) = _SIZE.unpack_from(came, start)
             need = 4 + size
@@ -166,7 +166,7 @@ class Connection(Regulated):
             if listener.early is not None and listener.comes_too_early(self, came[start + 4 : stop]):
                 break
             if not handled:
-                began_ns, self._called = listener.now_ns(), False
+                began_ns, processor_ns, self._called = listener.now_ns(), listener.turn.processor_ns(), False
             elif sent >= TURN_BYTES or (handled > 1 and listener.now_ns() - began_ns >= TURN_NS):
                 self._turn_over = True
                 break
@@ -179,7 +179,7 @@ class Connection(Regulated):
                 sent += self._out_bytes
                 self._flush()
         self._receive_buffer.keep(came, start, need)
-        self._took(listener.now_ns() - began_ns if handled else 0)
+        self._took(listener.now_ns() - began_ns if handled else 0, processor_ns)
 
     def _is_admitted(self, came: memoryview, start: int, size: int) -> bool:
         """Whether there is room for the request whose frame of so many bytes begins there, though something waits."""
@@ -230,27 +230,28 @@ class Connection(Regulated):
         self._step(work, header, then)
 
     def _step(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
+        """Work on, a slice at a time; not at all when nobody is there to be answered any more."""
         try:
             if self._transport is not None:
                 next(work)
-                self.listener.world.tasks.call_soon(lambda: self._step(work, header, then))
+                self.listener.turn.go_on(header.api_key, lambda: self._step(work, header, then))
                 return
             work.close()
         except StopIteration as end:
-            self._end_work()
+            self._end_work(header)
             self._go_on_with(then, end.value)
         except Malformed as error:
-            self._end_work()
+            self._end_work(header)
             self._refuse(str(error))
         except Exception as error:
-            self._end_work()
+            self._end_work(header)
             self._failed(header, error)
         else:
-            self._end_work()
+            self._end_work(header)
 
-    def _end_work(self) -> None:
+    def _end_work(self, header: RequestHeader) -> None:
         self._work = None
-        self.listener.memory.end()
+        self.listener.memory.end(header.api_key)
 
     def _go_on_with(self, then: Callable[[T], object], found: T) -> None:
         try:
@@ -395,21 +396,21 @@ class Connection(Regulated):
         self._advance()
 
     def _encode_slowly(self, slot: Slot, work: Generator[None, None, list[Buffer]], header: RequestHeader) -> None:
-        """Encode on, a slice in each turn of the loop."""
+        """Encode on, a slice at a time."""
         memory = self.listener.memory
         if self._transport is None:
-            memory.end()
+            memory.end(header.api_key)
             return
         try:
             next(work)
         except StopIteration as end:
-            memory.end()
+            memory.end(header.api_key)
             self._fill(slot, end.value, header)
         except Exception as failure:
-            memory.end()
+            memory.end(header.api_key)
             self._failed(header, failure)
         else:
-            self.listener.world.tasks.call_soon(lambda: self._encode_slowly(slot, work, header))
+            self.listener.turn.go_on(header.api_key, lambda: self._encode_slowly(slot, work, header))
 
     def _advance(self) -> None:
         """Queue the answers that are ready and next in order."""

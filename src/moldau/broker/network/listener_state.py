@@ -71,6 +71,7 @@ class ListenerState:
         those that raised."""
         self.world = world
         self.now_ms, self.now_ns = world.clock.monotonic_ms, world.clock.monotonic_ns
+        self.processor_ns = world.clock.processor_ns
         self.name = name
         self.memory = RequestMemory(world.tasks) if memory is None else memory
         self.shared = SharedBuffer()

@@ -33,7 +33,7 @@ LONG_AT_ONCE = 16
 holds the items of its response meanwhile, whose bytes are counted when they are encoded."""
 EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
 """How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
-FETCH = 1
+PRODUCE, FETCH = 0, 1
 ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 """What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
 one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
@@ -81,6 +81,8 @@ class RequestMemory:
         self.response_bytes = 0
         self.requests = 0
         """Requests that are worked on in slices."""
+        self._appends = 0
+        """Those of them that append: their responses are small, and they leave the others their places."""
         self._frames: dict[MemoryOwner, int] = {}
         """Frames that are being received into buffers of their own, oldest first, and their bytes."""
         self._responses: dict[MemoryOwner, int] = {}
@@ -181,12 +183,14 @@ class RequestMemory:
     def begin(self, api_key: int) -> None:
         """A request, or its response, is worked on in slices from now on."""
         self.requests += 1
+        self._appends += api_key == PRODUCE
         self._long.add(api_key)
         self.busy = True
 
-    def end(self) -> None:
+    def end(self, api_key: int) -> None:
         """It is through."""
         self.requests -= 1
+        self._appends -= api_key == PRODUCE
         self._set_busy()
         self._give_turns()
 
@@ -285,12 +289,10 @@ class RequestMemory:
         if api_key in SMALL and not mine:
             there = self._shares
         full = there >= (RESPONSE_BYTES_MAX if mine else RESPONSE_BYTES_MOST)
-        most = self._requests_max
-        if is_large or (api_key in self._long and api_key in ASKING):  # a fetch of one partition waits for no others
-            most = min(most, LONG_AT_ONCE)
+        is_long = is_large or (api_key in self._long and api_key in ASKING)  # a fetch of one partition waits for none
         if full or mine > RESPONSE_SHARE_BYTES:
             self._for_room[owner] = None
-        elif self.requests >= most:
+        elif (self._free_for_long if is_long else self._requests_max - self.requests) <= 0:
             self._for_turns[owner] = None
         else:
             return True
@@ -302,6 +304,11 @@ class RequestMemory:
             waiting.pop(owner, None)
         self.parked.left(owner)
         self.respond(owner, 0)
+
+    @property
+    def _free_for_long(self) -> int:
+        """How many more requests may be begun of those of which few are worked on at once."""
+        return min(LONG_AT_ONCE + self._appends, self._requests_max) - self.requests
 
     @property
     def _is_crowded(self) -> bool:
@@ -327,7 +334,7 @@ class RequestMemory:
 
     def _give_turns(self) -> None:
         """Have so many look again as may begin something in slices, and others when these did not."""
-        free = min(LONG_AT_ONCE, self._requests_max) - self.requests
+        free = self._free_for_long
         if self._for_turns and free > 0:
             self._wake(self._for_turns, free)
             self._tasks.call_soon(lambda: self._tasks.call_soon(self._give_turns))

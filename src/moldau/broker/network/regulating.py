@@ -15,7 +15,7 @@ from collections.abc import Generator
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.receive_buffer import ReceiveBuffer
 from moldau.broker.network.serving import SLICES_FROM_BYTES, Slot
-from moldau.broker.network.turn import HEAVY_NS, NOTED_NS
+from moldau.broker.network.turn import HEAVY_NS, NOTED_NS, OVER_NS
 from moldau.broker.network.waits import Waits
 from moldau.ports import Handle, Transport
 
@@ -29,7 +29,8 @@ class Regulated(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_called", "_held", "_is_heavy", "_moved", "_reading", "_receive_buffer", "_refused_room", "_slots", "_stalled",
-        "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_work", "listener", "peer", "waiting",
+        "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_was_slow", "_work", "listener", "peer",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -46,6 +47,7 @@ class Regulated(asyncio.BufferedProtocol):
         self._turn_over = False
         self._called = False  # its turn has come
         self._is_heavy = False  # its last requests took long
+        self._was_slow = False  # they took a whole turn, with what the loop waited for meanwhile
         self._throttle: Handle | None = None  # ends when its client may be heard again
         self._throttled_until_ms = 0
         self.waiting = Waits(self, listener.memory)
@@ -136,10 +138,17 @@ class Regulated(asyncio.BufferedProtocol):
         self._turn_over = not self._called and (self._is_heavy or size >= SLICES_FROM_BYTES)
         return self._turn_over
 
-    def _took(self, spent_ns: int) -> None:
-        """What was handled of this connection took so long; 0 when nothing was."""
+    def _took(self, spent_ns: int, processor_ns: int) -> None:
+        """What was handled of this connection took so long; 0 when nothing was. Its processor time counts from
+        ``processor_ns`` on, when that is known: on a busy machine others had the processor in the meantime. Who takes
+        a whole turn twice, whatever the loop waited for, is one of those that take long all the same."""
         if spent_ns:
-            self._is_heavy = spent_ns >= HEAVY_NS
+            is_long = spent_ns >= HEAVY_NS
+            if is_long and processor_ns >= 0:
+                was_slow, self._was_slow = self._was_slow, spent_ns >= OVER_NS
+                used_ns = self.listener.processor_ns() - processor_ns
+                is_long = used_ns >= HEAVY_NS or (was_slow and self._was_slow)
+            self._is_heavy = is_long
         if spent_ns >= NOTED_NS:
             self.listener.turn.spent(spent_ns)
 

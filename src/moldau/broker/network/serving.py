@@ -17,7 +17,7 @@ from moldau.model import Code
 from moldau.ports import Tasks
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices
-from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k01_fetch import FetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsResponse
 from moldau.wire.schema import Message
@@ -32,7 +32,7 @@ _OF_CONTROLLERS = frozenset({4, 5, 6})
 PRODUCE, FETCH = 0, 1
 _IN_MEMORY = frozenset({bytes, bytearray, memoryview})
 FEW = 256
-"""Partitions of a fetch's answer that are encoded at once."""
+"""Partitions of an answer to Produce or Fetch that are encoded at once."""
 
 Encoded = list[Buffer] | Generator[None, None, list[Buffer]]
 
@@ -111,7 +111,7 @@ def freed(tasks: Tasks, request: Message, work: Slices) -> Slices:
 def encoded(response: Message, header: RequestHeader, tasks: Tasks) -> Encoded:
     """The answer's frame; or what encodes it in slices, when it is long, and then lets go of its items in turns."""
     key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
-    if key == PRODUCE or (key == FETCH and _is_short(response)):
+    if key <= FETCH and _is_short(key, response):
         return response_frame(response, version, correlation_id)
     work = response_frame_in_slices(response, version, correlation_id)
     try:
@@ -156,8 +156,13 @@ def versions_shown(answers: Mapping[int, ServedApi]) -> list[ApiVersionsResponse
     ]
 
 
-def _is_short(response: Message) -> bool:
-    """Whether a fetch's answer holds few partitions."""
+def _is_short(key: int, response: Message) -> bool:
+    """Whether an answer to Produce or Fetch holds few partitions."""
+    if key == PRODUCE:
+        told = cast("ProduceResponse", response).responses
+        if len(told) == 1:
+            return len(told[0].partition_responses) <= FEW
+        return len(told) <= FEW and sum(len(topic.partition_responses) for topic in told) <= FEW
     topics = cast("FetchResponse", response).responses
     if not topics or (len(topics) == 1 and len(topics[0].partitions) <= FEW):
         return True
