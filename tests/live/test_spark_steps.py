@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from foreign import PATIENCE_S, create_topic
 from kafka_peer import wait_until
+from processes import is_there
 from spark_steps import BATCHES, STEPS, of_format
-from test_pipeline_stops import is_there
 
 from moldau.spark.tables import Table
 

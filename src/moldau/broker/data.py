@@ -44,7 +44,7 @@ from moldau.storage.offset_files import Checkpoint
 log = logging.getLogger(__name__)
 
 OPEN_FILES = 1000
-"""Files of logs that are open at a time, or half of what the process may have open."""
+"""Files of logs that are open at a time, or a quarter of what the process may have open."""
 PROBE_MS = 2_000
 LOOK_MS = 1_000
 """Between two looks at the probes of the directories, of which the eleventh finds one that hangs."""

@@ -237,8 +237,8 @@ class Node:
         )
         if of_clients:
             listener.limits = self.limits
-        if not is_controllers:
-            listener.quotas = self.quotas
+            listener.files_to_come = lambda: 0 if self.data is None else self.data.log_dirs.files.to_come
+        listener.quotas = None if is_controllers else self.quotas
         listener.idle = IdleSweep(self.world, listener.connections, self.config["connections.max.idle.ms"])
         host = one.host or LOOPBACK
         if not one.host:

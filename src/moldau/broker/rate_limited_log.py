@@ -16,8 +16,9 @@ LINES = 5
 class RateLimitedLog:
     """Says whether a line may be written now."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, lines: int = LINES) -> None:
         self._clock = clock
+        self._most = lines
         self._since_ms = -PERIOD_MS
         self._lines = 0
         self._kept_back = 0
@@ -27,7 +28,7 @@ class RateLimitedLog:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._since_ms >= PERIOD_MS:
             self._since_ms, self._lines = now_ms, 0
-        if self._lines >= LINES:
+        if self._lines >= self._most:
             self._kept_back += 1
             return None
         self._lines += 1

@@ -83,6 +83,15 @@ class FileStretch:
         self._at += sent
         return sent
 
+    def take(self, most: int) -> bytes:
+        """The next bytes, ``most`` of them at the most, to be sent another way; OSError."""
+        size = min(len(self), most)
+        data = self._file.pread(size, self._at) if self._data is None else bytes(self)[:size]
+        if len(data) != size:
+            raise OSError(errno.EIO, "a file is shorter than it was")
+        self._at += size
+        return data
+
     def keep(self, size: int, most: int) -> int:
         """The file is about to end at ``size``: have what would be lost in memory; how many bytes that are.
 

@@ -1,9 +1,10 @@
 """A connection's sending side that hands parts of files to the kernel unread: sendfile, from page cache to socket.
 
 A ``Sender`` stands between the loop's transport and its receiver, as each one's other half. Everything but stretches of
-files goes the loop's own way; while a stretch is under way, what is written after it waits here. Decides no content and
-no limits: the receiver is paused as the loop would pause it. What is received goes past it. Read next: ``disk.py``,
-whose files name the stretches.
+files goes the loop's own way; while a stretch is under way, what is written after it waits here. A connection has one
+file descriptor, however slowly its client reads: when the socket is full, the loop itself waits for it, with a few of
+the bytes in its own queue. Decides no content and no limits: the receiver is paused as the loop would pause it. What is
+received goes past it. Read next: ``disk.py``, whose files name the stretches.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from moldau.ports import Receiver
@@ -25,6 +27,10 @@ Bytes = bytes | bytearray | memoryview
 
 TURN_BYTES = 8 << 20
 """The most that one turn of the loop sends: a reader as quick as we are must not keep everybody else waiting."""
+
+WOKEN_BY_BYTES = 16 << 10
+"""So much is read and given to the loop when the socket is full: it says when that is gone. The loop lets nobody else
+wait for its handle, and a second handle for each slow client would be a file descriptor more for each."""
 
 REMOVED_S = 60
 """For so long at most a connection may go on to hold a file that was removed; half of it at least. Apache Kafka closes
@@ -41,9 +47,9 @@ class Sender(asyncio.BufferedProtocol):
         self.buffer_updated = receiver.buffer_updated  # type: ignore[method-assign]
         self._transport: Any = None
         self._peername: Any = None
-        self._socket: socket.socket | None = None
         self._left: deque[Bytes | FileStretch] = deque()
-        self._waiting = False  # for the socket to take more
+        self._waiting = False  # for the socket to take more, or for the next turn of the loop
+        self._next: asyncio.Handle | None = None  # that turn
         self._ending = False  # once all has been sent
         self._look: asyncio.TimerHandle | None = None
         self._removed: FileStretch | None = None
@@ -63,10 +69,13 @@ class Sender(asyncio.BufferedProtocol):
         return self._receiver.eof_received()
 
     def pause_writing(self) -> None:
-        self._receiver.pause_writing()
+        if not self._waiting:  # else it has heard already
+            self._receiver.pause_writing()
 
     def resume_writing(self) -> None:
-        if not self._left:  # else the receiver goes on when that is sent
+        if self._waiting:  # not at once: asyncio is in the middle of its own sending
+            self._send_soon()
+        else:
             self._receiver.resume_writing()
 
     # ---- the receiver's transport
@@ -122,41 +131,83 @@ class Sender(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         """Send until nothing is left, the socket takes no more, or others must have their turn."""
-        left, budget = self._left, TURN_BYTES
+        self._next = None
+        if self._transport.is_closing():  # it ends by itself, and says so
+            return
         try:
-            if self._transport.get_write_buffer_size():  # the loop's own queue goes first: nothing overtakes it
+            # The loop's own queue goes first: nothing overtakes it.
+            is_full = self._transport.get_write_buffer_size() > 0 or self._send_some()
+            if is_full:
                 self._wait_for_socket()
-                return
-            sock = self._socket = self._socket or _second_handle(self._transport.get_extra_info("socket"))
-            while left and budget > 0:
-                piece = left[0]
-                more = socket.MSG_MORE if len(left) > 1 else 0  # heads go in one segment with what they are heads of
-                if isinstance(piece, FileStretch):
-                    budget -= piece.send(sock, more)
-                    if not piece:
-                        left.popleft()
-                else:
-                    sent = sock.send(piece, more)
-                    if sent == len(piece):
-                        left.popleft()
-                    else:
-                        left[0] = memoryview(piece)[sent:]
-        except BlockingIOError:
-            pass
         except OSError as error:
             self._failed(error)
             return
-        self._settle(sock)
+        if is_full:
+            return
+        if self._left:
+            self._wait()
+            self._send_soon()
+        else:
+            self._sent()
 
-    def _wait_for_socket(self) -> None:
-        """Be called when the socket takes more; the receiver waits for that."""
+    def _send_some(self) -> bool:
+        """Send for one turn of the loop; whether the socket is full now. OSError."""
+        left, budget = self._left, TURN_BYTES
+        try:
+            with _lent(self._transport.get_extra_info("socket")) as sock:
+                while left and budget > 0:
+                    piece = left[0]
+                    # Heads go in one segment with what they are heads of.
+                    more = socket.MSG_DONTWAIT | (socket.MSG_MORE if len(left) > 1 else 0)
+                    if isinstance(piece, FileStretch):
+                        budget -= piece.send(sock, more)
+                        if not piece:
+                            left.popleft()
+                    else:
+                        sent = sock.send(piece, more)
+                        if sent == len(piece):
+                            left.popleft()
+                        else:
+                            left[0] = memoryview(piece)[sent:]
+        except BlockingIOError:
+            return True
+        return False
+
+    def _send_soon(self) -> None:
+        if self._next is None:
+            self._next = self._loop.call_soon(self._send)
+
+    def _wait(self) -> None:
+        """The receiver waits until all is sent."""
         if not self._waiting:
             self._waiting = True
-            sock = self._socket = self._socket or _second_handle(self._transport.get_extra_info("socket"))
-            self._loop.add_writer(sock, self._send)
             self._receiver.pause_writing()
         if self._look is None:
             self._look = self._loop.call_later(REMOVED_S / 2, self._look_at_files)
+
+    def _wait_for_socket(self) -> None:
+        """Have the loop say when the socket has taken all of the loop's own queue, which is given a little if it is
+        empty. OSError when that cannot be read."""
+        self._wait()
+        transport = self._transport
+        transport.set_write_buffer_limits(0)
+        if not transport.get_write_buffer_size():
+            transport.write(self._take(WOKEN_BY_BYTES))
+            if not transport.get_write_buffer_size():  # it was taken at once: asyncio says nothing then
+                self._send_soon()
+
+    def _take(self, most: int) -> Bytes:
+        """The next bytes of what is left, in memory."""
+        piece = self._left[0]
+        if isinstance(piece, FileStretch):
+            taken: Bytes = piece.take(most)
+            is_whole = not piece
+        else:
+            taken, is_whole = memoryview(piece)[:most], len(piece) <= most
+            self._left[0] = memoryview(piece)[most:]
+        if is_whole:
+            self._left.popleft()
+        return taken
 
     def _look_at_files(self) -> None:
         """End the connection when what it has to send at two looks is of a file that was removed: it would hold the
@@ -173,15 +224,12 @@ class Sender(asyncio.BufferedProtocol):
         elif self._waiting:
             self._look = self._loop.call_later(REMOVED_S / 2, self._look_at_files)
 
-    def _settle(self, sock: socket.socket) -> None:
-        """Wait for the socket if something is left; else the receiver may go on."""
-        if self._left:
-            self._wait_for_socket()
-            return
+    def _sent(self) -> None:
+        """Nothing is left: the receiver may go on, if it waits."""
         if not self._waiting:
             return
         self._waiting = False
-        self._loop.remove_writer(sock)
+        self._transport.set_write_buffer_limits()
         if self._ending:
             self._ending = False
             self.close()
@@ -193,22 +241,22 @@ class Sender(asyncio.BufferedProtocol):
         self.abort()
 
     def _drop(self) -> None:
-        """Forget what is left, and our handle of the socket: the connection ends when the last one is closed."""
+        """Forget what is left."""
         self._left.clear()
         self._removed = None
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
-        sock, self._socket = self._socket, None
-        if sock is not None:
-            if self._waiting:
-                self._loop.remove_writer(sock)
-                self._waiting = False
-            sock.close()
+        self._waiting = False
+        for handle in (self._look, self._next):
+            if handle is not None:
+                handle.cancel()
+        self._look = self._next = None
 
 
-def _second_handle(theirs: Any) -> socket.socket:
-    """The loop lets nobody write to its own handle, nor wait for it."""
-    sock = socket.fromfd(theirs.fileno(), theirs.family, theirs.type)
-    sock.setblocking(False)
-    return sock
+@contextmanager
+def _lent(theirs: Any) -> Iterator[socket.socket]:  # Any: asyncio's kind of socket, or uvloop's
+    """The loop's own handle of a socket, which it lets nobody write to, as a socket that may be written to: it is not
+    closed here."""
+    sock = socket.socket(theirs.family, theirs.type, theirs.proto, theirs.fileno())
+    try:
+        yield sock
+    finally:
+        sock.detach()

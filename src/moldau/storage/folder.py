@@ -11,8 +11,8 @@ import errno
 from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moldau.model import TopicPartition
 from moldau.ports import Disk, File, Random
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from moldau.storage.admission import Admission
     from moldau.storage.config import LogConfig
 
+T = TypeVar("T")
+
 TOO_MANY_OPEN = frozenset({errno.EMFILE, errno.ENFILE})
 ONE_FILE = TOO_MANY_OPEN | {
     errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP,
@@ -35,6 +37,10 @@ ONE_FILE = TOO_MANY_OPEN | {
 opened."""
 NO_FILE = frozenset({errno.EISDIR, errno.ENOTSUP, errno.ELOOP, errno.ENXIO, errno.EOVERFLOW})
 """What a disk answers about a folder, a pipe, a device, a link to itself, or what is too large to be a file of ours."""
+
+
+ROOM = 8
+"""An eighth of the open files is closed when this process may open no more."""
 
 
 class Opened(Protocol):
@@ -49,13 +55,21 @@ class Opened(Protocol):
 class OpenFiles:
     """At most ``limit`` open files for all logs that share it; second chance instead of exact LRU, so a use costs one
     store.
+
+    Used by the thread that made it.
     """
 
-    __slots__ = ("_queue", "limit")
+    __slots__ = ("_queue", "_thread", "limit")
 
     def __init__(self, limit: int = 1000) -> None:
         self.limit = limit
         self._queue: OrderedDict[Opened, None] = OrderedDict()
+        self._thread = get_ident()
+
+    @property
+    def to_come(self) -> int:
+        """How many more may be opened."""
+        return max(self.limit - len(self._queue), 0)
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -81,9 +95,29 @@ class OpenFiles:
 
     def close_all(self) -> None:
         """Close what nobody is using."""
-        limit, self.limit = self.limit, 0
+        self._close_to(0)
+
+    def _close_to(self, count: int) -> None:
+        limit, self.limit = self.limit, count
         self.trim()
         self.limit = limit
+
+    def make_room(self) -> bool:
+        """This process may open no more files: close some that nobody is using; whether there were any. Other threads
+        have nothing closed: what they cannot open they open later."""
+        before = len(self._queue)
+        if before and get_ident() == self._thread:
+            self._close_to(before - max(before // ROOM, 1))
+        return len(self._queue) < before
+
+    def with_room(self, call: Callable[[], T]) -> T:
+        """What ``call`` returns, at the second attempt if this process may open no more files at the first. OSError."""
+        try:
+            return call()
+        except OSError as error:
+            if error.errno not in TOO_MANY_OPEN or not self.make_room():
+                raise
+        return call()
 
     def closed(self, owner: Opened) -> None:
         """``owner`` closed its file by itself."""
@@ -358,14 +392,14 @@ class Folder:
     def read(self, path: str) -> bytes:
         """A whole small file; NoFile when what stood there was none, and was put aside. OSError."""
         try:
-            return self.disk.read(path)
+            return self.dir.files.with_room(lambda: self.disk.read(path))
         except OSError as error:
             raise NoFile(self._put_aside(path, error)) from error
 
     def open(self, path: str, *, create: bool = False) -> File:
         """The file, if need be a new one where something else stood; without ``create`` NoFile then. OSError."""
         try:
-            return self.disk.open(path, create=create)
+            return self.dir.files.with_room(lambda: self.disk.open(path, create=create))
         except OSError as error:
             told = self._put_aside(path, error)
             self.dir.on_repair(told)

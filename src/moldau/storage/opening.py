@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.storage.errors import DiskFull, LogError
+from moldau.storage.folder import TOO_MANY_OPEN
 from moldau.storage.segment_file import UNBOUNDED
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Opening:
     error is kept.
     """
 
-    __slots__ = ("_file", "_log", "_memory", "_written", "error", "segment")
+    __slots__ = ("_file", "_has_room", "_log", "_memory", "_written", "error", "segment")
 
     def __init__(self, log: LogState, segment: Segment) -> None:
         self._log, self.segment = log, segment
@@ -98,6 +99,8 @@ class Opening:
         self._file: File | None = None
         self._written = 0
         self.error: OSError | None = None
+        self._has_room = False
+        """Other files were closed for it, before it is run once more."""
 
     def run(self) -> None:
         """Make the file, and write what came so far; again, if that failed before.
@@ -121,7 +124,10 @@ class Opening:
                 self.error = error
 
     def end(self) -> None:
-        """It has run, on the loop: the segment is in its file, with what came meanwhile. LogError when it cannot be."""
+        """It has run, on the loop: the segment is in its file, with what came meanwhile. LogError when it cannot be.
+
+        Where this process may open no more files, others are closed, and it is to be run once more.
+        """
         log, segment, memory, file = self._log, self.segment, self._memory, self._file
         if log.opening is not self or segment.gone or log.dir.offline:  # cut away, or in use no more
             if file is not None:
@@ -138,6 +144,12 @@ class Opening:
             except OSError as failed:
                 file.close()
                 self._file, self.error = None, failed
+        if self.error is not None and self.error.errno in TOO_MANY_OPEN and not self._has_room:
+            self._has_room = log.dir.files.make_room()
+            if self._has_room:
+                self.error = None
+                return
+        self._has_room = False
         if self.error is not None:
             raise self._failed(self.error) from self.error
         segment.file, log.opening, self._file = file, None, None
@@ -154,6 +166,7 @@ class Opening:
 
 def finish(log: LogState) -> None:
     """Make the file here and now, or wait for whoever is making it. LogError."""
-    if (opening := log.opening) is not None:
-        opening.run()
-        opening.end()
+    for _ in range(2):
+        if (opening := log.opening) is not None:
+            opening.run()
+            opening.end()

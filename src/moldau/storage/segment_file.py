@@ -116,7 +116,9 @@ class SegmentFile:
         file = self.file
         if file is None:
             try:
-                file = self.file = self.there(lambda path: self.folder.disk.open(path, create=create))
+                file = self.file = self.folder.dir.files.with_room(
+                    lambda: self.there(lambda path: self.folder.disk.open(path, create=create))
+                )
             except FileNotFoundError:
                 if create or not self.folder.disk.is_dir(self.folder.dir.path):
                     raise

@@ -11,6 +11,7 @@ import pytest
 
 from moldau.broker.network import descriptors
 from moldau.model import Code
+from moldau.storage.errors import UnusableFile
 from tests.packages.broker.data_cluster import DataCluster, batch, run, until
 
 
@@ -36,6 +37,20 @@ def test_the_last_descriptors_are_not_for_clients(
     monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
     assert (not descriptors.is_one_of_the_last(Descriptor(number))) is stays
     assert descriptors.open_files_most(1000) <= max(limit // 2, 1000 * (limit == resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize("limit", [16, 100, 256, 1024, 4096, 65536])
+def test_clients_files_of_logs_and_the_node_itself_may_take_no_more_than_there_are(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """Clients took three quarters while logs might take half, and no segment could be opened."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    logs = descriptors.open_files_most(1000)
+    reserve = min(descriptors.RESERVED, limit // 4)
+    for opened in (0, logs // 2, logs):
+        clients = sum(not descriptors.is_one_of_the_last(Descriptor(number), logs - opened) for number in range(limit))
+        assert clients - opened + logs + reserve <= limit
+        assert clients - opened > 0
 
 
 def lowest_free() -> int:
@@ -64,3 +79,21 @@ def test_those_who_are_connected_are_served_while_a_flood_is_turned_away(
 
     run(work)
     assert "ulimit -n" in caplog.text
+
+
+def test_that_files_cannot_be_opened_is_one_line_however_many_partitions_it_concerns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Produce requests brought 2,930 lines in 15 seconds."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            replicas = cluster.brokers[0].replicas
+            for number in range(100):
+                error = UnusableFile(f"flights-{number} cannot be opened")
+                error.passing = number != 50
+                replicas.failed(error)
+
+    run(work)
+    lines = [record.getMessage() for record in caplog.records if "cannot be opened" in record.getMessage()]
+    assert lines == ["flights-0 cannot be opened", "flights-50 cannot be opened"], "one, and what is not of that kind"

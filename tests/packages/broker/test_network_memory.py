@@ -227,6 +227,9 @@ class Silent:
     def has_moved(self) -> bool:
         return False
 
+    def keeps_pace(self, least: int) -> bool:
+        return False
+
     def give_up(self, why: str) -> None:
         self.closed = True
         self.memory.left(self)

@@ -253,6 +253,7 @@ def test_a_leader_takes_nothing_while_the_file_cannot_be_made_for_want_of_descri
             sent = await its.produce(1)
             await until(lambda: its.disk.held, "the file that is made")
             its.disk.error = OSError(errno.EMFILE, "too many open files")
+            its.log().dir.files.close_all()  # no other file can be closed for it
             its.disk.release()
             assert (await sent).error_code == Code.KAFKA_STORAGE_ERROR
             its.disk.hold(FIRST)
@@ -263,6 +264,27 @@ def test_a_leader_takes_nothing_while_the_file_cannot_be_made_for_want_of_descri
             assert (await its.cluster.produce(0, batch())).base_offset == 2
 
     run(work)
+
+
+def test_for_want_of_descriptors_idle_files_are_closed_and_the_file_is_made_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with scene(tmp_path) as its:
+            files = its.log().dir.files
+            its.disk.hold(FIRST)
+            its.log().roll()
+            sent = await its.produce(1)
+            await until(lambda: its.disk.held, "the file that is made")
+            before = len(files)
+            its.disk.error = OSError(errno.EMFILE, "too many open files")
+            its.disk.release()
+            assert (await sent).error_code == Code.NONE
+            assert len(files) == before, "one was closed, and one is new"
+            assert not its.loop_opened()
+
+    run(work)
+    assert "too many open files" not in caplog.text
 
 
 def test_a_log_that_is_cut_below_its_roll_meanwhile_has_no_file_of_it(tmp_path: Path) -> None:

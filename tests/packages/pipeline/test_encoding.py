@@ -64,8 +64,9 @@ def row(decode: Decode, value: Mapping[str, object]) -> dict[str, object]:
 def test_avro_is_read_as_it_was_said(where: str, double: RegistryDouble, tmp_path: Path) -> None:
     double.register("orders-value", json.dumps(AVRO))
     (tmp_path / "order.avsc").write_text(json.dumps(AVRO))
-    place = {"registry": double.url} if where == "registry" else {"schema_file": str(tmp_path / "order.avsc")}
-    decode = Decode(format=Format.AVRO, **place)
+    file = str(tmp_path / "order.avsc")
+    named, found = Decode(format=Format.AVRO, registry=double.url), Decode(format=Format.AVRO, schema_file=file)
+    decode = named if where == "registry" else found
     read = row(decode, ORDER)
     assert (read["id"], str(read["at"]), str(read["day"]), str(read["price"])) == (
         7, "2026-11-28 09:00:00+00:00", "2026-11-28", "2.50",
@@ -95,8 +96,11 @@ def test_protobuf_is_read_as_it_was_said_whichever_message_it_is(
     value: dict[str, object] = {"n": 3} if message == "Other.Inner" else {"counts": {"a": 1}}
     if message == "Order":
         value = {"id": 7, "at": "2026-11-28T09:00:00Z", "raw": "aGk=", "lines": [{"what": "tea"}]}
-    for place in ({"registry": double.url}, {"schema_file": str(tmp_path / "order.proto")}):
-        decode = Decode(format=Format.PROTOBUF, message=message, **place)
+    file = str(tmp_path / "order.proto")
+    for decode in (
+        Decode(format=Format.PROTOBUF, message=message, registry=double.url),
+        Decode(format=Format.PROTOBUF, message=message, schema_file=file),
+    ):
         read = row(decode, value)
         if message == "Order":
             assert (read["id"], str(read["at"]), read["raw"]) == (7, "2026-11-28 09:00:00+00:00", b"hi")

@@ -379,18 +379,67 @@ def test_few_bytes_or_bytes_that_are_not_there_are_read(tmp_path: Path) -> None:
     file.close()
 
 
-def test_a_process_that_has_no_handle_left_ends_the_connection(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(theirs: Any) -> socket.socket:
-        raise OSError(errno.EMFILE, "Too many open files")
+def sockets_to(client: socket.socket) -> int:
+    """How many descriptors of this process are the other end of the client's connection."""
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the one that lists them, and what is no socket
+            one = socket.socket(fileno=os.dup(int(name)))
+            with one:
+                found += one.getpeername() == client.getsockname()
+    return found
+
+
+def test_a_connection_has_one_descriptor_while_its_client_reads_slowly_and_afterwards(run: Run, tmp_path: Path) -> None:
+    """Each that was ever sent part of a file kept a second until it ended: 780 consumers took all of 1,024."""
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            monkeypatch.setattr(sending, "_second_handle", refuse)
-            at.send([b"head", at.stretch()])
+            at.send([b"head", at.stretch(), at.stretch()])
+            assert at.server.said == ["pause"]
+            assert sockets_to(at.client) == 1
+            got = await at.read(SIZE)
+            assert sockets_to(at.client) == 1
+            got += await at.read(2 * SIZE + 4 - len(got))
+            assert got == b"head" + TEXT + TEXT
+            await at.server.says("pause", "resume")
+            assert sockets_to(at.client) == 1
+
+    run(scene())
+
+
+def test_a_process_without_a_free_descriptor_sends_all_of_a_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ended instead."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            monkeypatch.setattr(socket, "fromfd", refuse)
+            monkeypatch.setattr(socket, "dup", refuse)
+            monkeypatch.setattr(os, "dup", refuse)
+            at.send([b"head", at.stretch(), b"middle", at.stretch(), b"tail"])
+            got = await at.read(2 * SIZE + 14)
+            assert got == b"head" + TEXT + b"middle" + TEXT + b"tail"
+            await at.server.says("pause", "resume")
+
+    run(scene())
+
+
+def test_a_disk_that_fails_while_the_socket_is_full_ends_the_connection(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(stretch: FileStretch, most: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            monkeypatch.setattr(FileStretch, "take", broken)
+            at.send([at.stretch(), at.stretch(), at.stretch()])
             await at.server.lost.wait()
-            assert await at.read() == b""
 
     run(scene())
 

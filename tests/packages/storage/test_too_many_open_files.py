@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
+import threading
 
 import pytest
 
 from moldau.storage import LogError
 from moldau.storage.compaction import plan
-from tests.packages.storage.faulty_disk import FaultyDisk
+from moldau.storage.folder import OpenFiles
+from tests.packages.storage.faulty_disk import FaultyDisk, FaultyFile
 from tests.packages.storage.test_cleaning import COMPACT, begin, put_in_place, read_all, settle, write
 
 
@@ -70,3 +73,72 @@ def test_what_was_not_made_durable_is_made_so_later() -> None:
     again.run()
     put_in_place(log, again, 0)
     assert log.cleaned_to == again.cleaned_to
+
+
+class FewFiles(FaultyDisk):
+    """A disk for a process that may have ``most`` files open."""
+
+    most = 1_000
+
+    def open(self, path: str, *, create: bool = False) -> FaultyFile:
+        self._may_open(path)
+        return super().open(path, create=create)
+
+    def read(self, path: str) -> bytes:
+        self._may_open(path)
+        return super().read(path)
+
+    def _may_open(self, path: str) -> None:
+        if self.open_files >= self.most:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_log_closes_idle_files_to_open_another_and_is_read_and_written_all_the_same(most: int) -> None:
+    """Two in a hundred produces succeeded, with dozens of idle files open."""
+    disk = FewFiles()
+    dirs, log = begin(COMPACT, disk)
+    for number in range(30):
+        write(log, [(b"k%d" % number, bytes(60))])
+    settle(dirs, log)
+    before = read_all(log)
+    assert len(log.segments) > 5
+    disk.most = disk.open_files
+    assert disk.open_files == len(dirs.files) > 5
+    assert read_all(log) == before
+    dirs.files.close_all()
+    disk.most = most
+    assert read_all(log) == before
+    for number in range(30):
+        write(log, [(b"l%d" % number, bytes(60))])
+    assert [entry[1] for entry in read_all(log)[30:]] == [b"l%d" % number for number in range(30)]
+
+
+class Idle:
+    """An open file that nobody is using."""
+
+    recent, pinned = False, 0
+
+    def __init__(self, told: list[Idle]) -> None:
+        self._told = told
+
+    def close_file(self) -> None:
+        self._told.append(self)
+
+
+def test_room_is_made_by_the_thread_that_uses_the_files_and_takes_an_eighth_of_them() -> None:
+    closed: list[Idle] = []
+    files = OpenFiles(100)
+    held = [Idle(closed) for _ in range(80)]
+    for one in held:
+        files.opened(one)
+    assert files.to_come == 20
+    made: list[bool] = []
+    other = threading.Thread(target=lambda: made.append(files.make_room()))
+    other.start()
+    other.join()
+    assert (made, closed) == ([False], [])
+    assert files.make_room()
+    assert closed == held[:10]
+    assert files.to_come == 30
+    assert not OpenFiles().make_room(), "there is none"

@@ -92,6 +92,8 @@ class ListenerState:
         self.idle: IdleSweep | None = None
         self.early: frozenset[int] | None = None
         """The only requests that are handled before ``admit``; None: all are."""
+        self.files_to_come: Callable[[], int] = lambda: 0
+        """How many files the node may still open for its logs, whose descriptors are not for connections here."""
         self._waiting: list[ListenedConnection] = []
         self._turned_away = RateLimitedLog(world.clock)
 
@@ -109,7 +111,7 @@ class ListenerState:
 
     def turns_away(self, peer: object, transport: Any) -> bool:  # Any: asyncio gives any transport, uvloop its own
         """Whether a connection that was just made has to go, for the node needs the file descriptors itself."""
-        why = is_one_of_the_last(transport)
+        why = is_one_of_the_last(transport, self.files_to_come())
         if why and (after := self._turned_away.more()) is not None:
             log.warning("closing the connection of %s on %s: %s%s", peer, self.name, why, after)
         return bool(why)

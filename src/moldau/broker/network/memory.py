@@ -5,8 +5,9 @@ slices, fetches that wait for records (``parked.py``), and bytes of responses th
 responses wait is not read from; when there is too much of everybody's, clients that hold any are read from no more,
 clients that hold nothing go on, one request at a time, as long as there is not twice as much; with a request whose
 response is small, as long as it is few who hold that. Nobody waits for ever: a frame that was begun first always gets
-its memory, who holds bytes and moves none of them while there are too many is closed, and so is, when nobody can go on,
-who has held bytes from one look to the next. Decides nothing about single requests.
+its memory, who holds bytes and moves none of them while there are too many is closed, so is who holds a buffer and
+fills it too slowly while others wait (``arriving.py``), and, when nobody can go on, who has held bytes of responses
+from one look to the next. Decides nothing about single requests.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import deque
 from itertools import islice
 from typing import Protocol
 
+from moldau.broker.network.arriving import ArrivingFrames, FrameKind
 from moldau.broker.network.parked import ParkedFetches
 from moldau.ports import Handle, Tasks
 
@@ -62,6 +64,10 @@ class MemoryOwner(Protocol):
     def has_moved(self) -> bool:
         """Whether bytes went in or out since this was last asked, or could not because we did not let them."""
 
+    def keeps_pace(self, least: int) -> bool:
+        """Whether at least so many bytes went in or out since this was last asked, or could not because we did not let
+        them."""
+
     def give_up(self, why: str) -> None:
         """Close it."""
 
@@ -83,8 +89,10 @@ class RequestMemory:
         """Requests that are worked on in slices."""
         self._appends = 0
         """Those of them that append: their responses are small, and they leave the others their places."""
-        self._frames: dict[MemoryOwner, int] = {}
-        """Frames that are being received into buffers of their own, oldest first, and their bytes."""
+        self._frames: ArrivingFrames[MemoryOwner] = ArrivingFrames(
+            tasks, self._request_bytes_max, lambda: self.request_bytes, self._is_waited_for
+        )
+        """Frames that are being received into buffers of their own."""
         self._responses: dict[MemoryOwner, int] = {}
         self._shares = 0
         """As ``response_bytes``, but of each holder a share at most: how many hold much, rather than how much."""
@@ -116,31 +124,38 @@ class RequestMemory:
 
     # ---- requests
 
-    def buffer(self, owner: MemoryOwner, size: int) -> bytearray | None:
+    def buffer(self, owner: MemoryOwner, size: int, kind: FrameKind = FrameKind.ORDINARY) -> bytearray | None:
         """A buffer of at least ``size`` bytes, given back with ``release``; None when there is no room, and
-        ``memory_freed`` is called later. As in Kafka what is held may pass the limit by one buffer."""
-        oldest = next(iter(self._frames), owner) is owner
-        if self.request_bytes >= self._request_bytes_max and not oldest:
+        ``memory_freed`` is called later. As in Kafka what is held may pass the limit by one buffer, of each kind."""
+        if not self._frames.may_take(owner, kind):
             self._for_buffers[owner] = None
+            self._frames.waited_for()
             return None
-        return self._give(owner, self._take(size))
+        return self._give(owner, self._take(size), kind)
 
     def spare(self, owner: MemoryOwner, size: int) -> bytearray | None:
         """A buffer that was used before, if one is free: it costs nothing."""
         for number, buffer in enumerate(self._free):
             if len(buffer) >= size:
-                return self._give(owner, self._free.pop(number))
+                return self._give(owner, self._free.pop(number), FrameKind.ORDINARY)
         return None
 
-    def keep(self, owner: MemoryOwner, size: int) -> bytearray:
+    def keep(self, owner: MemoryOwner, size: int, kind: FrameKind = FrameKind.ORDINARY) -> bytearray:
         """A buffer for the first bytes of a frame, which have come already, though there is no room for more."""
-        return self._give(owner, bytearray(size))
+        return self._give(owner, bytearray(size), kind)
 
-    def _give(self, owner: MemoryOwner, buffer: bytearray) -> bytearray:
-        self._frames[owner] = self._frames.get(owner, 0) + len(buffer)
+    def begin_frame(self, owner: MemoryOwner, kind: FrameKind) -> None:
+        """Another frame of who may hold a buffer begins: those who wait come first."""
+        self._frames.begin(owner, kind)
+
+    def _give(self, owner: MemoryOwner, buffer: bytearray, kind: FrameKind) -> bytearray:
+        self._frames.hold(owner, len(buffer), kind)
         self.request_bytes += len(buffer)
         self._look_later()
         return buffer
+
+    def _is_waited_for(self) -> bool:
+        return bool(self._for_buffers or self._woken)
 
     def _take(self, size: int) -> bytearray:
         """A buffer that was used before, if one is large enough; fresh ones are made as large as can be kept."""
@@ -153,11 +168,7 @@ class RequestMemory:
 
     def release(self, owner: MemoryOwner, buffer: bytearray, *, reuse: bool = True) -> None:
         """The holder needs the buffer no more; ``reuse`` unless somebody may still look into it."""
-        left = self._frames[owner] - len(buffer)
-        if left:
-            self._frames[owner] = left
-        else:
-            del self._frames[owner]
+        self._frames.release(owner, len(buffer))
         if reuse and SMALLEST_BUFFER <= len(buffer) <= LARGEST_BUFFER and len(self._free) < FREE_BUFFERS:
             self._free.append(buffer)
         self.forget(len(buffer))
@@ -360,7 +371,7 @@ class RequestMemory:
         """Close who holds bytes that did not move since the last look, if there are still too many."""
         self._watch = None
         crowded = self._is_crowded
-        for owner in [*self._frames, *self._responses]:
+        for owner in [*self._frames.holders, *self._responses]:
             if not owner.has_moved() and crowded:
                 owner.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
         self._look_later()
@@ -381,6 +392,7 @@ class RequestMemory:
     def close(self) -> None:
         """The node stops."""
         self.parked.close()
+        self._frames.close()
         if self._clogged is not None:
             self._clogged.cancel()
         if self._watch is not None:

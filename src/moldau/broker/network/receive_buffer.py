@@ -9,6 +9,7 @@ limits: ``memory.py``. Read next: ``connection.py``, which finds the frames.
 
 from __future__ import annotations
 
+from moldau.broker.network.arriving import kind_of
 from moldau.broker.network.memory import LARGEST_BUFFER, MemoryOwner, RequestMemory
 
 SHARED_BYTES = 64 * 1024
@@ -30,7 +31,7 @@ class SharedBuffer:
 class ReceiveBuffer:
     """The receiving side of one connection."""
 
-    __slots__ = ("_filled", "_kept", "_need", "_own", "_shared", "_starved", "_usual", "memory", "owner")
+    __slots__ = ("_filled", "_kept", "_need", "_own", "_shared", "_starved", "_usual", "brought", "memory", "owner")
 
     def __init__(self, owner: MemoryOwner, memory: RequestMemory, shared: SharedBuffer) -> None:
         self.owner = owner
@@ -42,6 +43,8 @@ class ReceiveBuffer:
         self._need = 0
         self._usual = 0  # bytes of the last frame that was too large for the shared buffer, if there was one
         self._starved = False
+        self.brought = 0
+        """Bytes that have come, in all."""
 
     @property
     def starved(self) -> bool:
@@ -79,6 +82,7 @@ class ReceiveBuffer:
     def arrived(self, size: int) -> memoryview | None:
         """So many bytes were put there: what is to be looked at for whole frames, and ``keep`` is due next; None while
         a frame in a buffer of its own is not whole."""
+        self.brought += size
         if self._own is None:
             kept, self._kept = self._kept, b""
             if kept:
@@ -97,6 +101,9 @@ class ReceiveBuffer:
         """What ``came`` from ``start`` on is not handled yet; it begins a frame of ``need`` bytes, if that is known."""
         left = len(came) - start
         own = self._own
+        kind = kind_of(came[start : start + 6], need)
+        if own is not None and start:
+            self.memory.begin_frame(self.owner, kind)
         if own is not None and self._need > SHARED_BYTES:  # as large a frame has come whole
             self._usual = min(self._need, LARGEST_BUFFER)
         if own is not None and left > SHARED_BYTES and need <= len(own):  # it goes on where it is
@@ -110,9 +117,9 @@ class ReceiveBuffer:
             self.memory.hold(left)
         elif left:
             size = max(left, min(need, max(2 * left, self._usual)))
-            buffer = self.memory.buffer(self.owner, size)
+            buffer = self.memory.buffer(self.owner, size, kind)
             if buffer is None:
-                buffer = self.memory.keep(self.owner, left)
+                buffer = self.memory.keep(self.owner, left, kind)
             buffer[:left] = came[start:]
             self._own, self._filled, self._need = buffer, left, need
             self._starved = left == len(buffer) < need
@@ -128,7 +135,8 @@ class ReceiveBuffer:
         """Move the beginning of a frame into a larger buffer, if there is memory for it."""
         own = self._own
         assert own is not None, "only a frame in a buffer of its own grows"
-        larger = self.memory.buffer(self.owner, min(self._need, 4 * self._filled))
+        kind = kind_of(own[: min(self._filled, 6)], self._need)
+        larger = self.memory.buffer(self.owner, min(self._need, 4 * self._filled), kind)
         self._starved = larger is None
         if larger is not None:
             larger[: self._filled] = own

@@ -28,9 +28,9 @@ class Regulated(asyncio.BufferedProtocol):
     """The part of a connection that decides whether it is read from."""
 
     __slots__ = (
-        "_called", "_held", "_is_heavy", "_moved", "_reading", "_receive_buffer", "_refused_room", "_slots", "_stalled",
-        "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_was_slow", "_work", "listener", "peer",
-        "waiting",
+        "_called", "_held", "_is_heavy", "_moved", "_pace", "_reading", "_receive_buffer", "_refused_room", "_slots",
+        "_stalled", "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_was_slow", "_work", "listener",
+        "peer", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -52,6 +52,9 @@ class Regulated(asyncio.BufferedProtocol):
         self._throttled_until_ms = 0
         self.waiting = Waits(self, listener.memory)
         self._moved: object = None
+        self._pace: tuple[bool, bool, int] | None = (
+            None  # who was waited for when that was last asked, and what had moved
+        )
 
     def hold(self) -> None:
         """Too many connections: do not read from this one yet."""
@@ -177,6 +180,17 @@ class Regulated(asyncio.BufferedProtocol):
         left = self._transport.get_write_buffer_size() if self._stalled else 0
         self._moved = (self._receive_buffer.come, left, len(self._slots))
         return self._moved != before or (not self._stalled and not self._reading and self._throttle is None)
+
+    def keeps_pace(self, least: int) -> bool:
+        """Whether at least so many bytes went in or out since this was last asked, or could not because we did not let
+        them."""
+        if self._transport is None:
+            return True
+        moved = self._receive_buffer.brought - (self._transport.get_write_buffer_size() if self._stalled else 0)
+        before, self._pace = self._pace, (self._stalled, self._reading, moved)
+        if before is None or before[:2] != self._pace[:2] or not (self._stalled or self._reading):
+            return True
+        return moved - before[2] >= least
 
     def give_up(self, why: str) -> None:
         """Close it at once; what it held is free."""

@@ -68,6 +68,8 @@ class AwaitedFlushes:
                     if (opening := log.opening) is not None:
                         await self._tasks.off_loop(opening.run, pools.segments(log.dir.path))
                         opening.end()
+                        if log.opening is opening:
+                            continue
                     else:
                         flush = log.begin_flush()
                         assert flush is not None, f"{log.partition} waits for a flush of nothing"

@@ -18,6 +18,7 @@ from moldau.broker.loop import Pace
 from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.network.traffic import TopicTraffic
 from moldau.broker.purgatory import DelayedOperationPurgatory
+from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.broker.replicas.alter_log_dirs import AlterReplicaLogDirs
 from moldau.broker.replicas.assignments import AssignmentsManager
 from moldau.broker.replicas.awaited_flushes import AwaitedFlushes
@@ -49,6 +50,7 @@ from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
+from moldau.storage.errors import UnusableFile
 from moldau.storage.strays import make_way, sort_out
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,7 @@ class ReplicaManager:
         self.refused_producers = RefusedProducers(self._clock)
         self.transactions = Transactions(self)
         self.alter_log_dirs = AlterReplicaLogDirs(self)
+        self._short_of_files = RateLimitedLog(self._clock, lines=1)
         self._started = self._stopped = False
         self._sweep: Handle | None = None
         self._by_kind: dict[type, Callable[[Replica, Any], None]] = {  # Any: each takes the effects of its own class
@@ -398,6 +401,10 @@ class ReplicaManager:
 
     def failed(self, error: LogError) -> None:
         """Storage failed: replicas in directories that are offline now neither lead nor follow."""
+        if isinstance(error, UnusableFile) and error.passing:  # one cause for all partitions, again and again
+            if (after := self._short_of_files.more()) is not None:
+                log.error("%s%s", error, after)
+            return
         if not isinstance(error, DirOffline):
             log.error("%s", error)
             return
