@@ -249,7 +249,8 @@ class FetchReader:
     def _collect_from(self, keys: list[PartKey], progress: FetchProgress) -> None:
         """Read these partitions.
 
-        What there was no room for keeps its place before what was served: none starves, and none is forgotten.
+        What there was no room for, or has to wait for its disk, keeps its place before what was served: none starves,
+        and none is forgotten.
         """
         for key in keys:
             asked = self.unread.get(key)
@@ -269,7 +270,7 @@ class FetchReader:
             )
             if at_once:
                 progress.urgent = True
-            elif not length and progress.size and asked.has_more(self.terms.replica_id):
+            elif not length and (progress.size or self.loading) and asked.has_more(self.terms.replica_id):
                 continue
             self.unread.pop(key, None)
             progress.size += length
