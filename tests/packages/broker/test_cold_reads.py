@@ -91,6 +91,38 @@ def test_a_reader_has_one_such_read_under_way_and_comes_to_all_its_partitions(
     run(work)
 
 
+def test_a_session_comes_to_partitions_that_waited_for_another_ones_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer went back to old records of two partitions, and was given one's until something came to the other."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 1) as cluster:
+            cluster.create(0, partitions=3)
+            for number in range(3):
+                await cluster.produce(0, batch(2), number=number)
+            line = await cluster.connect_another(0)
+
+            async def ask(*parts: tuple[int, int], epoch: int, wait_ms: int = 0) -> Any:
+                request = cluster.fetch_request(*parts, session_id=id, session_epoch=epoch, max_wait_ms=wait_ms)
+                return await asyncio.wait_for(cluster.ask(0, request, 12, line), 60)
+
+            id = 0
+            id = (await ask(*((number, 2) for number in range(3)), epoch=0)).session_id
+            await ask(epoch=1)
+            device = Device(monkeypatch)
+            device.goes_on.set()
+            named, got = {0: 0, 1: 0, 2: 0}, set()
+            for epoch in range(2, 5):
+                answer = await ask(*named.items(), epoch=epoch, wait_ms=60_000)
+                found = [part for topic in answer.responses for part in topic.partitions]
+                named = {part.partition_index: 2 for part in found if part.records}
+                got |= set(named)
+            assert got == {0, 1, 2}
+
+    run(work)
+
+
 def test_what_is_wrong_with_the_disk_is_said_by_the_read_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import gc
 import struct
 import tracemalloc
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any
 
@@ -748,3 +748,74 @@ def test_a_client_that_is_gone_holds_no_parked_fetch() -> None:
         assert [wait.done for wait in its.waits] == [True] * 4 + [False] * 2
 
     play(work, request_bytes_max=4 << 20)
+
+
+def test_a_fetch_within_a_clients_long_session_is_a_long_request_and_waits_for_parked_fetches() -> None:
+    """Its answer holds as much as one of a fetch that names so many partitions."""
+
+    async def work(scene: Scene) -> None:
+        scene.memory.know_sessions(lambda session_id: session_id == 7)
+        begun = 0
+
+        def fetch(request: Any, context: Any) -> Any:
+            nonlocal begun
+            begun += 1
+            return slowly() if request.session_id == 7 else FetchResponse()
+
+        def slowly() -> Generator[None, None, FetchResponse]:
+            while not released:
+                yield
+            return FetchResponse()
+
+        released = False
+        scene.listener.handlers[1] = fetch
+        many, few = (frame(FetchRequest(session_id=id, session_epoch=3), 12, 1) for id in (7, 8))
+        streams = [await scene.connect() for _ in range(limits.LONG_AT_ONCE + 5)]
+        for _, writer in streams:
+            writer.write(many)
+        await scene.until(lambda: begun == limits.LONG_AT_ONCE)
+        await scene.settled(lambda: begun)
+        assert begun == scene.memory.requests == limits.LONG_AT_ONCE
+        reader, other = await scene.connect()
+        other.write(few)
+        await read_frame(reader)
+        released = True
+        await asyncio.gather(*(read_frame(reader) for reader, _ in streams))
+        its = FetchScene(scene, each=1 << 20)
+        for _, writer in streams[:8]:
+            writer.write(FETCH)
+        await scene.until(lambda: scene.memory.parked.bytes == 8 << 20)
+        other.write(many)
+        await scene.settled(lambda: len(its.waits))
+        assert len(its.waits) == 8
+
+    play(work, request_bytes_max=4 << 20)
+
+
+def test_nothing_else_of_a_connection_is_handled_while_a_long_answer_is_encoded() -> None:
+    """A hundred fetches of one connection were read while the first answer was encoded."""
+    answer = FetchResponse(
+        responses=[FetchResponse.FetchableTopicResponse(partitions=[FetchResponse.PartitionData()] * 5_000)]
+    )
+
+    async def work(scene: Scene) -> None:
+        most = 0
+
+        def fetch(request: Any, context: Any) -> Generator[None, None, FetchResponse]:
+            nonlocal most
+            most = max(most, scene.memory.requests)
+            yield
+            context.connection.waiting.hold(1000)
+            yield
+            assert scene.memory.parked.bytes == 1000
+            return answer
+
+        scene.listener.handlers[1] = fetch
+        reader, writer = await scene.connect()
+        writer.write(FETCH * 20)
+        for _ in range(20):
+            await read_frame(reader)
+        assert most == 1, "itself"
+        assert not scene.memory.parked.bytes
+
+    play(work)

@@ -88,7 +88,7 @@ class Wire:
         self.connection: Connection | None = None
 
     def get_extra_info(self, name: str) -> Any:
-        return ("127.0.0.1", 1)
+        return ("127.0.0.1", 1) if name == "peername" else None
 
     def write(self, data: Any) -> None:
         self.out += bytes(data)

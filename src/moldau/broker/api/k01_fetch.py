@@ -1,9 +1,9 @@
 """Fetch, 4-18: records for consumers and followers, at once or when there are enough.
 
-Answered at once when the client will not wait, asks for nothing, or there is an error, a diverging epoch, a better
-replica to read from, or min_bytes of records; else parked until data, watermark or time, or until the consumer sends
-something else on the same connection (decision 9). Incremental sessions from version 7, topic ids from 13. Records are
-one read of the file per partition, handed to the socket as they are.
+Answered at once when the client will not wait, asks for nothing or for very much, or there is an error, a diverging
+epoch, a better replica to read from, or min_bytes of records; else parked until data, watermark or time, or until the
+consumer sends something else on the same connection (decision 9). Incremental sessions from version 7, topic ids from
+13. Records are one read of the file per partition, handed to the socket as they are.
 A follower (replica id >= 0) reads up to the log's end, and its position drives ISR and high watermark.
 """
 
@@ -45,7 +45,7 @@ def handle(
     node: WithReplicas, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse | None] | Generator[None, None, FetchResponse]:
     """Read what is there, or wait for it."""
-    if request.topics and sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE:
+    if _names_many(request) or (request.session_id and node.replicas.sessions.is_long(request.session_id)):
         return _long(node, request, context)
     if _is_throttled(context):
         return _throttled(node, request, context)
@@ -74,20 +74,51 @@ def _is_throttled(context: Context) -> bool:
 
 def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Generator[None, None, FetchResponse]:
     """More partitions than one turn should look at: taken in by and by, and answered with what there is by then."""
+    while node.replicas.sessions.is_being_read(request):  # what is asked of its partitions must not change meanwhile
+        yield
     pieces = _pieces(request.topics)
     request.topics = next(pieces)
+    forgotten, request.forgotten_topics_data = request.forgotten_topics_data, []
     reader = _open(node, request, context)
     if isinstance(reader, Code):
         return FetchResponse(error_code=reader)
-    for piece in pieces:
-        yield
-        reader.name(piece, by_id=context.api_version >= 13)
-    if _is_throttled(context) and reader.session_id:
-        return FetchResponse(session_id=reader.session_id)
-    answer = yield from reader.fetch_at_once(_terms(node, request, context))
-    if not reader.lasting:
-        yield from reader.forget_all()
+    reader.being_read = True
+    by_id = context.api_version >= 13
+    try:
+        for piece in pieces:
+            yield
+            reader.name(piece, by_id)
+        for topic_id, topic, numbers in _forgotten(forgotten):
+            yield
+            for number in numbers:
+                reader.forget((topic_id if by_id else topic, number))
+        if _is_throttled(context) and reader.session_id:
+            return FetchResponse(session_id=reader.session_id)
+        if context.connection is not None:
+            context.connection.waiting.hold(reader.answer_bytes)
+        answer = yield from reader.fetch_at_once(_terms(node, request, context))
+    finally:
+        reader.being_read = False
+        if reader.closed or not reader.lasting:
+            reader.close()
     return answer
+
+
+def _names_many(request: FetchRequest) -> bool:
+    """Whether it takes in or forgets more partitions than one turn should."""
+    topics, gone = request.topics, request.forgotten_topics_data
+    return bool(
+        (topics and sum([len(topic.partitions) for topic in topics]) > PARTITIONS_AT_ONCE)
+        or (gone and sum([len(topic.partitions) for topic in gone]) > PARTITIONS_AT_ONCE)
+    )
+
+
+def _forgotten(topics: list[FetchRequest.ForgottenTopic]) -> Iterator[tuple[bytes, str, list[int]]]:
+    """What a session is to forget, so many partitions at most at a time."""
+    for topic in topics:
+        for begin in range(0, len(topic.partitions), PARTITIONS_AT_ONCE):
+            numbers = topic.partitions[begin : begin + PARTITIONS_AT_ONCE]
+            yield bytes(topic.topic_id), topic.topic, numbers
 
 
 def _pieces(topics: list[Topic]) -> Iterator[list[Topic]]:

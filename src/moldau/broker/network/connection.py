@@ -20,7 +20,7 @@ from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.memory import ASKING, FETCH
-from moldau.broker.network.parked import is_within_session
+from moldau.broker.network.parked import session_of
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
     PRODUCE,
@@ -156,7 +156,11 @@ class Connection(Regulated):
             stop = start + need
             if stop > end or self._stalled or self._held or self._throttle is not None or self._work is not None:
                 break
-            if len(self._slots) > UNANSWERED_MAX or (memory.busy and not self._is_admitted(came, start, size)):
+            if (
+                self._encoding
+                or len(self._slots) > UNANSWERED_MAX
+                or (memory.busy and not self._is_admitted(came, start, size))
+            ):
                 break
             if listener.turn.is_over and self._waits_for_turn(size):
                 break
@@ -186,12 +190,14 @@ class Connection(Regulated):
         api_key = int.from_bytes(came[start + 4 : start + 6], "big") if size >= 2 else -1
         is_large = size >= SLICES_FROM_BYTES and api_key != PRODUCE
         memory = self.listener.memory
+        session_id = session_of(came[: start + 4 + size], start + 4) if api_key == FETCH else 0
+        is_long = bool(session_id) and memory.parked.is_long_session(session_id)
         self._refused_room = not (
-            memory.admits(self, api_key, self._expected, is_large=is_large)
+            memory.admits(self, api_key, self._expected, is_large=is_large or is_long)
             and (
                 api_key != FETCH
                 or not memory.parked.are_many
-                or is_within_session(came[: start + 4 + size], start + 4)
+                or (session_id and not is_long)
                 or memory.parked.admits(self)
             )
         )
@@ -258,6 +264,8 @@ class Connection(Regulated):
             then(found)
         except Malformed as error:
             self._refuse(str(error))
+        if self._work is None and not self._encoding:
+            self.waiting.made()
         self._regulate()
 
     def _serve(self, request: Message, header: RequestHeader, size: int, *, is_kept: bool = False) -> None:
@@ -383,7 +391,10 @@ class Connection(Regulated):
         """The answer is encoded, or being encoded in slices: it takes its place."""
         if isinstance(ready, GeneratorType):
             self.listener.memory.begin(header.api_key)
+            self._encoding += 1  # nothing else is handled meanwhile: a client would have many of these answers made
             self._encode_slowly(slot, ready, header)
+            if not self._busy:
+                self._regulate()
             return
         assert isinstance(ready, list), "an encoded answer is its buffers"
         slot.frame = ready
@@ -397,20 +408,25 @@ class Connection(Regulated):
 
     def _encode_slowly(self, slot: Slot, work: Generator[None, None, list[Buffer]], header: RequestHeader) -> None:
         """Encode on, a slice at a time."""
-        memory = self.listener.memory
         if self._transport is None:
-            memory.end(header.api_key)
+            self._end_encoding(header)
+            work.close()
             return
         try:
             next(work)
         except StopIteration as end:
-            memory.end(header.api_key)
+            self._end_encoding(header)
             self._fill(slot, end.value, header)
         except Exception as failure:
-            memory.end(header.api_key)
+            self._end_encoding(header)
             self._failed(header, failure)
         else:
             self.listener.turn.go_on(header.api_key, lambda: self._encode_slowly(slot, work, header))
+
+    def _end_encoding(self, header: RequestHeader) -> None:
+        self._encoding -= 1
+        self.waiting.made()
+        self.listener.memory.end(header.api_key)
 
     def _advance(self) -> None:
         """Queue the answers that are ready and next in order."""

@@ -13,6 +13,7 @@ from one look to the next. Decides nothing about single requests.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
@@ -257,6 +258,10 @@ class RequestMemory:
         """It was answered."""
         self.parked.remove(owner, size)
         self._set_busy()
+
+    def know_sessions(self, is_long: Callable[[int], bool]) -> None:
+        """Whether a fetch of the session of that id is a long request."""
+        self.parked.is_long_session = is_long
 
     # ---- who may go on
 

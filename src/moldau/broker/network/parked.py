@@ -5,8 +5,8 @@ say, and a client may have many under way on one connection, and many connection
 that has any waits with its next until all of them are answered, or until there are fewer; a client that has none parks
 one, up to twice as much. Beyond that it waits as well, and soon fetches of those that hold most are answered with what
 there is, as if their time were up: one in a turn of the loop, for as long as others wait. A fetch within a session
-waits for nobody here: followers' are such. Decides nothing about what a fetch is answered:
-``replicas/fetch/reader.py``.
+waits for nobody here: followers' are such. One within a client's session of which very much is to be told is counted
+while it is answered, and waits. Decides nothing about what a fetch is answered: ``replicas/fetch/reader.py``.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ _SESSION_ID = Struct(">12xxi")
 """What a fetch begins with behind that: how long, how many bytes at least and at most, what is seen, the session."""
 
 
-def is_within_session(frame: memoryview, start: int) -> bool:
-    """Whether the fetch request that is all of ``frame`` from ``start`` on goes on with a session: it names only what
-    is new in it."""
+def session_of(frame: memoryview, start: int) -> int:
+    """The session with which the fetch request goes on that is all of ``frame`` from ``start`` on, naming only what is
+    new in it; 0 for none."""
     header = read_request_header(frame, start)
     at = header.body + (4 if header.api_version < NO_REPLICA_FROM else 0)
     if header.api_version < SESSIONS_FROM or at + _SESSION_ID.size > len(frame):
-        return False
-    return bool(_SESSION_ID.unpack_from(frame, at)[0])
+        return 0
+    (found,) = _SESSION_ID.unpack_from(frame, at)
+    return int(found)
 
 
 class Parking(Protocol):
@@ -57,6 +58,8 @@ class ParkedFetches(Generic[MemoryOwner]):
     def __init__(self, tasks: Tasks, bytes_max: int, wake: Callable[[dict[MemoryOwner, None], int], None]) -> None:
         self._tasks, self._bytes_max, self._wake = tasks, bytes_max, wake
         self.bytes = 0
+        self.is_long_session: Callable[[int], bool] = lambda session_id: False
+        """Whether a fetch of the session is a long request: its answer holds as much as one that names so many."""
         self._held: dict[MemoryOwner, int] = {}
         self._waiting: dict[MemoryOwner, None] = {}
         """Who has another to park."""

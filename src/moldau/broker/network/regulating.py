@@ -28,9 +28,9 @@ class Regulated(asyncio.BufferedProtocol):
     """The part of a connection that decides whether it is read from."""
 
     __slots__ = (
-        "_called", "_held", "_is_heavy", "_moved", "_pace", "_reading", "_receive_buffer", "_refused_room", "_slots",
-        "_stalled", "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_was_slow", "_work", "listener",
-        "peer", "waiting",
+        "_called", "_encoding", "_held", "_is_heavy", "_moved", "_pace", "_reading", "_receive_buffer", "_refused_room",
+        "_slots", "_stalled", "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_was_slow", "_work",
+        "listener", "peer", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -40,6 +40,7 @@ class Regulated(asyncio.BufferedProtocol):
         self._receive_buffer = ReceiveBuffer(self, listener.memory, listener.shared)
         self._slots: deque[Slot] = deque()  # one for each unanswered request, in order
         self._work: Generator[None, None, object] | None = None  # on a request in slices
+        self._encoding = 0  # answers that are encoded in slices
         self._reading = True
         self._stalled = False  # the peer does not read
         self._held = False  # too many connections
@@ -118,6 +119,7 @@ class Regulated(asyncio.BufferedProtocol):
             or self._refused_room
             or self._throttle is not None
             or self._work is not None
+            or self._encoding
             or self._receive_buffer.starved
         )
         if wanted == self._reading or self._transport is None:

@@ -125,9 +125,10 @@ def encoded(response: Message, header: RequestHeader, tasks: Tasks) -> Encoded:
 def _encoded_on(
     work: Generator[None, None, list[Buffer]], held: list[list[object]], tasks: Tasks
 ) -> Generator[None, None, list[Buffer]]:
-    frame = yield from work
-    let_go(tasks, held)
-    return frame
+    try:
+        return (yield from work)
+    finally:  # also when its client is gone
+        let_go(tasks, held)
 
 
 class Versions(Protocol):

@@ -29,7 +29,7 @@ class ParkedFetch(DelayedOperation, Protocol):
 class Waits:
     """The waits of one connection, and what is left of them."""
 
-    __slots__ = ("_all", "_fetches", "_held", "_memory", "_owner")
+    __slots__ = ("_all", "_fetches", "_held", "_making", "_memory", "_owner")
 
     def __init__(self, owner: MemoryOwner, memory: RequestMemory) -> None:
         self._owner, self._memory = owner, memory
@@ -37,6 +37,8 @@ class Waits:
         self._fetches: list[DelayedOperation] = []
         self._held: dict[DelayedOperation, None] = {}
         """Fetches whose memory is counted, the oldest first."""
+        self._making = 0
+        """Bytes of the long answer that is made."""
 
     def add(self, waiter: DelayedOperation, *, of_consumer: bool = False) -> None:
         """The answer of a request waits there; ``of_consumer`` if it is a consumer's fetch."""
@@ -79,8 +81,22 @@ class Waits:
             if not wait.done:
                 wait.expire()
 
+    def hold(self, size: int) -> None:
+        """A long answer is made, which takes so many bytes until it is encoded; a connection has one under way."""
+        self.made()
+        self._making = size
+        if size:
+            self._memory.park(self._owner, size)
+
+    def made(self) -> None:
+        """It is encoded, or given up."""
+        size, self._making = self._making, 0
+        if size:
+            self._memory.unpark(self._owner, size)
+
     def abandon(self) -> None:
         """The client is gone."""
+        self.made()
         waiting, self._all, self._fetches = self._all, [], []
         for one in waiting:
             if not one.done:

@@ -42,6 +42,9 @@ class HeldBytes(Protocol):
     def forget(self, size: int) -> None:
         """They are gone."""
 
+    def know_sessions(self, is_long: Callable[[int], bool]) -> None:
+        """Whether a fetch of the session of that id is a long request."""
+
 
 class Uncounted:
     """``HeldBytes`` where nobody counts."""
@@ -50,6 +53,9 @@ class Uncounted:
         """Do nothing."""
 
     def forget(self, size: int) -> None:
+        """Do nothing."""
+
+    def know_sessions(self, is_long: Callable[[int], bool]) -> None:
         """Do nothing."""
 
 

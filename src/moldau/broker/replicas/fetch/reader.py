@@ -2,16 +2,19 @@
 
 A ``FetchReader`` is the set of partitions of one fetch, or of one fetch session. Only partitions that may have
 something new are looked at: appends and watermarks mark them, so that a session over ten thousand partitions costs what
-moves in it. A follower's fetch also tells its machine how far it is. Who may read what is decided in
-``replicas/fetch/read.py``. Sources: KIP-227 (sessions), KIP-74 (size limits), KIP-541 and KIP-951 (errors). Read next:
-``replicas/fetch/sessions.py``.
+moves in it. Where that is more than a turn of the loop should look at, it is answered in slices with what there is, and
+nothing else of the session is read meanwhile. A follower's fetch also tells its machine how far it is. Who may read
+what is decided in ``replicas/fetch/read.py``. Sources: KIP-227 (sessions), KIP-74 (size limits), KIP-541 and KIP-951
+(errors). Read next: ``replicas/fetch/sessions.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
+from moldau.broker.loop import answer_in_slices, run_in_slices
+from moldau.broker.network.freeing import let_go, long_arrays
 from moldau.broker.replicas.fetch.partition import Data, FetchParams, FetchPartition, PartKey
 from moldau.broker.replicas.fetch.read import nothing_new, read
 from moldau.broker.replicas.host import ReplicaHost
@@ -22,14 +25,19 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 FETCH_BYTES, PARTITION_BYTES = 4096, 600
 """What a parked fetch takes, and each partition that it names: measured."""
+ANSWER_BYTES = 500
+"""What each partition takes in an answer that is not encoded yet: measured, without records."""
 DISK_WAIT_MS = 10_000
 """How long a fetch waits for its disk, though its client would not wait for more records."""
 IN_MEMORY_BYTES = 1 << 20
 """After so many bytes of records that were read an answer takes no more of them; parts of files that are sent unread do
 not count."""
 PARTITIONS_AT_ONCE = 1000
-"""Partitions that one turn of the loop looks at, when a request names more."""
+"""Partitions that one turn of the loop looks at, at most: a fetch of more is worked on in slices."""
+READ_AT_ONCE = 250
+"""...and reads in each slice: a millisecond's work."""
 Topics = dict[bytes | str, FetchResponse.FetchableTopicResponse]
+Found = list[tuple[FetchPartition, Data]]
 
 
 class FetchProgress:
@@ -63,6 +71,19 @@ class FetchReader:
         self.session_id = 0
         self.lasting = False
         """A session watches its partitions as long as it lives, a single fetch only while it is parked."""
+        self.being_read = False
+        """A fetch of it is being answered in slices."""
+        self.closed = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a look at it takes more than one turn of the loop should hold, or is under way."""
+        return self.being_read or len(self.unread) + len(self.uncounted) > PARTITIONS_AT_ONCE
+
+    @property
+    def answer_bytes(self) -> int:
+        """About how much memory it takes while it is answered; what a session keeps is kept whether or not it is."""
+        return ANSWER_BYTES * len(self.unread) + self.parked_bytes
 
     @property
     def parked_bytes(self) -> int:
@@ -99,7 +120,8 @@ class FetchReader:
             for _ in range(min(len(self.parts), PARTITIONS_AT_ONCE)):
                 _, asked = self.parts.popitem()
                 self._unwatch(asked)
-            yield
+            if self.parts:
+                yield
 
     def asks_for(self, asked: FetchPartition) -> bool:
         """Whether the partition is one of these, and was not forgotten."""
@@ -134,11 +156,18 @@ class FetchReader:
 
     def count_unnamed(self) -> None:
         """A fetch has come, which repeats what it does not name (KIP-227): tell the machines to which that is news."""
-        for key, asked in self.uncounted.items():
+        for _ in self.count_unnamed_in_slices():
+            pass
+
+    def count_unnamed_in_slices(self) -> Generator[None, None, None]:
+        """As ``count_unnamed``, with pauses."""
+        uncounted, self.uncounted = self.uncounted, {}
+        for number, (key, asked) in enumerate(uncounted.items(), 1):
             if self.parts.get(key) is asked:
                 asked.reported = False
                 self.unread[key] = asked
-        self.uncounted.clear()
+            if not number % PARTITIONS_AT_ONCE:
+                yield
 
     def load(self, asked: FetchPartition, load: Load) -> None:
         """What the partition has is on the disk only: look again when it was brought into memory."""
@@ -188,8 +217,20 @@ class FetchReader:
         """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
         self.terms = terms
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
-        found = (yield from self._collect_in_slices()).found
-        return (yield from self.respond_in_slices(found))
+        yield from self.count_unnamed_in_slices()
+        return (yield from self.answer_at_once())
+
+    def answer_at_once(self) -> Generator[None, None, FetchResponse]:
+        """As ``fetch_at_once``, on the terms of the fetch that has come last."""
+        progress = FetchProgress(self.terms.max_bytes)
+        self.being_read = True
+        try:
+            yield from self._collect_in_slices(progress)
+            return (yield from self.respond_in_slices(progress.found))
+        finally:
+            self.being_read = False
+            if progress.found:  # its client is gone
+                let_go(self.replicas.deps.world.tasks, [progress.found])  # type: ignore[list-item]
 
     def collect(self) -> FetchProgress:
         """All of ``_collect_in_slices``, at once."""
@@ -197,23 +238,23 @@ class FetchReader:
         self._collect_from(list(self.unread), progress)
         return progress
 
-    def _collect_in_slices(self) -> Generator[None, None, FetchProgress]:
+    def _collect_in_slices(self, progress: FetchProgress) -> Generator[None, None, None]:
         """Read what is marked, within the limits; marks stay on what has more. Pauses after some partitions."""
-        progress, keys = FetchProgress(self.terms.max_bytes), list(self.unread)
-        for begin in range(0, len(keys), PARTITIONS_AT_ONCE):
+        keys = list(self.unread)
+        for begin in range(0, len(keys), READ_AT_ONCE):
             if begin:
                 yield
-            self._collect_from(keys[begin : begin + PARTITIONS_AT_ONCE], progress)
-        return progress
+            self._collect_from(keys[begin : begin + READ_AT_ONCE], progress)
 
     def _collect_from(self, keys: list[PartKey], progress: FetchProgress) -> None:
         """Read these partitions.
 
-        What there was no room for keeps its place before what was served: none starves, and none is forgotten.
+        What there was no room for, or has to wait for its disk, keeps its place before what was served: none starves,
+        and none is forgotten.
         """
         for key in keys:
             asked = self.unread.get(key)
-            if asked is None:  # forgotten during a pause
+            if asked is None or self.closed:  # forgotten during a pause, or all of it was
                 continue
             data = read(self, asked, progress.left if progress.in_memory_left > 0 else 0, first=not progress.size)
             progress.found.append((asked, data))
@@ -229,7 +270,7 @@ class FetchReader:
             )
             if at_once:
                 progress.urgent = True
-            elif not length and progress.size and asked.has_more(self.terms.replica_id):
+            elif not length and (progress.size or self.loading) and asked.has_more(self.terms.replica_id):
                 continue
             self.unread.pop(key, None)
             progress.size += length
@@ -240,7 +281,7 @@ class FetchReader:
     def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses; nothing is left in ``found``."""
         found += self._rest(found)
-        return (yield from self._build_on(found))
+        return (yield from self._build_on(found, lambda piece: piece))
 
     def respond(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
         """The response from what a look found: everything asked, or in a session what is new."""
@@ -261,18 +302,23 @@ class FetchReader:
         response.responses = list(topics.values())
         return response
 
-    def _build_on(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
-        """Group by topic. Pauses after some partitions, and takes them out of ``found``, which is long to free."""
+    def _build_on(self, found: Found, told: Callable[[Found], Found]) -> Generator[None, None, FetchResponse]:
+        """Group by topic what of it is to be ``told``. Pauses after some partitions, and takes them out of ``found``,
+        which is long to free."""
         topics: Topics = {}
         response = FetchResponse(session_id=self.session_id)
         found.reverse()
-        while found:
-            piece = found[: -PARTITIONS_AT_ONCE - 1 : -1]
-            del found[-PARTITIONS_AT_ONCE:]
-            self._put(piece, response, topics)
-            if found:
-                yield
-        response.responses = list(topics.values())
+        try:
+            while found:
+                piece = found[: -PARTITIONS_AT_ONCE - 1 : -1]
+                del found[-PARTITIONS_AT_ONCE:]
+                self._put(told(piece), response, topics)
+                if found:
+                    yield
+        finally:
+            response.responses = list(topics.values())
+            if found:  # its client is gone
+                let_go(self.replicas.deps.world.tasks, long_arrays(response))
         return response
 
     def _put(self, found: list[tuple[FetchPartition, Data]], response: FetchResponse, topics: Topics) -> None:
@@ -322,10 +368,17 @@ class FetchReader:
             self._forget_all()
 
     def close(self) -> None:
-        """Nobody will ask again: watch nothing."""
+        """Nobody will ask again: watch nothing, and read no more, though an answer be under way."""
         if self.waiting is not None:
             self.waiting.expire()
-        self._forget_all()
+        self.closed = True
+        forgetting = self.forget_all()
+        self._forget_some(forgetting)
+
+    def _forget_some(self, forgetting: Generator[None, None, None]) -> None:
+        for _ in forgetting:
+            self.replicas.deps.world.tasks.call_soon(lambda: self._forget_some(forgetting))
+            return
 
     def _forget_all(self) -> None:
         """All of ``forget_all``, at once. The collector, for which they would wait, comes once in fifty million
@@ -350,8 +403,11 @@ class DelayedFetch:
         self.answer: asyncio.Future[FetchResponse | None] = asyncio.get_running_loop().create_future()
 
     def try_complete(self) -> None:
-        """Answer if there is enough by now."""
+        """Answer if there is enough by now, or too much to look at in one turn of the loop."""
         reader = self._reader
+        if reader.is_long:
+            self._finish_in_slices()
+            return
         if not self.urgent and reader.terms.min_bytes > 1 and self._estimate() < reader.terms.min_bytes:
             return
         progress = reader.collect()
@@ -375,7 +431,10 @@ class DelayedFetch:
         return total
 
     def expire(self) -> None:
-        self._finish(self._reader.collect())
+        if self._reader.is_long:
+            self._finish_in_slices()
+        else:
+            self._finish(self._reader.collect())
 
     def abandon(self) -> None:
         """Nobody hears what there is."""
@@ -391,6 +450,25 @@ class DelayedFetch:
     def _finish(self, progress: FetchProgress) -> None:
         response = self._reader.respond(progress.found)
         self._end()
+        if not self.answer.done():
+            self.answer.set_result(response)
+
+    def _finish_in_slices(self) -> None:
+        """Only a session is that long, of which everything is kept: a fetch that names more partitions never waits."""
+        reader = self._reader
+        self._end()
+        reader.being_read = True  # nothing else of the session is read from now on
+        reader.replicas.deps.world.tasks.spawn(self._go_on(), f"answer a fetch of session {reader.session_id}")
+
+    async def _go_on(self) -> None:
+        reader = self._reader
+        slowly = run_in_slices if reader.terms.replica_id >= 0 else answer_in_slices
+        try:
+            response = await slowly(reader.replicas.deps.world.tasks, reader.answer_at_once())
+        except Exception as error:
+            if not self.answer.done():
+                self.answer.set_exception(error)
+            return
         if not self.answer.done():
             self.answer.set_result(response)
 

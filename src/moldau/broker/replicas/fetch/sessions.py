@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterator
 
 from moldau.broker.replicas.fetch.partition import Data, FetchPartition
-from moldau.broker.replicas.fetch.reader import FetchReader
+from moldau.broker.replicas.fetch.reader import PARTITIONS_AT_ONCE, FetchReader, Found
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.model import Code
 from moldau.ports import Clock, Random
@@ -19,6 +19,8 @@ from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 FINAL, INITIAL = -1, 0
 EVICTABLE_AFTER_MS = 120_000
+PARTITIONS_MOST = 1 << 18
+"""A client's session that has more is ended: as many as one request may name, so that it can be opened again."""
 
 
 class FetchSession(FetchReader):
@@ -44,14 +46,18 @@ class FetchSession(FetchReader):
         if self._opening:
             self._opening = False
             return super().respond(found)
-        return self.build([(asked, data) for asked, data in found if asked.is_news(data)])
+        return self.build(_news(found))
 
     def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses."""
         if self._opening:
             self._opening = False
             return (yield from super().respond_in_slices(found))
-        return (yield from self._build_on([(asked, data) for asked, data in found if asked.is_news(data)]))
+        return (yield from self._build_on(found, _news))
+
+
+def _news(found: Found) -> Found:
+    return [(asked, data) for asked, data in found if asked.is_news(data)]
 
 
 class FetchSessionCache:
@@ -63,12 +69,33 @@ class FetchSessionCache:
         self._random = random
         self._slots = slots
         self._by_id: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+        replicas.deps.requests.know_sessions(self.is_long_of_consumer)
 
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(list(self._by_id.values()))
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def is_long(self, session_id: int) -> bool:
+        """Whether a fetch of that session takes more than one turn of the loop should hold."""
+        session = self._by_id.get(session_id)
+        return session is not None and session.is_long
+
+    def is_long_of_consumer(self, session_id: int) -> bool:
+        """As ``is_long``, and it is no follower's: those wait for no clients."""
+        session = self._by_id.get(session_id)
+        return session is not None and session.is_long and not session.follower
+
+    def is_being_read(self, request: FetchRequest) -> bool:
+        """Whether the last fetch of the session is not answered yet with which this one goes on; if that waits for
+        records, it is answered now."""
+        session = self._by_id.get(request.session_id)
+        if session is None or session.epoch != request.session_epoch:
+            return False
+        if session.waiting is not None:
+            session.waiting.expire()  # pipelined: its client has more to ask, and does not wait
+        return session.being_read
 
     def open(self, request: FetchRequest, version: int, *, follower: bool) -> FetchReader | Code:
         """The reader for a request, with what it names taken in; or why its session cannot go on."""
@@ -87,6 +114,10 @@ class FetchSessionCache:
         session = self._by_id.get(request.session_id)
         buggify = self._replicas.deps.world.buggify
         if buggify is not None and session is not None and buggify(LOST_SESSION):
+            del self._by_id[request.session_id]
+            session.close()
+            session = None
+        if session is not None and len(session.parts) > PARTITIONS_MOST and not session.follower:
             del self._by_id[request.session_id]
             session.close()
             session = None
@@ -109,7 +140,8 @@ class FetchSessionCache:
             name = bytes(topic.topic_id) if session.by_id else topic.topic
             for number in topic.partitions:
                 session.forget((name, number))
-        session.count_unnamed()
+        if len(session.uncounted) <= PARTITIONS_AT_ONCE:  # else it is counted in slices
+            session.count_unnamed()
         return session
 
     def _create(self, *, by_id: bool, follower: bool) -> FetchSession | None:
