@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,6 +16,7 @@ from moldau.broker.network import arriving
 from moldau.broker.network import memory as limits
 from moldau.broker.network.arriving import FrameKind, kind_of
 from moldau.broker.network.memory import RequestMemory
+from moldau.broker.network.requests import ServedApi
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 from tests.packages.broker.test_network_memory import (
@@ -197,7 +197,7 @@ def test_ordinary_requests_and_a_controllers_are_answered_beside_a_large_one_tha
 
     async def work(scene: Scene) -> None:
         heard: list[int] = []
-        scene.listener.answers = dict(scene.listener.answers) | {6: SimpleNamespace(key=6, low=0, high=7)}  # type: ignore[dict-item]
+        scene.listener.answers = {**scene.listener.answers, 6: ServedApi(6, 0, 7, 0)}
         scene.listener.handlers[3] = lambda request, context: MetadataResponse()
         scene.listener.handlers[6] = lambda request, context: heard.append(cast("Any", request).controller_id)
         await hog(scene)
