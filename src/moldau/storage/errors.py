@@ -12,6 +12,8 @@ class LogError(Exception):
     """A read or write that cannot be done; ``code`` is what to answer."""
 
     code = Code.UNKNOWN_SERVER_ERROR
+    passing = False
+    """Whether it says something about this process only, which has too many open files."""
 
 
 class OffsetOutOfRange(LogError):
@@ -81,8 +83,6 @@ class UnusableFile(LogError):
     """One file or folder cannot be opened, made or renamed, while its log directory answers: it costs its partition."""
 
     code = Code.KAFKA_STORAGE_ERROR
-    passing = False
-    """Whether it says something about this process only, which has too many open files."""
 
 
 class DiskFull(LogError):

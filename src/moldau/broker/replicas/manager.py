@@ -50,7 +50,6 @@ from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
 from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
-from moldau.storage.errors import UnusableFile
 from moldau.storage.strays import make_way, sort_out
 
 log = logging.getLogger(__name__)
@@ -105,10 +104,9 @@ class ReplicaManager:
         slots = deps.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
         self.producer_ids, self.sent_back = ProducerIds(deps), SentBack(self._clock)
-        self.refused_producers = RefusedProducers(self._clock)
+        self.refused_producers, self._no_files = RefusedProducers(self._clock), RateLimitedLog(self._clock, lines=1)
         self.transactions = Transactions(self)
         self.alter_log_dirs = AlterReplicaLogDirs(self)
-        self._short_of_files = RateLimitedLog(self._clock, lines=1)
         self._started = self._stopped = False
         self._sweep: Handle | None = None
         self._by_kind: dict[type, Callable[[Replica, Any], None]] = {  # Any: each takes the effects of its own class
@@ -401,12 +399,9 @@ class ReplicaManager:
 
     def failed(self, error: LogError) -> None:
         """Storage failed: replicas in directories that are offline now neither lead nor follow."""
-        if isinstance(error, UnusableFile) and error.passing:  # one cause for all partitions, again and again
-            if (after := self._short_of_files.more()) is not None:
+        if not isinstance(error, DirOffline):  # what passes has one cause for all partitions, again and again
+            if (after := self._no_files.more() if error.passing else "") is not None:
                 log.error("%s%s", error, after)
-            return
-        if not isinstance(error, DirOffline):
-            log.error("%s", error)
             return
         for replica in list(self.by_key.values()):
             if replica.log.dir.offline is not None and replica.machine.role not in (Role.OFFLINE, Role.REMOVED):
