@@ -39,7 +39,8 @@ class Node(LoopTasks):
         image.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
         for number in range(PARTITIONS):
             image.apply(PartitionRecord(topic_id=TOPIC_ID, partition_id=number, replicas=[1], isr=[1], leader=1))
-        self.services = broker_services(image, world=manual_world(tasks=self, step=STEP), coordinator=self)
+        world = manual_world(tasks=self, step=STEP)
+        self.services = broker_services(image, world=world, coordinator=self, replicas=self)
         self.asked = self.most = 0
 
     def call_soon(self, call: Callable[[], object]) -> Handle:
@@ -145,10 +146,6 @@ def test_many_offsets_of_a_transaction_are_refused_in_slices() -> None:
     """A hundred and twenty thousand of them were one step of 175 ms."""
 
     class Elsewhere(Node):
-        @property
-        def replicas(self) -> Elsewhere:
-            return self
-
         def find(self, topic: str, index: int) -> Code:
             return Code.NOT_LEADER_OR_FOLLOWER
 
