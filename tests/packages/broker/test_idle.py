@@ -12,7 +12,7 @@ from moldau.broker.network.idle import LOOKS, IdleSweep
 from moldau.model.config_key import ConfigError
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
-from tests.packages.broker.data_cluster import DataCluster, run, until
+from tests.packages.broker.data_cluster import DataCluster, batch, run, until
 from tests.packages.doubles import ManualTasks, manual_world
 from tests.packages.manual_clock import ManualClock
 
@@ -106,15 +106,17 @@ def test_an_idle_client_is_hung_up_on_and_a_parked_one_is_answered(tmp_path: Pat
             idle, writer = await asyncio.open_connection("127.0.0.1", cluster.brokers[0].port)
             writer.writelines(request_frame(ApiVersionsRequest(), 0, 1, "test"))
             assert await idle.readexactly(4)
-            parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=1000, min_bytes=1))
+            parked = asyncio.ensure_future(cluster.fetch(0, 0, max_wait_ms=60_000, min_bytes=1))
             await until(
                 lambda: any(connection.waits for connection in socket_listener.connections), "the fetch is parked"
             )
             socket_listener.idle = IdleSweep(cluster.world, socket_listener.connections, 50)
             await asyncio.wait_for(idle.read(), 60)
             assert idle.at_eof()
+            assert not parked.done(), "it has waited longer than the other was silent"
+            socket_listener.idle.stop()  # a loop that stands still has its own client idle, too
+            await cluster.produce(0, batch(), over=await cluster.connect_another(0))
             assert (await asyncio.wait_for(parked, 60)).error_code == 0
             writer.close()
-            socket_listener.idle.stop()
 
     run(work)
