@@ -23,7 +23,7 @@ from moldau.admin.output import printable, say
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
 from moldau.clusterdata.state_changes.lines import time_of
-from moldau.clusterdata.state_changes.merging import logs, merge, wanted
+from moldau.clusterdata.state_changes.merging import logs, merge, one_after_the_other, wanted
 from moldau.clusterdata.state_changes.skew import milliseconds, skews
 from moldau.clusterdata.state_changes.sources import EARLIEST, Source, first_time
 from moldau.clusterdata.state_changes.twins import completed, is_twin, logs_and_twins, timed, told
@@ -118,7 +118,8 @@ def merge_command(
         if first_time(path) == EARLIEST and Path(path).stat().st_size:
             note(f"{path}: no line near its beginning has a time; is it a state-change log? Such lines come first")
     damaged = _Damaged()
-    for entries in merge([Source(files, keep, damaged=damaged) for files in found]):
+    several = [one for files in found for one in one_after_the_other(files)]
+    for entries in merge([Source(files, keep, damaged=damaged) for files in several]):
         if output == "text":
             sys.stdout.buffer.write(b"\n".join(entries) + b"\n")
         else:

@@ -34,6 +34,8 @@ DEAD_IDLE = "Stream closed"
 """How Spark fails a task to which it would hand out a worker that it kept for later and that has died: it tells the
 process that forks workers to end it, and where that one has died as well, Java has a stream in its place that takes
 nothing (``PythonWorkerFactory.stopWorker``). The worker is given up with the task: each beginning has one less."""
+IDLE_PAUSE_S = 0.1
+"""Before it is begun again: other streams are closed as well, and may be so at once every time."""
 IDLE_MOST = 32
 """How many such workers are thought possible: one for each step in Python of each task that Spark runs at a time."""
 
@@ -147,11 +149,11 @@ def run(
                 return query
             error = ended
             failures, idle = (0, 0) if watched.batches else (failures, idle)
-        is_idle = DEAD_IDLE in str(error) and idle < IDLE_MOST
+        is_idle = bool(restarts) and DEAD_IDLE in str(error) and idle < IDLE_MOST
         failures, idle = failures + (not is_idle), idle + is_idle
         if until() or failures > restarts or not may_pass(error):
             raise error
-        pause = 0.0 if is_idle else min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
+        pause = IDLE_PAUSE_S if is_idle else min(PAUSE_MOST_S, pause_s * 2 ** (failures - 1))
         _tell(f"query {name} is begun again in {pause:g} s: {_last_line(error)}")
         time.sleep(pause)
 

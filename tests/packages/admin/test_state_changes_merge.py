@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from moldau.admin.classic.run import run
 from moldau.admin.log import log
-from moldau.clusterdata.state_changes.merging import logs, merge, wanted
+from moldau.clusterdata.state_changes.merging import logs, merge, one_after_the_other, wanted
 from moldau.clusterdata.state_changes.sources import Source
 
 MERGER = "kafka.tools.StateChangeLogMerger"
@@ -118,14 +120,34 @@ def test_a_folder_stands_for_the_logs_in_it_and_rolled_files_are_one_log(tmp_pat
 def test_numbered_files_of_one_time_are_logs_of_several_nodes(tmp_path: Path, packed: bool) -> None:
     """They were printed one after the other, as if the second had been rolled after the first."""
     for name, seconds in (("1", (10, 30)), ("2", (20, 40)), ("3", (45, 50))):
-        text = "".join(line(second, f"of {name}") for second in seconds).encode()
+        text = "".join(line(1_000 * second, f"of {name}") for second in seconds).encode()
         path = tmp_path / f"state-change.log.{name}{'.gz' if packed else ''}"
         path.write_bytes(gzip.compress(text) if packed else text)
     files = [str(path) for path in sorted(tmp_path.iterdir())]
-    assert logs(files) == [[files[0], files[2]], [files[1]]]
+    assert one_after_the_other(files) == [[files[0], files[2]], [files[1]]]
     done = CliRunner().invoke(log, ["merge", *files])
     wanted = [(10, "1"), (20, "2"), (30, "1"), (40, "2"), (45, "3"), (50, "3")]
-    assert done.output == "".join(line(second, f"of {name}") for second, name in wanted)
+    assert done.output == "".join(line(1_000 * second, f"of {name}") for second, name in wanted)
+
+
+def test_a_log_whose_threads_wrote_a_little_out_of_order_at_a_roll_stays_one(tmp_path: Path) -> None:
+    """Its order is the order in which things were done."""
+    (tmp_path / "state-change.log.1").write_text(line(10_003, "first") + line(11_000, "second"))
+    (tmp_path / "state-change.log").write_text(line(10_501, "third"))
+    done = CliRunner().invoke(log, ["merge", str(tmp_path)])
+    assert [text.split()[-2] for text in done.output.splitlines()] == ["first", "second", "third"]
+
+
+def test_a_pipe_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """A look at its first time took 64 KB out of it, and they were missing."""
+    lines = "".join(line(10, f"number {number}") for number in range(2_000)).encode()
+    pipe = tmp_path / "state-change.log"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(lines,))
+    writer.start()
+    done = CliRunner().invoke(log, ["merge", str(pipe)])
+    writer.join()
+    assert done.output.encode() == lines
 
 
 def test_one_log_is_read_in_steps_though_its_clock_went_back(tmp_path: Path) -> None:

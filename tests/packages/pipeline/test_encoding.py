@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def test_avro_is_read_as_it_was_said(where: str, double: RegistryDouble, tmp_pat
     encode = encoder(decode, ["orders"])
     for wrong in (
         {**ORDER, "id": "seven"},
+        {**ORDER, "id": 1.5},
         {**ORDER, "ids": 1},
         {"id": 7},
         {**ORDER, "at": "noon"},
@@ -84,6 +86,19 @@ def test_avro_is_read_as_it_was_said(where: str, double: RegistryDouble, tmp_pat
             encode(wrong)
     without = {name: one for name, one in ORDER.items() if name != "at"}
     assert row(decode, without)["at"] is None, "a field with a default may be left out"
+
+
+def test_a_time_without_a_zone_is_of_utc_on_any_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in JSON; it was of the machine's zone, and a case's verdict with it."""
+    (tmp_path / "order.avsc").write_text(json.dumps(AVRO))
+    decode = Decode(format=Format.AVRO, schema_file=str(tmp_path / "order.avsc"))
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert str(row(decode, {**ORDER, "at": "2026-11-28T09:00:00"})["at"]) == "2026-11-28 09:00:00+00:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("message", [None, "Order", "Other.Inner"])

@@ -197,6 +197,20 @@ def test_a_commit_to_an_iceberg_table_copies_and_lists_no_more_after_many(
     assert opened("iceberg", tmp_path).count() == 11 * 3
 
 
+def test_metadata_files_that_are_too_old_go_with_a_commit_where_an_iceberg_table_wants_that(tmp_path: Path) -> None:
+    """None went: pyiceberg finds them by a log that it was not given."""
+    running = opened("iceberg", tmp_path)
+    add(running, key(0))
+    with iceberg(tmp_path).transaction() as change:
+        change.set_properties(
+            {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "2"}
+        )
+    for number in range(1, 9):
+        add(running, key(number))
+    assert len(list(tmp_path.rglob("*.metadata.json"))) <= 5, "two earlier ones, and those from before it was wanted"
+    assert running.held() == (9 * 3, [])
+
+
 def test_two_that_merge_the_same_files_double_no_row(tmp_path, monkeypatch):
     filled(lambda: opened("parquet", tmp_path), 4)
     one, other = opened("parquet", tmp_path), opened("parquet", tmp_path)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from moldau.clusterdata.state_changes.sources import Source, first_time, last_time
 from moldau.runtime.memory import keep_freed_buffers
 
 _ROLLED = re.compile(r"(?:\.\d{4}-\d\d-\d\d(?:-\d\d)?)?(?:\.\d+)?(?:\.gz)?$")
-_DATED = re.compile(r"\.\d{4}-\d\d-\d\d(?:-\d\d)?(?:\.\d+)?(?:\.gz)?$")
+_DATED = re.compile(r"\.\d{4}-\d\d-\d\d(?:-\d\d)?(?:\.gz)?$")
 """A name that tells when its file was rolled: those of one log follow one another."""
+OVERLAP = timedelta(seconds=1)
+"""So much a file may begin before the one ahead of it ends, of the same log: threads write their lines out of order."""
 LOG_NAMES = ("state-change.log*", "stage-change.log*")
 """Names of state-change logs; Kafka 4.0 rolled them under the second by mistake."""
 
@@ -54,8 +57,7 @@ def logs(paths: Sequence[str]) -> list[list[str]]:
     """The files of each log that paths name, the oldest first; FileNotFoundError names what is not there.
 
     A folder stands for the state-change logs in it and below. Files that are parts of one log
-    (``state-change.log.2.gz``, ``state-change.log.2024-01-31-10``) are one, unless they are of the same time: then they
-    were copied from several nodes.
+    (``state-change.log.2.gz``, ``state-change.log.2024-01-31-10``) are one.
     """
     files: list[Path] = []
     for path in map(Path, paths):
@@ -72,20 +74,26 @@ def logs(paths: Sequence[str]) -> list[list[str]]:
     for file in files:
         whole = _ROLLED.sub("", file.name).replace("stage-change", "state-change")
         parts.setdefault(str(file.parent / whole), {})[str(file)] = None
-    return [one for names in parts.values() for one in _one_after_the_other(names)]
+    return [sorted(names, key=first_time) for names in parts.values()]
 
 
-def _one_after_the_other(names: Collection[str]) -> list[list[str]]:
-    """Files in as few lists as hold files that follow one another in time; nearly always one."""
+def one_after_the_other(names: Sequence[str]) -> list[list[str]]:
+    """The files of one log in as few lists as hold files that follow one another in time: nearly always one. Numbered
+    files of the same time were copied from several nodes."""
     if len(names) == 1:
         return [list(names)]
     found: list[tuple[list[str], bytes]] = []
     for began, name in sorted((first_time(name), name) for name in names):
         ended = began if _DATED.search(name) else last_time(name)
-        at = next((at for at, (_, end) in enumerate(found) if end <= began), len(found))
+        at = next((at for at, (_, end) in enumerate(found) if _follows(began, end)), len(found))
         earlier = found[at][0] if at < len(found) else []
         found[at : at + 1] = [([*earlier, name], max(began, ended))]
     return [one for one, _ in found]
+
+
+def _follows(began: bytes, ended: bytes) -> bool:
+    """Whether a file that began then goes on with one that ended then."""
+    return ended <= began or datetime.fromisoformat(ended.decode()) - datetime.fromisoformat(began.decode()) <= OVERLAP
 
 
 def wanted(

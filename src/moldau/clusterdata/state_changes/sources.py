@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from operator import itemgetter
+from pathlib import Path
 from typing import IO
 
 BLOCK_BYTES = 1 << 17
@@ -222,14 +223,19 @@ class _Packed(gzip.GzipFile):
 
 
 def first_time(path: str) -> bytes:
-    """The first time that a file names, near its beginning; the earliest of all when it names none."""
+    """The first time that a file names, near its beginning; the earliest of all when it names none, or is a pipe, whose
+    beginning would be gone."""
+    if not Path(path).is_file():
+        return EARLIEST
     found = _BEGIN.search(next(pieces(path, NEAR_BYTES, lambda _: None), b""))
     return found[1] if found else EARLIEST
 
 
 def last_time(path: str) -> bytes:
-    """The last time that a file names, near its end; the earliest of all when it names none there. A packed file is
-    unpacked for that, as far as it can be."""
+    """The last time that a file names, near its end; the earliest of all when it names none there, or is a pipe. A
+    packed file is unpacked for that, as far as it can be."""
+    if not Path(path).is_file():
+        return EARLIEST
     with opened(path) as file:
         packed = isinstance(file, _Packed)
         if not packed:

@@ -10,7 +10,7 @@ import base64
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -56,6 +56,7 @@ def _prefix(decode: Decode, topics: Sequence[str]) -> bytes:
 
 def _avro(decode: Decode, topics: Sequence[str]) -> Encode:
     import fastavro
+    from fastavro.validation import validate
 
     from moldau.pipeline.decode.avro_values import AvroDecoding, plan_avro_file, plan_avro_registry
 
@@ -73,6 +74,7 @@ def _avro(decode: Decode, topics: Sequence[str]) -> Encode:
         stream = io.BytesIO()
         try:
             typed = _typed(value, kind)
+            validate(typed, schema)  # type: ignore[arg-type]  # the writer makes 1 of 1.5, and true of "no"
             fastavro.schemaless_writer(stream, schema, typed, strict_allow_default=True)  # type: ignore[arg-type]  # parsed
         except Exception as error:  # fastavro raises whatever its writers meet
             raise NotEncoded(f"not Avro of the columns' schema: {type(error).__name__}: {error}") from None
@@ -127,7 +129,8 @@ def _typed(value: object, kind: pa.DataType) -> object:
     if pa.types.is_decimal(kind) and isinstance(value, (int, float, str)) and not isinstance(value, bool):
         return Decimal(str(value))
     if isinstance(value, str) and pa.types.is_timestamp(kind):
-        return datetime.fromisoformat(value)
+        at = datetime.fromisoformat(value)
+        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)  # else it would be of this machine's zone
     if isinstance(value, str) and pa.types.is_date(kind):
         return date.fromisoformat(value)
     if isinstance(value, str) and pa.types.is_binary(kind):

@@ -26,6 +26,7 @@ from moldau.pipeline.decode.protobuf_schema import (
     reader,
 )
 from moldau.pipeline.registry.client import RegisteredSchema, Registry, RegistryError
+from moldau.wire.varints import varint
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -188,16 +189,7 @@ def indexes_of(schema: Schema, name: str) -> bytes:
     indexes = search(())
     if indexes == (0,):
         return b"\0"
-    return b"".join(map(_as_varint, (len(indexes), *indexes)))
-
-
-def _as_varint(number: int) -> bytes:
-    """A number that is not negative, zigzag as ``_varint`` reads it."""
-    left, found = number << 1, bytearray()
-    while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*found, left])
+    return b"".join(map(varint, (len(indexes), *indexes)))
 
 
 def _varint(value: bytes, at: int) -> tuple[int | None, int]:

@@ -277,9 +277,10 @@ def of_catalog(catalog: str, name: str, storage_options: Mapping[str, str] | Non
 
 def _newest(metadata: TableMetadata) -> TableMetadata:
     """What a commit is made on: of the snapshots the newest alone. pyiceberg copies all of it at each step of a commit,
-    and sends the catalog what changes, which keeps the other snapshots."""
+    and sends the catalog what changes, which keeps the other snapshots. By the log of metadata files, which has a
+    hundred unless the table says otherwise, it deletes those that are too old, where the table wants that."""
     now = metadata.current_snapshot()
-    few = {"snapshots": [] if now is None else [now], "snapshot_log": [], "metadata_log": []}
+    few = {"snapshots": [] if now is None else [now], "snapshot_log": []}
     return metadata.model_copy(update=few)
 
 
