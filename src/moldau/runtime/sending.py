@@ -28,7 +28,7 @@ Bytes = bytes | bytearray | memoryview
 TURN_BYTES = 8 << 20
 """The most that one turn of the loop sends: a reader as quick as we are must not keep everybody else waiting."""
 
-WOKEN_BY_BYTES = 16 << 10
+WOKEN_BY_BYTES = 4 << 10
 """So much is read and given to the loop when the socket is full: it says when that is gone. The loop lets nobody else
 wait for its handle, and a second handle for each slow client would be a file descriptor more for each."""
 

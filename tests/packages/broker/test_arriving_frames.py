@@ -45,8 +45,8 @@ class Client(Silent):
     def keeps_pace(self, least: int) -> bool:
         return self.came >= least
 
-    def answer_parked(self) -> None:
-        """It has no fetch that waits."""
+    def answer_parked(self) -> bool:
+        return False  # no fetch of it waits
 
     def takes(self, size: int, kind: FrameKind) -> bool:
         buffer = self.memory.buffer(self, size, kind)
@@ -106,6 +106,19 @@ def test_a_slow_client_is_left_alone_while_nobody_waits_and_one_that_has_a_line_
     assert not honest.closed
     honest.ends()
     assert other.takes(7 * MB, LARGE)
+
+
+def test_nobody_is_closed_for_memory_that_frames_do_not_hold() -> None:
+    """Batches that are examined filled it, and each producer on a slow line was closed at each try."""
+    rules = Rules()
+    rules.memory.hold(48 * MB)
+    slow = rules.client(came=1)
+    assert slow.takes(MB, ORDINARY)
+    while (other := rules.client(came=1)).takes(MB, ORDINARY):
+        pass
+    rules.look()
+    assert not slow.closed
+    assert not other.closed
 
 
 def test_who_began_since_the_last_look_is_not_judged_by_what_came_before_it() -> None:

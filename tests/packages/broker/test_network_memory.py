@@ -235,6 +235,54 @@ class Silent:
         self.memory.left(self)
 
 
+class Moving(Silent):
+    """A client whose bytes move, as is told to who asks first."""
+
+    def __init__(self, memory: RequestMemory) -> None:
+        super().__init__(memory)
+        self.moved = True
+
+    def has_moved(self) -> bool:
+        moved, self.moved = self.moved, False
+        return moved
+
+    def answer_parked(self) -> bool:
+        return False
+
+
+def test_who_holds_a_frame_and_an_answer_is_asked_once_whether_its_bytes_move() -> None:
+    """It was asked twice, had not moved since, and was closed."""
+    tasks = AtOnce()
+    memory = RequestMemory(tasks, request_bytes_max=1 << 20)
+    client = Moving(memory)
+    assert memory.buffer(client, 1 << 20) is not None
+    memory.respond(client, 100)
+    [look] = [timer for timer in tasks.timers if timer.delay_ms == limits.STALL_MS]
+    look()
+    assert not client.closed
+
+
+def test_a_parked_fetch_is_answered_though_another_client_holds_more_for_an_answer_that_is_made() -> None:
+    """The other one was chosen in each turn of the loop, and had nothing to answer."""
+    tasks = ManualTasks()
+    memory = RequestMemory(tasks, request_bytes_max=1 << 20)
+
+    class Parking(Moving):
+        answered = 0
+
+        def answer_parked(self) -> bool:
+            self.answered += 1
+            memory.unpark(self, 1 << 19)
+            return True
+
+    making, waiting, new = Moving(memory), Parking(memory), Moving(memory)
+    memory.park(making, 7 << 20)
+    memory.park(waiting, 1 << 19)
+    assert not memory.parked.admits(new)
+    tasks.advance(parked.PATIENCE_MS)
+    assert waiting.answered == 1
+
+
 def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_does() -> None:
     memory = RequestMemory(AtOnce())
     other = Silent(memory)

@@ -58,20 +58,22 @@ async def own_meta(config: NodeConfig, world: World) -> MetaProperties:
 
 
 async def _refuse_unless_cut(config: NodeConfig, world: World, cluster_id: str, level: UndecidedLevel) -> None:
-    """NewerLevel unless the quorum has gone on without that level. A sole voter decides alone: what it has counts."""
+    """NewerLevel unless the quorum has gone on without that level, or has a snapshot in its place, which is read first.
+    A sole voter decides alone: what it has counts."""
     others = [where for id, where in config.voters.items() if id != config.node_id]
     found = Standing.COMMITTED
     if others or config.bootstrap_controllers:
         found = await standing(world, cluster_id, [*others, *config.bootstrap_controllers], level.at)
-    if found is not Standing.CUT:
+    if found not in (Standing.CUT, Standing.REPLACED):
         raise NewerLevel(f"{level} ({found.value}, at offset {level.at.offset} of the metadata log)") from level
-    log.warning("the quorum has gone on without this, which stands at the end of the metadata log: %s", level)
+    log.warning("what stands at the end of the metadata log is left out (%s): %s", found.value, level)
 
 
 def refuse_own_log(disk: Disk, folder: str, committed: int = 0) -> None:
     """UnsupportedLevel when nobody may go on with the metadata log in ``folder`` here. What cannot be read is left to
     whoever reads it next. ``committed``: up to where the log is known to be."""
     level = state = 0
+    undecided: UndecidedLevel | None = None
     try:
         for record, at in _told(disk, folder):
             if isinstance(record, ZkMigrationStateRecord):
@@ -80,7 +82,8 @@ def refuse_own_log(disk: Disk, folder: str, committed: int = 0) -> None:
             if (newer := newer_than_supported(record.name, record.feature_level)) is not None:
                 if at is None or at.offset < committed or _is_followed(disk, folder, at.epoch):
                     raise NewerLevel(newer)
-                raise UndecidedLevel(newer, at)
+                undecided = UndecidedLevel(newer, at)
+                break
             if record.name == METADATA_VERSION:
                 level = record.feature_level
     except OSError as error:
@@ -88,6 +91,8 @@ def refuse_own_log(disk: Disk, folder: str, committed: int = 0) -> None:
         return
     if (why := of_log(level, state)) is not None:
         raise why
+    if undecided is not None:
+        raise undecided
 
 
 def _is_followed(disk: Disk, folder: str, epoch: int) -> bool:

@@ -13,10 +13,12 @@ from enum import Enum
 from moldau.broker.kraft.requests import TOPIC_ID, only_partition
 from moldau.broker.loop import sleep
 from moldau.client.connection import ConnectionOptions, connect
+from moldau.client.lines import UnsupportedApi
 from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.ports import World
 from moldau.storage.names import METADATA_TOPIC
+from moldau.wire.codec import Malformed
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
 PATIENCE_MS = 10_000
@@ -35,7 +37,8 @@ class LogPlace(NamedTuple):
 class Standing(Enum):
     """What the quorum says of a record."""
 
-    CUT = "the leader's log has another one there, or a snapshot in its place"
+    CUT = "the leader's log has another one there"
+    REPLACED = "the leader has a snapshot in its place, whose levels count"
     COMMITTED = "it is committed"
     UNKNOWN = "no leader has said"
 
@@ -48,7 +51,7 @@ async def standing(world: World, cluster_id: str, controllers: Iterable[tuple[st
         for host, port in places:
             try:
                 said = await _ask(world, cluster_id, host, port, at)
-            except OSError:
+            except (OSError, UnsupportedApi, Malformed):  # it may be no controller at all
                 continue
             if said is not Standing.UNKNOWN:
                 return said
@@ -67,7 +70,11 @@ async def _ask(world: World, cluster_id: str, host: str, port: int, at: LogPlace
         connection.close()
     if said is None or said.error_code:
         return Standing.UNKNOWN
-    if said.diverging_epoch.end_offset >= 0 or said.snapshot_id.end_offset >= 0:
+    if said.snapshot_id.end_offset >= 0:
+        return Standing.REPLACED
+    if said.high_watermark < 0:  # it has committed nothing of its own yet: another may lead with what is here
+        return Standing.UNKNOWN
+    if said.diverging_epoch.end_offset >= 0:
         return Standing.CUT
     return Standing.COMMITTED if said.high_watermark > at.offset else Standing.UNKNOWN
 

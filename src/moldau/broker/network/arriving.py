@@ -141,13 +141,14 @@ class ArrivingFrames(Generic[Owner]):
         self._tasks.call_soon(lambda: self._tasks.call_soon(self._look_at_pace))
 
     def _look_at_pace(self) -> None:
-        """Close who is too slow while others wait, who holds most first, until half of the memory is free."""
+        """Close who is too slow while others wait, who holds most first, until frames have half of the memory: what
+        else is in use is not freed by closing them."""
         self._timer = None
         if not self._somebody_waits():
             return
         keep_pace = {owner: owner.keeps_pace(_least(self._seen.get(owner, 0))) for owner in self._kinds}
         slow = [owner for owner in self._seen if not keep_pace[owner]]
-        left = self._in_use()
+        left = sum(self._bytes)
         for owner in sorted(slow, key=lambda one: -self._held[self._kinds[one]][one]):
             if left > self._bytes_max // 2:
                 held, least = self._held[self._kinds[owner]][owner], _least(self._seen[owner])

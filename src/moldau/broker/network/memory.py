@@ -72,8 +72,8 @@ class MemoryOwner(Protocol):
     def give_up(self, why: str) -> None:
         """Close it."""
 
-    def answer_parked(self) -> None:
-        """Answer the oldest of its fetches that wait for records, with what there is."""
+    def answer_parked(self) -> bool:
+        """Answer the oldest of its fetches that wait for records, with what there is; whether there was one."""
 
 
 class RequestMemory:
@@ -376,7 +376,9 @@ class RequestMemory:
         """Close who holds bytes that did not move since the last look, if there are still too many."""
         self._watch = None
         crowded = self._is_crowded
-        for owner in [*self._frames.holders, *self._responses]:
+        for owner in dict.fromkeys(
+            [*self._frames.holders, *self._responses]
+        ):  # each is asked once: it tells what is new
             if not owner.has_moved() and crowded:
                 owner.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
         self._look_later()

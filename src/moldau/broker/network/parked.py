@@ -45,8 +45,8 @@ class Parking(Protocol):
     def memory_freed(self) -> None:
         """There may be room now."""
 
-    def answer_parked(self) -> None:
-        """Answer the oldest fetch of this connection that is parked, with what there is."""
+    def answer_parked(self) -> bool:
+        """Answer the oldest fetch of this connection that is parked, with what there is; whether there was one."""
 
 
 MemoryOwner = TypeVar("MemoryOwner", bound=Parking)
@@ -106,11 +106,14 @@ class ParkedFetches(Generic[MemoryOwner]):
 
     def _make_room(self) -> None:
         """Those who hold nothing have waited for long enough: of who holds most one fetch is answered, and another in
-        the next turn of the loop if that is not enough for who still waits."""
+        the next turn of the loop if that is not enough for who still waits. What answers hold that are being made is
+        free soon."""
         self._timer = None
         if self.are_too_many and self._waiting:
-            max(self._held, key=self._held.__getitem__).answer_parked()
-            self._tasks.call_soon(self._make_room)
+            if any(owner.answer_parked() for owner in sorted(self._held, key=self._held.__getitem__, reverse=True)):
+                self._tasks.call_soon(self._make_room)
+            else:
+                self._timer = self._tasks.call_later(PATIENCE_MS, self._make_room)
 
     def left(self, owner: MemoryOwner) -> None:
         """The connection ended."""

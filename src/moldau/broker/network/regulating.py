@@ -200,9 +200,9 @@ class Regulated(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def answer_parked(self) -> None:
+    def answer_parked(self) -> bool:
         """Answer the oldest of its fetches that wait, with what there is: others need the memory."""
-        self.waiting.answer_oldest_fetch()
+        return self.waiting.answer_oldest_fetch()
 
     # ---- throttling
 

@@ -103,9 +103,10 @@ def freed(tasks: Tasks, request: Message, work: Slices) -> Slices:
     """``work`` on a request whose items are let go in turns when it is done."""
     held = long_arrays(request)
     del request
-    found = yield from work
-    let_go(tasks, held)
-    return found
+    try:
+        return (yield from work)
+    finally:  # also when its client is gone
+        let_go(tasks, held)
 
 
 def encoded(response: Message, header: RequestHeader, tasks: Tasks) -> Encoded:

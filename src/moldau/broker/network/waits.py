@@ -60,11 +60,12 @@ class Waits:
         del self._held[wait]
         self._memory.unpark(self._owner, size)
 
-    def answer_oldest_fetch(self) -> None:
-        """Others need the memory: answer with what there is."""
+    def answer_oldest_fetch(self) -> bool:
+        """Others need the memory: answer with what there is; whether a fetch waited."""
         oldest = next((wait for wait in self._held if not wait.done), None)
         if oldest is not None:
             safely(oldest, oldest.expire)
+        return oldest is not None
 
     def asked(self, api_key: int) -> None:
         """Another request has come: it does not wait behind a fetch that waits for records.

@@ -78,7 +78,7 @@ class FetchReader:
     @property
     def is_long(self) -> bool:
         """Whether a look at it takes more than one turn of the loop should hold, or is under way."""
-        return self.being_read or len(self.unread) + len(self.uncounted) > PARTITIONS_AT_ONCE
+        return self.being_read or (self.lasting and len(self.unread) + len(self.uncounted) > PARTITIONS_AT_ONCE)
 
     @property
     def answer_bytes(self) -> int:
