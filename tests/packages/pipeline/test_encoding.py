@@ -82,8 +82,11 @@ def test_avro_is_read_as_it_was_said(where: str, double: RegistryDouble, tmp_pat
         {**ORDER, "at": "noon"},
         {**ORDER, "raw": "?"},
     ):
-        with pytest.raises(NotEncoded, match="not Avro of the columns' schema"):
+        with pytest.raises(NotEncoded, match="not Avro of the columns' schema") as refused:
             encode(wrong)
+        assert "\n" not in str(refused.value), "a verdict is a line"
+    with pytest.raises(NotEncoded, match="ids"):
+        encode({**ORDER, "ids": 1})
     without = {name: one for name, one in ORDER.items() if name != "at"}
     assert row(decode, without)["at"] is None, "a field with a default may be left out"
 

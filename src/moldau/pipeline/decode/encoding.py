@@ -56,7 +56,7 @@ def _prefix(decode: Decode, topics: Sequence[str]) -> bytes:
 
 def _avro(decode: Decode, topics: Sequence[str]) -> Encode:
     import fastavro
-    from fastavro.validation import validate
+    from fastavro.validation import ValidationError, validate
 
     from moldau.pipeline.decode.avro_values import AvroDecoding, plan_avro_file, plan_avro_registry
 
@@ -74,8 +74,11 @@ def _avro(decode: Decode, topics: Sequence[str]) -> Encode:
         stream = io.BytesIO()
         try:
             typed = _typed(value, kind)
-            validate(typed, schema)  # type: ignore[arg-type]  # the writer makes 1 of 1.5, and true of "no"
             fastavro.schemaless_writer(stream, schema, typed, strict_allow_default=True)  # type: ignore[arg-type]  # parsed
+            validate(typed, schema)  # type: ignore[arg-type]  # the writer makes 1 of 1.5, and true of "no"
+        except ValidationError as error:  # its own text is a list over several lines
+            wrong = "; ".join(str(one) for one in error.errors)
+            raise NotEncoded(f"not Avro of the columns' schema: {wrong}") from None
         except Exception as error:  # fastavro raises whatever its writers meet
             raise NotEncoded(f"not Avro of the columns' schema: {type(error).__name__}: {error}") from None
         return prefix + stream.getvalue()
