@@ -6,8 +6,9 @@ What an entity and a value may be is ``moldau.model.quota_config``. Who keeps cl
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
-from moldau.controller.batched import Work, batched
+from moldau.controller.batched import Work, batched, looked_through
 from moldau.controller.facts import FINE, Decision, DecisionContext, Problem
 from moldau.controller.replies import QuotasAltered
 from moldau.controller.requests import AlterClientQuotas, QuotaChange
@@ -16,10 +17,20 @@ from moldau.model import Code
 from moldau.model.quota_config import wrong_entity, wrong_quota
 from moldau.wire.schema import Message
 
+KEYS_MAX = 100
+"""So many quotas of one entity are altered by a request: there are five, and more would be compared in one step."""
+
 
 def alter_client_quotas(view: DecisionContext, request: AlterClientQuotas) -> Work:
     """Set quotas and take them away."""
-    named = Counter(frozenset(change.entity) for change in request.changes)
+    named: Counter[frozenset[tuple[str, str | None]]] = Counter()
+
+    def counted() -> Iterator[QuotaChange]:
+        for change in request.changes:
+            named[frozenset(change.entity)] += 1
+            yield change
+
+    view, changes = yield from looked_through(view, counted())
 
     def alter(view: DecisionContext, change: QuotaChange) -> tuple[list[Message], Problem]:
         if named[frozenset(change.entity)] > 1:
@@ -29,7 +40,7 @@ def alter_client_quotas(view: DecisionContext, request: AlterClientQuotas) -> Wo
             return [], Problem(Code.INVALID_REQUEST, made)
         return [] if request.validate_only else made, FINE
 
-    records, results = yield from batched(view, request.changes, alter)
+    records, results = yield from batched(view, changes, alter)
     return Decision(records, QuotasAltered(results=tuple(results)))
 
 
@@ -38,6 +49,8 @@ def _records(view: DecisionContext, change: QuotaChange) -> list[Message] | str:
     wrong = wrong_entity(change.entity)
     if wrong is not None:
         return wrong
+    if len(change.quotas) > KEYS_MAX:
+        return f"An entity has more than {KEYS_MAX} quotas in the request."
     of = entity(change.entity)
     keys = [key for key, _ in change.quotas]
     records: list[Message] = []

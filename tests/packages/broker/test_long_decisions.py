@@ -24,13 +24,18 @@ from moldau.broker.api import (
     k44_incremental_alter_configs,
     k45_alter_partition_reassignments,
     k46_list_partition_reassignments,
+    k49_alter_client_quotas,
+    k55_describe_quorum,
+    k57_update_features,
 )
 from moldau.broker.controller.topic_creation import create_automatically
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import replies, requests
 from moldau.controller.facts import FINE
 from moldau.groups.facts import LeaveReply
+from moldau.image import Delta
 from moldau.image.partition import Partition
+from moldau.image.quotas import quota_record
 from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
 from moldau.wire.messages.k03_metadata import MetadataRequest
@@ -44,6 +49,9 @@ from moldau.wire.messages.k43_elect_leaders import ElectLeadersRequest
 from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.wire.messages.k45_alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from moldau.wire.messages.k46_list_partition_reassignments import ListPartitionReassignmentsRequest
+from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
+from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 from tests.packages.broker.context import ContextValue, OpenConnection
 from tests.packages.broker.doubles import PlaneDouble, controller_services, node_config
 from tests.packages.broker.test_metadata import full
@@ -368,5 +376,57 @@ def test_no_more_assignments_are_put_to_the_controller_than_it_needs_to_refuse_t
             made, CreatePartitionsRequest(topics=grown), ContextValue(api_version=3, client_id="client")
         )
         assert [len(one.assignments) for one in seen] == [10_001, 10_001]
+
+    asyncio.run(scenario())
+
+
+def test_the_loop_turns_while_a_broker_looks_whether_it_knows_of_many_quotas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60,000 were looked for in one step, and again every 2 ms."""
+    quota = "producer_byte_rate"
+    entries = [
+        AlterClientQuotasRequest.EntryData(
+            entity=[AlterClientQuotasRequest.EntityData(entity_type="user", entity_name=name)],
+            ops=[AlterClientQuotasRequest.OpData(key=quota, value=7.0)],
+        )
+        for name in NAMES
+    ]
+
+    async def scenario() -> None:
+        tasks = LoopTasks()
+        broker = node(tasks)
+        known = [quota_record((("user", name),), quota, 7.0) for name in NAMES]
+        broker.metadata.image.apply_all(known, 1, Delta())
+        told = AlterClientQuotasResponse(entries=[AlterClientQuotasResponse.EntryData() for _ in NAMES])
+
+        async def forward(*_: object) -> AlterClientQuotasResponse:
+            return told
+
+        monkeypatch.setattr(k49_alter_client_quotas, "forward", forward)
+        context: Any = ContextValue(api_version=1)
+        assert await k49_alter_client_quotas.handle(broker, AlterClientQuotasRequest(entries=entries), context) is told
+        assert tasks.turns >= MANY // STEP
+
+    asyncio.run(scenario())
+
+
+def test_features_and_quorums_that_cannot_be_are_not_looked_at_one_by_one() -> None:
+    """Of 60,000 each was answered in one step: 226 and 122 ms."""
+    kind = DescribeQuorumRequest
+    features = [UpdateFeaturesRequest.FeatureUpdateKey(feature=str(number)) for number in range(1_001)]
+    partitions = [kind.PartitionData(partition_index=number) for number in range(1_000)]
+
+    async def scenario() -> None:
+        agreeing = Agreeing(LoopTasks())
+        context: Any = ContextValue(api_version=1)
+        set_them = await k57_update_features.control(
+            controller(agreeing), UpdateFeaturesRequest(feature_updates=features), context
+        )
+        assert (set_them.error_code, set_them.results) == (Code.INVALID_REQUEST, [])
+        asked = kind(topics=[kind.TopicData(topic_name="x", partitions=partitions)])
+        for answered in (
+            await k55_describe_quorum.handle(node(LoopTasks()), asked, context),
+            await waited(k55_describe_quorum.control(controller(agreeing), asked, context)),
+        ):
+            assert (answered.error_code, answered.topics) == (Code.INVALID_REQUEST, [])
 
     asyncio.run(scenario())

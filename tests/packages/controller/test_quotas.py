@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.controller.batched import LOOKED_AT
+from moldau.controller.facts import DecisionContext, Facts, Settings, SoftState
+from moldau.controller.quotas import alter_client_quotas
 from moldau.controller.replies import QuotasAltered
 from moldau.controller.requests import AdoptConfigs, AlterClientQuotas, QuotaChange
+from moldau.image import Image
 from moldau.image.quotas import Entity, entity, quota, quota_record, quotas
 from moldau.model import Code
 from moldau.simulator.machines.controller_harness import ControllerHarness
@@ -89,6 +93,21 @@ def test_an_entity_that_is_named_twice_is_refused_twice_and_others_are_not() -> 
     changes = [QuotaChange(entity=of, quotas=((RATE, 1),)) for of in (JOE, (("user", "u"),), JOE)]
     reply = harness.submit(AlterClientQuotas(changes=tuple(changes)))
     assert [code for code, _ in reply.results] == [Code.INVALID_REQUEST, Code.NONE, Code.INVALID_REQUEST]
+
+
+def test_of_one_entity_no_more_quotas_are_compared_than_there_can_be() -> None:
+    """Keys that none has were compared each with all others, when they were to be taken away: 60,000 in a request."""
+    harness = ControllerHarness(1)
+    assert alter(harness, JOE, *((f"key-{number}", None) for number in range(100))) == ""
+    why = alter(harness, JOE, *((f"key-{number}", None) for number in range(101)))
+    assert why == "An entity has more than 100 quotas in the request."
+
+
+def test_very_many_entities_are_counted_in_parts() -> None:
+    view = DecisionContext(Image(), SoftState(Settings()), Facts(now_ms=0, next_offset=0))
+    many = range(LOOKED_AT * view.settings.partitions_at_once)
+    changes = tuple(QuotaChange(entity=(("user", str(number)),), quotas=((RATE, 1),)) for number in many)
+    assert next(alter_client_quotas(view, AlterClientQuotas(changes=changes))) == [], "nothing is decided yet"
 
 
 def test_quotas_that_stand_in_znodes_already_are_adopted() -> None:

@@ -7,8 +7,9 @@ begun again. Read next: ``broker/replicas/transactions.py``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
+from moldau.broker.loop import Pace, run_in_slices
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.broker.replicas.transactions import ALLOWED, MOVED_ON, REQUEST_BYTES, Begun, Producing, TransactionVerdict
@@ -20,6 +21,8 @@ from moldau.wire.messages.k00_produce import ProduceRequest
 
 BUSY = TransactionVerdict(Code.NOT_ENOUGH_REPLICAS, "too many batches wait for transaction coordinators")
 ANOTHER = TransactionVerdict(Code.INVALID_PRODUCER_ID_MAPPING, "a transactional request has one producer id and epoch")
+BYTES_AT_COST = 1 << 15
+"""So many bytes that are copied count as one partition of a step."""
 Find = Callable[[ProduceRequest.TopicProduceData, int], Replica | Code]
 
 
@@ -35,7 +38,7 @@ class Permits:
     """What may be appended of one transactional request."""
 
     def __init__(self, replicas: ReplicaManager, request: ProduceRequest, version: int, find: Find) -> None:
-        self._transactions = replicas.transactions
+        self._transactions, self._world = replicas.transactions, replicas.deps.world
         self._request = request
         self._version = version
         self._find = find
@@ -44,16 +47,18 @@ class Permits:
         self._size = 0
         self._is_refused = False
 
-    @property
-    def has_to_wait(self) -> bool:
-        """Whether a coordinator has to be asked, or an earlier request of the producer waits for one."""
+    def has_to_wait(self) -> Generator[None, None, bool]:
+        """Whether a coordinator has to be asked, or an earlier request of the producer waits for one. With pauses, if
+        the request is long."""
         id = self._request.transactional_id
-        return (id is not None and self._transactions.turn_of(id) is not None) or bool(self._beginnings())
+        return (id is not None and self._transactions.turn_of(id) is not None) or bool((yield from self._beginnings()))
 
-    def _beginnings(self) -> list[Beginning]:
-        found = []
+    def _beginnings(self) -> Generator[None, None, list[Beginning]]:
+        found, pace = [], Pace(self._world.step)
         for data in self._request.topic_data:
             for part in data.partition_data:
+                if pace.spent(1):
+                    yield
                 replica = self._find(data, part.index)
                 if isinstance(replica, Code) or not part.records or len(part.records) < HEADER_SIZE:
                     continue
@@ -65,18 +70,25 @@ class Permits:
                     continue  # the append tells
         return found
 
-    def hold(self) -> bool:
+    def hold(self) -> Generator[None, None, bool]:
         """Have the request's records stay as they are while it waits; False when there is no room for more of those,
-        and nothing of it may be appended. At once, for the records are the connection's."""
+        and nothing of it may be appended. To be done before the handler has returned, for the records are the
+        connection's; with pauses, if the request is long."""
         parts = [part for data in self._request.topic_data for part in data.partition_data]
         size = REQUEST_BYTES + sum(len(part.records) for part in parts if part.records is not None)
         self._is_refused = not self._transactions.hold(size)
         if self._is_refused:
             return False
-        self._size = size
-        for part in parts:
-            if part.records is not None:
-                part.records, part.records_at = memoryview(bytearray(part.records)), 0
+        self._size, pace = size, Pace(self._world.step)
+        try:
+            for part in parts:
+                if part.records is not None:
+                    part.records, part.records_at = memoryview(bytearray(part.records)), 0
+                if pace.spent(1 + len(part.records or b"") // BYTES_AT_COST):
+                    yield
+        except GeneratorExit:  # the client is gone
+            self.over()
+            raise
         return True
 
     async def ask(self) -> asyncio.Future[None]:
@@ -95,7 +107,7 @@ class Permits:
         return turn
 
     async def _verify(self, id: str) -> None:
-        found = self._beginnings()
+        found = await run_in_slices(self._world.tasks, self._beginnings())
         if not found:
             return
         first = found[0].header
@@ -104,7 +116,7 @@ class Permits:
         for replica, header, _ in found:
             if (header.producer_id, header.producer_epoch) != (who.producer_id, who.epoch):
                 self._verdicts[replica.key] = ANOTHER
-            else:
+            elif replica.key not in self._begun:  # also of a partition that is named twice: each is ended once
                 asked[replica.partition] = replica
                 begun = self._transactions.begin(replica, who.producer_id)
                 self._begun[replica.key] = replica, who.producer_id, begun

@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.api.begun_transactions import Permits
-from moldau.broker.loop import InWorld, Pace, run_in_slices
+from moldau.broker.loop import InWorld, Pace, at_once, run_in_slices
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
 from moldau.broker.purgatory import DelayedResponse
@@ -56,14 +56,22 @@ class WithReplicas(InWorld, Protocol):
 
 def handle(
     node: WithReplicas, request: ProduceRequest, context: Context
-) -> ProduceResponse | Awaitable[Message | None] | Slices | None:
+) -> Message | Awaitable[Message | None] | Slices | None:
     """Append, and answer now, later or not at all. What takes long is appended in turns of the loop."""
     produce = _Produce(node, request, context)
-    if produce.permits is not None and produce.permits.has_to_wait and produce.permits.hold():
-        return _append_when_permitted(node, request, produce, produce.permits)
+    if produce.permits is not None:
+        work = _append_transactional(node, request, produce, produce.permits)
+        return at_once(work, is_short=not _is_long(request, node.world.step))
     if _is_long(request, node.world.step):
         return produce.append_in_slices(request, node.world.step)
     return produce.append_at_once(request)
+
+
+def _append_transactional(node: WithReplicas, request: ProduceRequest, produce: _Produce, permits: Permits) -> Slices:
+    """Append, or return what appends once coordinators have answered."""
+    if (yield from permits.has_to_wait()) and (yield from permits.hold()):
+        return _append_when_permitted(node, request, produce, permits)
+    return (yield from produce.append_in_slices(request, node.world.step))
 
 
 async def _append_when_permitted(

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import each
-from moldau.broker.metadata.applied import wait_until_applied
+from moldau.broker.metadata.applied import wait_until_each_applied
 from moldau.broker.network.context import Context
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import requests
 from moldau.controller.facts import Problem
+from moldau.controller.quotas import KEYS_MAX
 from moldau.image import Image
 from moldau.image.quotas import entity, quota
 from moldau.model import Code
@@ -30,19 +31,17 @@ async def handle(
 ) -> Response:
     """Pass on; answer when this broker's image shows it."""
     answer: Response = await forward(node, request, context)
-    results = zip(request.entries, answer.entries, strict=False)
-    done = [asked for asked, result in results if result.error_code == Code.NONE]
-
-    def shows(image: Image) -> bool:
-        return all(
-            quota(image, entity(_parts(one)), op.key) == (None if op.remove else op.value)
-            for one in done
-            for op in one.ops
-        )
-
     if not request.validate_only:
-        await wait_until_applied(node, shows)
+        await wait_until_each_applied(node, zip(request.entries, answer.entries, strict=False), _shows)
     return answer
+
+
+def _shows(image: Image, one: tuple[Entry, Response.EntryData]) -> bool:
+    """Whether the image has what was done; what was refused need not be there."""
+    asked, result = one
+    return result.error_code != Code.NONE or all(
+        quota(image, entity(_parts(asked)), op.key) == (None if op.remove else op.value) for op in asked.ops
+    )
 
 
 async def control(
@@ -65,8 +64,9 @@ def _parts(entry: Entry) -> tuple[tuple[str, str | None], ...]:
 
 
 def _change(entry: Entry) -> requests.QuotaChange:
+    ops = entry.ops[: KEYS_MAX + 1]  # more are refused
     return requests.QuotaChange(
-        entity=_parts(entry), quotas=tuple((op.key, None if op.remove else op.value) for op in entry.ops)
+        entity=_parts(entry), quotas=tuple((op.key, None if op.remove else op.value) for op in ops)
     )
 
 

@@ -14,10 +14,14 @@ from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, Upda
 KRAFT_VERSION = "kraft.version"
 KRAFT_VERSIONS = (0, 1)
 UPGRADE, SAFE_DOWNGRADE = 1, 2
+FEATURES_MAX = 1_000
+"""So many a request names: there are less than ten, and all are looked at in one step, for all are set or none."""
 
 
 async def handle(node: BrokerServices, request: UpdateFeaturesRequest, context: Context) -> UpdateFeaturesResponse:
     """Pass on in the newest shape, whose answer does not tell of each feature."""
+    if len(request.feature_updates) > FEATURES_MAX:
+        return _too_many(request)
     if context.api_version == 0:
         for update in request.feature_updates:
             update.upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
@@ -28,7 +32,14 @@ async def control(
     node: QuorumServices, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
     """Decide: all of the updates, or none."""
+    if len(request.feature_updates) > FEATURES_MAX:
+        return _too_many(request)
     return _with_each(request, await _control(node, request))
+
+
+def _too_many(request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    why = f"A request names at most {FEATURES_MAX} features, and this one {len(request.feature_updates)}."
+    return UpdateFeaturesResponse(error_code=Code.INVALID_REQUEST, error_message=why)
 
 
 def _with_each(request: UpdateFeaturesRequest, answer: UpdateFeaturesResponse) -> UpdateFeaturesResponse:

@@ -5,13 +5,15 @@ So that a client reads its own writes, at whichever broker it asks. Read next: `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
-from moldau.broker.loop import sleep
+from moldau.broker.loop import Pace, sleep, yield_to_loop
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.image import Image
 from moldau.ports import World
+
+T = TypeVar("T")
 
 TELL_MS = 200
 """How long an answer waits for brokers that stand still: they know nothing new whatever their clients ask."""
@@ -50,6 +52,19 @@ async def wait_until_applied(node: WithMetadata, shows: Callable[[Image], bool])
     deadline_ms = node.world.clock.monotonic_ms() + SETTLE_MS
     while not shows(node.metadata.image) and node.world.clock.monotonic_ms() < deadline_ms:
         await sleep(node.world.tasks, 2)
+
+
+async def wait_until_each_applied(node: WithMetadata, items: Iterable[T], shows: Callable[[Image, T], bool]) -> None:
+    """Return when this broker's own image has shown each of the items in turn, or after ``SETTLE_MS``. Those that it
+    shows are looked at once, and the loop turns after every few."""
+    deadline_ms, pace = node.world.clock.monotonic_ms() + SETTLE_MS, Pace(node.world.step)
+    for item in items:
+        while not shows(node.metadata.image, item):
+            if node.world.clock.monotonic_ms() >= deadline_ms:
+                return
+            await sleep(node.world.tasks, 2)
+        if pace.spent(1):
+            await yield_to_loop(node.world.tasks)
 
 
 async def wait_until_propagated(node: AtController) -> None:
