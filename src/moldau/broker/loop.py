@@ -20,8 +20,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 Rest = TypeVarTuple("Rest")
 
-WORKS_AT_ONCE = 16
-"""So many clients' questions are begun: each holds what it has made so far. One goes on in each turn of the loop."""
+WORKS_AT_ONCE = 8
+"""So many clients' questions of a kind are begun: each holds what it has made so far. One goes on in each turn of the
+loop, of each kind in its turn."""
 TURN_MS = 5
 """Work that has gone on for so long in one turn of the loop goes on in the next one."""
 
@@ -45,20 +46,28 @@ async def yield_to_loop(tasks: Tasks) -> None:
 
 class Turns:
     """Lets one work go on in each turn of the loop, one after the other: thousands that each do a little in a turn
-    would hold up everybody else for as long as if they did all of it."""
+    would hold up everybody else for as long as if they did all of it. Kinds take turns, so that none waits for all of
+    another."""
 
-    __slots__ = ("_is_due", "_waiting", "begun")
+    __slots__ = ("_begun", "_is_due", "_waiting")
 
     def __init__(self) -> None:
-        self.begun = asyncio.Semaphore(WORKS_AT_ONCE)
-        """Held by each work that is not through."""
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._begun: dict[int, asyncio.Semaphore] = {}
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+        """Who waits for a turn, by kind; the kind whose turn it is first. None is empty."""
         self._is_due = False
 
-    def next(self, tasks: Tasks) -> asyncio.Future[None]:
-        """Done when it is the caller's turn."""
+    def begun(self, kind: int) -> asyncio.Semaphore:
+        """What each work of the kind holds that is not through."""
+        found = self._begun.get(kind)
+        if found is None:
+            found = self._begun[kind] = asyncio.Semaphore(WORKS_AT_ONCE)
+        return found
+
+    def next(self, tasks: Tasks, kind: int = 0) -> asyncio.Future[None]:
+        """Done when it is the caller's turn; the kind is of no matter where all are of one."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting.setdefault(kind, deque()).append(turn)
         if not self._is_due:
             self._is_due = True
             tasks.call_soon(lambda: self._give(tasks))
@@ -66,7 +75,11 @@ class Turns:
 
     def _give(self, tasks: Tasks) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
+            kind = next(iter(self._waiting))
+            turns = self._waiting.pop(kind)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[kind] = turns
             if not turn.done():  # else its caller was cancelled
                 turn.set_result(None)
                 break
@@ -91,15 +104,16 @@ async def run_in_slices(
         await (yield_to_loop(tasks) if pause is None else pause())
 
 
-async def answer_in_slices(tasks: Tasks, work: Generator[None, None, T]) -> T:
+async def answer_in_slices(tasks: Tasks, kind: int, work: Generator[None, None, T]) -> T:
     """As ``run_in_slices``, for what a client asks about what is there: of these there may be thousands, and each has
-    its turns behind the others. What the node does for itself, and what changes something, stands behind none of them.
+    its turns behind the others of its ``kind``, which is its request's api key. What the node does for itself, and what
+    changes something, stands behind none of them.
     """
     turns = _TURNS.get(tasks)
     if turns is None:
         turns = _TURNS[tasks] = Turns()
-    async with turns.begun:
-        return await run_in_slices(tasks, work, partial(turns.next, tasks))
+    async with turns.begun(kind):
+        return await run_in_slices(tasks, work, partial(turns.next, tasks, kind))
 
 
 class Pace:
@@ -129,8 +143,9 @@ class Pace:
         return now_ms - self._began_ms >= TURN_MS
 
 
-def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T], *, asks: bool = False) -> T | Awaitable[T]:
-    """What ``work`` returns, when it never pauses; else an awaitable of it. ``asks``: as in ``answer_in_slices``."""
+def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T], *, asks: int | None = None) -> T | Awaitable[T]:
+    """What ``work`` returns, when it never pauses; else an awaitable of it. ``asks``: the kind of a question, as in
+    ``answer_in_slices``."""
     try:
         next(work)
     except StopIteration as end:
@@ -139,9 +154,9 @@ def at_once_or_in_slices(tasks: Tasks, work: Generator[None, None, T], *, asks: 
     return _in_later_slices(tasks, work, asks)
 
 
-async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T], asks: bool) -> T:
+async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T], asks: int | None) -> T:
     await yield_to_loop(tasks)
-    return await (answer_in_slices if asks else run_in_slices)(tasks, work)
+    return await (run_in_slices(tasks, work) if asks is None else answer_in_slices(tasks, asks, work))
 
 
 def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:

@@ -320,7 +320,7 @@ def test_two_connections_that_fetch_within_one_long_session_are_answered_one_aft
             other, other_wire = one.connection("broker")
             feed(connection, frame(session_id, 1))
             feed(other, frame(session_id, 2))
-            await until(lambda: whole(other_wire), "the second answer")
+            await until(lambda: whole(wire) and whole(other_wire), "both answers: the first takes longer to encode")
             assert [answer.error_code for answer in (*answers(wire), *answers(other_wire))] == [0, Code.NONE]
             assert len(answers(wire)[0].responses[0].partitions) == MANY
             for each in (wire, other_wire):

@@ -25,6 +25,7 @@ from moldau.ports import Handle
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.frames import request_frame
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
+from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from moldau.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
@@ -816,14 +817,16 @@ def test_a_fetch_within_a_clients_long_session_is_a_long_request_and_waits_for_p
             return FetchResponse()
 
         released = False
+        places = limits.LongWork(limits.WorkKind.FETCH).places
+        assert places is not None
         scene.listener.handlers[1] = fetch
         many, few = (frame(FetchRequest(session_id=id, session_epoch=3), 12, 1) for id in (7, 8))
-        streams = [await scene.connect() for _ in range(limits.LONG_AT_ONCE + 5)]
+        streams = [await scene.connect() for _ in range(places + 5)]
         for _, writer in streams:
             writer.write(many)
-        await scene.until(lambda: begun == limits.LONG_AT_ONCE)
+        await scene.until(lambda: begun == places)
         await scene.settled(lambda: begun)
-        assert begun == scene.memory.requests == limits.LONG_AT_ONCE
+        assert begun == scene.memory.requests == places
         reader, other = await scene.connect()
         other.write(few)
         await read_frame(reader)
@@ -865,5 +868,61 @@ def test_nothing_else_of_a_connection_is_handled_while_a_long_answer_is_encoded(
             await read_frame(reader)
         assert most == 1, "itself"
         assert not scene.memory.parked.bytes
+
+    play(work)
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_small_questions_wait_neither_for_large_ones_of_their_kind_nor_for_other_kinds(is_awaited: bool) -> None:
+    """Twenty clients that asked for 100,000 offsets each held up one that asked for one, for half a minute: kinds of
+    which one had taken slices were let in by sixteen, all together, in the order in which they came."""
+
+    async def work(scene: Scene) -> None:
+        begun = 0
+        released = asyncio.Event()
+
+        async def later() -> ListOffsetsResponse:
+            await released.wait()
+            return ListOffsetsResponse()
+
+        def slowly() -> Generator[None, None, ListOffsetsResponse]:
+            while not released.is_set():
+                yield
+            return ListOffsetsResponse()
+
+        def offsets(request: Any, context: Any) -> Any:
+            nonlocal begun
+            if len(request.topics) == 1:
+                return ListOffsetsResponse()
+            begun += 1
+            return later() if is_awaited else slowly()
+
+        def metadata(request: Any, context: Any) -> Generator[None, None, MetadataResponse]:
+            yield
+            return MetadataResponse()
+
+        places = limits.LongWork(limits.WorkKind.LARGE_QUESTION).places
+        assert places is not None
+        scene.listener.handlers[ListOffsetsRequest.api_key] = offsets
+        scene.listener.handlers[MetadataRequest.api_key] = metadata
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        large, small = (
+            frame(ListOffsetsRequest(topics=[topic(name="a topic")] * count), 5, 1) for count in (10_000, 1)
+        )
+        streams = [await scene.connect() for _ in range(places + 3)]
+        for _, writer in streams:
+            writer.write(large)
+        await scene.until(lambda: begun == places)
+        reader, other = await scene.connect()
+        for _ in range(3):
+            for question in (small, frame(MetadataRequest(topics=[]), 9, 1)):
+                other.write(question)
+                await read_frame(reader)
+        await scene.settled(lambda: begun)
+        assert begun == places, "and large ones are few at once"
+        released.set()
+        await asyncio.gather(*(read_frame(reader) for reader, _ in streams))
+        assert begun == places + 3
+        assert scene.memory.requests == 0
 
     play(work)

@@ -35,7 +35,7 @@ def test_of_many_works_few_hold_what_they_have_made_and_the_loop_turns_between_t
             return ended
 
         loop.call_soon(turned)
-        found = await asyncio.gather(*(answer_in_slices(tasks, one()) for _ in range(100)))
+        found = await asyncio.gather(*(answer_in_slices(tasks, 3, one()) for _ in range(100)))
         assert sorted(found) == list(range(1, 101))
         assert most <= WORKS_AT_ONCE
         assert most_in_turn <= 2, "our own count is of turns, too, and may be one late"
@@ -55,11 +55,12 @@ def test_a_work_that_is_given_up_leaves_its_place_to_others() -> None:
             yield
             return "done"
 
-        held = [asyncio.ensure_future(answer_in_slices(tasks, endless())) for _ in range(2 * WORKS_AT_ONCE)]
-        waiting = asyncio.ensure_future(answer_in_slices(tasks, short()))
+        held = [asyncio.ensure_future(answer_in_slices(tasks, 3, endless())) for _ in range(2 * WORKS_AT_ONCE)]
+        waiting = asyncio.ensure_future(answer_in_slices(tasks, 3, short()))
         for _ in range(50):
             await asyncio.sleep(0)
         assert not waiting.done()
+        assert await answer_in_slices(tasks, 9, short()) == "done", "nor does a question of another kind"
         assert await run_in_slices(tasks, short()) == "done", "what a node does for itself stands behind no question"
         for one in held:
             one.cancel()

@@ -59,7 +59,7 @@ def _unless_long(
     if missing:
         return _create_first(node, request, context, missing)
     if _is_long(node, request, context):
-        return answer_in_slices(node.world.tasks, _steps(node, request, context, {}))
+        return answer_in_slices(node.world.tasks, MetadataRequest.api_key, _steps(node, request, context, {}))
     return _answer(node, request, context, {})
 
 
@@ -85,7 +85,7 @@ async def _long(
     context: Context,
 ) -> MetadataResponse:
     """Answer when it is known, some topics in each turn of the loop, which of them are to be created."""
-    missing = await answer_in_slices(node.world.tasks, _to_create(node, request, context))
+    missing = await answer_in_slices(node.world.tasks, MetadataRequest.api_key, _to_create(node, request, context))
     return await _create_first(node, request, context, missing)
 
 
@@ -124,7 +124,9 @@ async def _create_first(
     if missing := [name for name in names if name not in deleted]:
         refused = await _create(node, missing, context)
     if _is_long(node, request, context):
-        return await answer_in_slices(node.world.tasks, _steps(node, request, context, refused))
+        return await answer_in_slices(
+            node.world.tasks, MetadataRequest.api_key, _steps(node, request, context, refused)
+        )
     return _answer(node, request, context, refused)
 
 

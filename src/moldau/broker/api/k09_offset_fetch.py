@@ -43,7 +43,9 @@ def handle(
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Ask each group for its offsets."""
     work = _one_group if context.api_version < 8 else _groups
-    return at_once_or_in_slices(node.world.tasks, work(node, request, context.api_version), asks=True)
+    return at_once_or_in_slices(
+        node.world.tasks, work(node, request, context.api_version), asks=OffsetFetchRequest.api_key
+    )
 
 
 def _groups(

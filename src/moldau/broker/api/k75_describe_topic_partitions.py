@@ -28,7 +28,7 @@ def handle(
     node: BrokerServices, request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
     """One page, some topics of it in each turn of the loop."""
-    return at_once_or_in_slices(node.world.tasks, _page(node, request), asks=True)
+    return at_once_or_in_slices(node.world.tasks, _page(node, request), asks=DescribeTopicPartitionsRequest.api_key)
 
 
 def _page(

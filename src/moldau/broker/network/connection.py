@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.memory import ASKING, FETCH
+from moldau.broker.network.memory import ASKING, FETCH, LongWork
 from moldau.broker.network.parked import session_of
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
@@ -226,38 +226,42 @@ class Connection(Regulated):
         work.close()
         size = len(frame) - start
         kept = decode_kept(self._receive_buffer, frame, start, header, most)
-        self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True))
+        self._begin(kept, header, lambda found: self._serve(found, header, size, is_kept=True), is_large=True)
 
-    def _begin(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
+    def _begin(
+        self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object], *, is_large: bool
+    ) -> None:
         """Work on a request in slices, the first one now; ``then`` is given what comes of it. Nothing else of this
         connection is handled meanwhile."""
         self._work = work
-        self.listener.memory.begin(header.api_key)
-        self._step(work, header, then)
+        kind = self.listener.memory.begin(header.api_key, is_large=is_large)
+        self._step(work, header, then, kind)
 
-    def _step(self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object]) -> None:
+    def _step(
+        self, work: Generator[None, None, T], header: RequestHeader, then: Callable[[T], object], kind: LongWork
+    ) -> None:
         """Work on, a slice at a time; not at all when nobody is there to be answered any more."""
         try:
             if self._transport is not None:
                 next(work)
-                self.listener.turn.go_on(header.api_key, lambda: self._step(work, header, then))
+                self.listener.turn.go_on(header.api_key, lambda: self._step(work, header, then, kind))
                 return
             work.close()
         except StopIteration as end:
-            self._end_work(header)
+            self._end_work(kind)
             self._go_on_with(then, end.value)
         except Malformed as error:
-            self._end_work(header)
+            self._end_work(kind)
             self._refuse(str(error))
         except Exception as error:
-            self._end_work(header)
+            self._end_work(kind)
             self._failed(header, error)
         else:
-            self._end_work(header)
+            self._end_work(kind)
 
-    def _end_work(self, header: RequestHeader) -> None:
+    def _end_work(self, kind: LongWork) -> None:
         self._work = None
-        self.listener.memory.end(header.api_key)
+        self.listener.memory.end(kind)
 
     def _go_on_with(self, then: Callable[[T], object], found: T) -> None:
         try:
@@ -300,6 +304,7 @@ class Connection(Regulated):
             return
         slot = Slot(stats, began_ms, account)
         self._slots.append(slot)
+        slot.is_large = size >= SLICES_FROM_BYTES
         if type(ready) is not list:
             self._expect(slot, header.api_key)
         if isinstance(result, Message):
@@ -308,21 +313,23 @@ class Connection(Regulated):
         elif isinstance(result, Generator):
             kept = result if is_kept else kept_whole(self._receive_buffer, request, result)
             work = freed(listener.world.tasks, request, kept)
-            self._begin(work, header, lambda found: self._worked(slot, found, header))
+            self._begin(work, header, lambda found: self._worked(slot, found, header), is_large=slot.is_large)
         else:
             self._await(result, slot, header)
 
     def _expect(self, slot: Slot, api_key: int) -> None:
         """The answer is being made."""
-        slot.api_key, slot.expected = api_key, self.listener.memory.expect(api_key)
+        slot.api_key, slot.expected = api_key, self.listener.memory.expect(api_key, is_large=slot.is_large)
         self._expected += slot.expected
 
     def _made(self, slot: Slot, size: int) -> None:
         """It is there, or will never be."""
         if slot.expected:
             self._expected -= slot.expected
-            self.listener.memory.made(slot.api_key, slot.expected, size)
+            self.listener.memory.made(slot.api_key, slot.expected, size, is_large=slot.is_large)
             slot.expected = 0
+        while slot.works:
+            self.listener.memory.end(slot.works.pop())
 
     def _account_for(self, account: Charge, result: Any) -> Any:  # Any: whatever handlers return
         """The handler has returned: throttle the client as it is due now; what is left to do is counted too."""
@@ -341,6 +348,8 @@ class Connection(Regulated):
     # ---- answers
 
     def _await(self, result: Awaitable[Message | None], slot: Slot, header: RequestHeader) -> None:
+        if slot.is_large and header.api_key in ASKING:  # the items of its answer are there before their bytes are
+            slot.works.append(self.listener.memory.begin(header.api_key, is_large=True))
         future = asyncio.ensure_future(result)
         future.add_done_callback(lambda done: self._answered(done, slot, header))
 
@@ -390,7 +399,7 @@ class Connection(Regulated):
     def _fill(self, slot: Slot, ready: Encoded, header: RequestHeader) -> None:
         """The answer is encoded, or being encoded in slices: it takes its place."""
         if isinstance(ready, GeneratorType):
-            self.listener.memory.begin(header.api_key)
+            slot.works.append(self.listener.memory.begin(header.api_key, is_large=slot.is_large))
             self._encoding += 1  # nothing else is handled meanwhile: a client would have many of these answers made
             self._encode_slowly(slot, ready, header)
             if not self._busy:
@@ -398,7 +407,7 @@ class Connection(Regulated):
             return
         assert isinstance(ready, list), "an encoded answer is its buffers"
         slot.frame = ready
-        if slot.expected:
+        if slot.expected or slot.works:
             self._made(slot, memory_of(ready))
         if self._slots[0] is not slot:
             slot.bytes = memory_of(ready)
@@ -409,24 +418,23 @@ class Connection(Regulated):
     def _encode_slowly(self, slot: Slot, work: Generator[None, None, list[Buffer]], header: RequestHeader) -> None:
         """Encode on, a slice at a time."""
         if self._transport is None:
-            self._end_encoding(header)
+            self._end_encoding()
             work.close()
             return
         try:
             next(work)
         except StopIteration as end:
-            self._end_encoding(header)
+            self._end_encoding()
             self._fill(slot, end.value, header)
         except Exception as failure:
-            self._end_encoding(header)
+            self._end_encoding()
             self._failed(header, failure)
         else:
             self.listener.turn.go_on(header.api_key, lambda: self._encode_slowly(slot, work, header))
 
-    def _end_encoding(self, header: RequestHeader) -> None:
+    def _end_encoding(self) -> None:
         self._encoding -= 1
         self.waiting.made()
-        self.listener.memory.end(header.api_key)
 
     def _advance(self) -> None:
         """Queue the answers that are ready and next in order."""

@@ -12,13 +12,15 @@ from one look to the next. Decides nothing about single requests.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from enum import IntEnum
 from itertools import islice
 from typing import Protocol
 
 from moldau.broker.network.arriving import ArrivingFrames, FrameKind
 from moldau.broker.network.parked import ParkedFetches
+from moldau.model.named import NamedTuple
 from moldau.ports import Handle, Tasks
 
 REQUEST_BYTES_MAX = 48 << 20
@@ -31,9 +33,8 @@ RESPONSE_SHARE_BYTES = 1 << 20
 """What may wait of one connection before it is read from no more. One response may be larger."""
 STALL_MS = 10_000
 """How long a connection may hold bytes and move none while there are too many."""
-LONG_AT_ONCE = 16
-"""So many requests that take slices, or whose responses do, are worked on at once, of kinds that were known to: each
-holds the items of its response meanwhile, whose bytes are counted when they are encoded."""
+LITTLE_BYTES = 1 << 16
+"""A response that is not expected to be larger does not wait for large ones."""
 EXPECTED_BYTES, EXPECTED_LEAST = 1 << 18, 1 << 12
 """How large a response is taken to be that is not there yet, before one of its kind was seen, and at least."""
 PRODUCE, FETCH = 0, 1
@@ -41,6 +42,48 @@ ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 """What asks for what is there: ListOffsets, Metadata, OffsetFetch, DescribeGroups, and so on. Of these a connection has
 one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
 small responses."""
+
+
+class WorkKind(IntEnum):
+    """Requests that are worked on in slices. Questions are ``ASKING``, and large when their frames are."""
+
+    APPEND = 0
+    FETCH = 1
+    QUESTION = 2
+    LARGE_QUESTION = 3
+    OTHER = 4
+
+
+class LongWork(NamedTuple):
+    """What a request is that takes slices: it waits for none that is not the same. Small questions are told apart by
+    their api keys, others have 0."""
+
+    kind: WorkKind
+    api_key: int = 0
+
+    @property
+    def places(self) -> int | None:
+        """How many such may be worked on at once: each holds the items of its response meanwhile, whose bytes are
+        counted when they are encoded. None: any number, as responses to appends are small."""
+        return _PLACES[self.kind]
+
+
+_PLACES = {
+    WorkKind.APPEND: None,
+    WorkKind.FETCH: 16,
+    WorkKind.QUESTION: 4,
+    WorkKind.LARGE_QUESTION: 4,
+    WorkKind.OTHER: 16,
+}
+
+
+def work_of(api_key: int, *, is_large: bool) -> LongWork:
+    """What a request is when it takes slices."""
+    if api_key in ASKING:
+        return LongWork(WorkKind.LARGE_QUESTION) if is_large else LongWork(WorkKind.QUESTION, api_key)
+    return LongWork({PRODUCE: WorkKind.APPEND, FETCH: WorkKind.FETCH}.get(api_key, WorkKind.OTHER))
+
+
 SMALL = frozenset({0, 8, 10, 12, 13, 17, 18, 22, 24, 26, 28})
 """What has a small response whatever there is: Produce, OffsetCommit, FindCoordinator, Heartbeat, LeaveGroup,
 SaslHandshake, ApiVersions, InitProducerId, and those of a transaction. It does not wait for a few who hold much."""
@@ -88,8 +131,8 @@ class RequestMemory:
         self.response_bytes = 0
         self.requests = 0
         """Requests that are worked on in slices."""
-        self._appends = 0
-        """Those of them that append: their responses are small, and they leave the others their places."""
+        self._under_way: Counter[LongWork] = Counter()
+        """How many of them are the same."""
         self._frames: ArrivingFrames[MemoryOwner] = ArrivingFrames(
             tasks, self._request_bytes_max, lambda: self.request_bytes, self._is_waited_for
         )
@@ -99,8 +142,9 @@ class RequestMemory:
         """As ``response_bytes``, but of each holder a share at most: how many hold much, rather than how much."""
         self._for_buffers: dict[MemoryOwner, None] = {}
         self._for_room: dict[MemoryOwner, None] = {}
-        self._for_turns: dict[MemoryOwner, None] = {}
-        """Who waits for bytes of requests, for bytes of responses, and for fewer requests in slices."""
+        self._for_turns: dict[LongWork | None, dict[MemoryOwner, None]] = {}
+        """Who waits for bytes of requests, for bytes of responses, and for fewer requests in slices: such ones, or
+        any."""
         self._for_questions: dict[MemoryOwner, None] = {}
         self._called: dict[MemoryOwner, None] = {}
         """Who waits to ask for what is there, and whose turn it is."""
@@ -111,10 +155,11 @@ class RequestMemory:
         self.parked: ParkedFetches[MemoryOwner] = ParkedFetches(tasks, self._request_bytes_max, self._wake)
         self.expected = 0
         """Bytes of responses that are being made, as far as is known."""
-        self._sizes: dict[int, int] = {}
-        """What a response is taken to need, by its api key: as much as the largest not long ago."""
+        self._sizes: dict[tuple[int, bool], int] = {}
+        """What a response is taken to need, by its api key, and by whether its request was large: as much as the
+        largest not long ago."""
         self._long: set[int] = set()
-        """Requests that took slices before, or whose responses did, by their api keys."""
+        """Requests that were not large and took slices before, or whose responses did, by their api keys."""
         self._free: list[bytearray] = []
         self.busy = False
         """Whether anything waits, so that ``admits`` has to be asked."""
@@ -192,37 +237,40 @@ class RequestMemory:
 
     # ---- requests in slices
 
-    def begin(self, api_key: int) -> None:
-        """A request, or its response, is worked on in slices from now on."""
+    def begin(self, api_key: int, *, is_large: bool) -> LongWork:
+        """A request, or its response, is worked on in slices from now on; to be given to ``end``."""
         self.requests += 1
-        self._appends += api_key == PRODUCE
-        self._long.add(api_key)
+        work = work_of(api_key, is_large=is_large)
+        self._under_way[work] += 1
+        if not is_large:
+            self._long.add(api_key)
         self.busy = True
+        return work
 
-    def end(self, api_key: int) -> None:
+    def end(self, work: LongWork) -> None:
         """It is through."""
         self.requests -= 1
-        self._appends -= api_key == PRODUCE
+        self._under_way[work] -= 1
         self._set_busy()
         self._give_turns()
 
     # ---- responses
 
-    def expect(self, api_key: int) -> int:
+    def expect(self, api_key: int, *, is_large: bool) -> int:
         """A response is being made: how many bytes are kept free for it until ``made``."""
         if api_key not in ASKING:
             return 0
-        size = self._sizes.get(api_key, EXPECTED_BYTES)
+        size = self._sizes.get((api_key, is_large), EXPECTED_BYTES)
         self.expected += size
         self.busy = True
         return size
 
-    def made(self, api_key: int, expected: int, size: int) -> None:
+    def made(self, api_key: int, expected: int, size: int, *, is_large: bool) -> None:
         """That response has so many bytes; 0 when it came to nothing."""
         self.expected -= expected
         if size:
-            known = self._sizes.get(api_key, size)
-            self._sizes[api_key] = max(size, known - (known >> 6), EXPECTED_LEAST)
+            known = self._sizes.get((api_key, is_large), size)
+            self._sizes[api_key, is_large] = max(size, known - (known >> 6), EXPECTED_LEAST)
         self._set_busy()
         self._give_room()
 
@@ -297,34 +345,42 @@ class RequestMemory:
         """Whether another request of this holder may be taken in now, ``is_large`` one with many items; if not,
         ``memory_freed`` is called later. ``expected`` bytes of its responses are being made."""
         mine, there = self._responses.get(owner, 0), self.response_bytes
-        if api_key in ASKING and self.expected:
-            there += self.expected + self._sizes.get(api_key, EXPECTED_BYTES)
-            if expected:
-                self._for_room[owner] = None
-                return False
-        if api_key in SMALL and not mine:
+        is_little = api_key in SMALL
+        if api_key in ASKING:
+            size = self._sizes.get((api_key, is_large), EXPECTED_BYTES)
+            is_little = size <= LITTLE_BYTES
+            if self.expected:
+                there += self.expected + size
+                if expected:
+                    self._for_room[owner] = None
+                    return False
+        if is_little and not mine:
             there = self._shares
         full = there >= (RESPONSE_BYTES_MAX if mine else RESPONSE_BYTES_MOST)
         is_long = is_large or (api_key in self._long and api_key in ASKING)  # a fetch of one partition waits for none
+        work = work_of(api_key, is_large=is_large) if is_long else None
         if full or mine > RESPONSE_SHARE_BYTES:
             self._for_room[owner] = None
-        elif (self._free_for_long if is_long else self._requests_max - self.requests) <= 0:
-            self._for_turns[owner] = None
+        elif self._free_places(work) <= 0:
+            self._for_turns.setdefault(work, {})[owner] = None
         else:
             return True
         return False
 
     def left(self, owner: MemoryOwner) -> None:
         """The connection ended, and gave its buffer back."""
-        for waiting in (self._for_buffers, self._for_room, self._for_turns, self._for_questions, self._called):
+        waits = self._for_buffers, self._for_room, self._for_questions, self._called, *self._for_turns.values()
+        for waiting in waits:
             waiting.pop(owner, None)
         self.parked.left(owner)
         self.respond(owner, 0)
 
-    @property
-    def _free_for_long(self) -> int:
-        """How many more requests may be begun of those of which few are worked on at once."""
-        return min(LONG_AT_ONCE + self._appends, self._requests_max) - self.requests
+    def _free_places(self, work: LongWork | None) -> int:
+        """How many more requests may be begun: of such, or of those that take no slices, as far as is known."""
+        free = self._requests_max - self.requests
+        if work is None or work.places is None:
+            return free
+        return min(work.places - self._under_way[work], free)
 
     @property
     def _is_crowded(self) -> bool:
@@ -350,9 +406,12 @@ class RequestMemory:
 
     def _give_turns(self) -> None:
         """Have so many look again as may begin something in slices, and others when these did not."""
-        free = self._free_for_long
-        if self._for_turns and free > 0:
-            self._wake(self._for_turns, free)
+        again = False
+        for work, waiting in self._for_turns.items():
+            if waiting and (free := self._free_places(work)) > 0:
+                self._wake(waiting, free)
+                again = True
+        if again:
             self._tasks.call_soon(lambda: self._tasks.call_soon(self._give_turns))
 
     def _wake(self, waiting: dict[MemoryOwner, None], count: int) -> None:

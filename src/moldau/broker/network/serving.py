@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.freeing import let_go, long_arrays
+from moldau.broker.network.memory import LongWork
 from moldau.broker.network.receive_buffer import ReceiveBuffer
 from moldau.broker.network.requests import CONTROLLER, ServedApi, Slices
 from moldau.broker.network.traffic import ApiStats
@@ -39,9 +40,10 @@ Encoded = list[Buffer] | Generator[None, None, list[Buffer]]
 
 class Slot:
     """The place of one answer in its connection's line. ``bytes`` of memory it takes while an earlier one is due;
-    ``expected`` are kept free for it until it is there."""
+    ``expected`` are kept free for it until it is there. ``works``: what is counted for it until then, and while it is
+    encoded."""
 
-    __slots__ = ("api_key", "began_ms", "bytes", "charge", "expected", "frame", "stats")
+    __slots__ = ("api_key", "began_ms", "bytes", "charge", "expected", "frame", "is_large", "stats", "works")
 
     def __init__(self, stats: ApiStats | None, began_ms: int | None, charge: Charge | None) -> None:
         self.frame: list[Buffer] | None = None
@@ -50,6 +52,8 @@ class Slot:
         self.charge = charge
         self.bytes = self.expected = 0
         self.api_key = -1
+        self.is_large = False
+        self.works: list[LongWork] = []
 
 
 def items_max(api_key: int, kind: str) -> int:

@@ -462,9 +462,12 @@ class DelayedFetch:
 
     async def _go_on(self) -> None:
         reader = self._reader
-        slowly = run_in_slices if reader.terms.replica_id >= 0 else answer_in_slices
+        tasks, work = reader.replicas.deps.world.tasks, reader.answer_at_once()
+        is_follower = reader.terms.replica_id >= 0
         try:
-            response = await slowly(reader.replicas.deps.world.tasks, reader.answer_at_once())
+            response = await (
+                run_in_slices(tasks, work) if is_follower else answer_in_slices(tasks, FetchRequest.api_key, work)
+            )
         except Exception as error:
             if not self.answer.done():
                 self.answer.set_exception(error)
