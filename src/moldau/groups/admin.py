@@ -113,6 +113,7 @@ def group_deleted(shard: ShardState, change: DeletedGroup, code: Code) -> None:
 def _forget(shard: ShardState, group: Group) -> None:
     for member_id in group.pending_joins:
         shard.cancel(shard.session(group, member_id))
+    group.let_go()
     del shard.groups[group.group_id]
 
 

@@ -21,6 +21,8 @@ CONSUMER = "consumer"
 
 
 INT32_MAX = 2**31 - 1
+MEMBER_BYTES = 500
+"""What a member takes beside its names and its protocols' data."""
 
 
 class State(Enum):
@@ -63,6 +65,13 @@ class Member:
         raise KeyError(protocol_name)
 
 
+@value(frozen=False)
+class HeldBytes:
+    """About how many bytes members take, of all groups that share it."""
+
+    total: int = 0
+
+
 class InitialDelay(NamedTuple):
     """A first rebalance waits for company: ``delay_ms`` now, ``remaining_ms`` more while members keep coming."""
 
@@ -97,9 +106,13 @@ class Group:
     """Whether a replay of the log might make this group, so that forgetting it takes a tombstone."""
     offsets: dict[TopicPartition, StoredOffset] = field(default_factory=dict)
     written: dict[TopicPartition, int] = field(default_factory=dict)
-    """The number of the append that each offset came with; none of those that were loaded."""
+    """The number of the append that each offset came with, or came with last while more are under way; none of those
+    that were loaded."""
     in_flight: dict[TopicPartition, int] = field(default_factory=dict)
     """How many appends are under way for an offset."""
+    size_bytes: int = 0
+    """About how many its members take, and the ids of who is to join."""
+    held: HeldBytes = field(default_factory=HeldBytes)
 
     # --- states
 
@@ -135,13 +148,13 @@ class Group:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count(member, +1)
-        self.pending_joins.discard(member.member_id)
+        self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Forget a member, pending or real; another leads if it led. Its parked tokens must have been answered."""
         assert member_id not in self.joins
         assert member_id not in self.syncs
-        self.pending_joins.discard(member_id)
+        self._forget_pending(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -150,6 +163,25 @@ class Group:
                 del self.statics[member.instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
+
+    def expect(self, member_id: str) -> None:
+        """A member has got this id, and is to join with it."""
+        if member_id not in self.pending_joins:
+            self.pending_joins.add(member_id)
+            self._hold(MEMBER_BYTES + len(member_id))
+
+    def _forget_pending(self, member_id: str) -> None:
+        if member_id in self.pending_joins:
+            self.pending_joins.remove(member_id)
+            self._hold(-MEMBER_BYTES - len(member_id))
+
+    def _hold(self, size: int) -> None:
+        self.size_bytes += size
+        self.held.total += size
+
+    def let_go(self) -> None:
+        """The group is forgotten: its members' bytes count no more."""
+        self._hold(-self.size_bytes)
 
     def put(self, member: Member) -> None:
         """A new value for a member that is there."""
@@ -185,6 +217,7 @@ class Group:
         return Code.NONE if member_id in self.members else Code.UNKNOWN_MEMBER_ID
 
     def _count(self, member: Member, by: int) -> None:
+        self._hold(by * member_bytes(member.client_id, member.instance_id, member.protocols))
         for name in {protocol.name for protocol in member.protocols}:
             count = self.offered.get(name, 0) + by
             if count:
@@ -282,6 +315,7 @@ class Group:
         self.protocol_type = None
         self.leader_id = None
         self.members, self.statics, self.offered = {}, {}, {}
+        self.let_go()
         for member in stored.members:
             name = stored.protocol_name or ""
             self.add(
@@ -306,3 +340,9 @@ class Group:
         self.since_ms = stored.since_ms
         self.is_stored = True
         self.subscribed = self._subscribed()
+
+
+def member_bytes(client_id: str, instance_id: str | None, protocols: tuple[Protocol, ...]) -> int:
+    """About how many bytes a member takes: its id has its name or its instance's, and so has it itself."""
+    names = len(client_id) + max(len(client_id), 2 * len(instance_id or ""))
+    return MEMBER_BYTES + names + sum(len(name) + len(metadata) for name, metadata in protocols)

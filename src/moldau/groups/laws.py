@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from moldau.groups.facts import Append, Effect, OffsetCommit, Reply, Timer, TimerKey, Token
-from moldau.groups.group import Group, State
+from moldau.groups.group import MEMBER_BYTES, Group, State, member_bytes
 from moldau.groups.pending import StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, ReplayedRecord, StoredOffset
 from moldau.groups.shard import Shard
@@ -43,6 +43,9 @@ def members_agree(group: Group) -> None:
     assert group.statics == statics, f"{group.group_id}: static members {group.statics} are not {statics}"
     assert group.offered == dict(offered), f"{group.group_id}: offered {group.offered} is not {dict(offered)}"
     assert group.pending_joins.isdisjoint(members), group
+    size = sum(member_bytes(m.client_id, m.instance_id, m.protocols) for m in members.values())
+    size += sum(MEMBER_BYTES + len(member_id) for member_id in group.pending_joins)
+    assert group.size_bytes == size, f"{group.group_id}: {group.size_bytes} bytes are counted of {size}"
     assert group.pending_syncs <= members.keys(), group
     assert group.joins.keys() <= members.keys(), group
     assert group.syncs.keys() <= members.keys(), group

@@ -56,7 +56,7 @@ def commit(shard: ShardState, request: OffsetCommit, token: Token) -> None:
         shard.reply(token, CommitReply(codes))
         return
     if group is None:
-        group = shard.groups[request.group_id] = Group(request.group_id)
+        group = shard.make_group(request.group_id)
     _change(shard, group, tuple(changes.items()), Waiting(token, request, CommitReply(codes)))
 
 
@@ -189,7 +189,6 @@ def settle(shard: ShardState, change: SettledOffsets, seq: int) -> None:
     for where, stored in change.offsets:
         if stored is None:
             group.offsets.pop(where, None)
-            group.written.pop(where, None)
         elif seq > group.written.get(where, -1):
             group.offsets[where], group.written[where] = stored, seq
     _landed(group, change)
@@ -208,3 +207,5 @@ def _landed(group: Group, change: SettledOffsets) -> None:
         group.in_flight[where] -= 1
         if not group.in_flight[where]:
             del group.in_flight[where]
+            if where not in group.offsets:  # until now a transaction might bring one from before what was removed
+                group.written.pop(where, None)

@@ -19,7 +19,7 @@ from moldau.groups.facts import (
     Token,
     refuse,
 )
-from moldau.groups.group import Group, InitialDelay, Member, State
+from moldau.groups.group import Group, InitialDelay, Member, State, member_bytes
 from moldau.groups.pending import EmptyGroup, Pending, StaticMember, StoredAssignment
 from moldau.groups.records import GroupRecord
 from moldau.groups.state import ShardState
@@ -28,6 +28,12 @@ from moldau.model.value import replace
 
 NAME_LENGTH = 8_000
 """Characters of a client's name in its member id: with the rest they fit into a string of 32,767 bytes."""
+
+PROTOCOLS = 8
+"""So many protocols a member may offer with as much data for each as a generation's record may hold. Consumers offer
+two."""
+MEMBERS_BYTES_MAX = 256 << 20
+"""What members of all groups of a broker may take; half a million usual ones do."""
 
 # --- JoinGroup --------------------------------------------------------------------------------------------------------
 
@@ -58,14 +64,14 @@ def _admit(shard: ShardState, request: Join) -> tuple[Code, Group | None]:
             return Code.UNKNOWN_MEMBER_ID, None
         if not (request.protocol_type and request.protocols):
             return Code.INCONSISTENT_GROUP_PROTOCOL, None
-        group = shard.groups[request.group_id] = Group(request.group_id, since_ms=shard.now.wall_ms)
+        group = shard.make_group(request.group_id, shard.now.wall_ms)
     if group.state is State.DEAD:
         return Code.COORDINATOR_NOT_AVAILABLE, group
-    if not _has_room(group, request.member_id, config.max_size):
-        if request.member_id in group.members:
+    if (code := _room_for(shard, group, request)) is not Code.NONE:
+        if code is Code.GROUP_MAX_SIZE_REACHED and request.member_id in group.members:
             drop(shard, group, request.member_id)
             complete_if_ready(shard, group)
-        return Code.GROUP_MAX_SIZE_REACHED, group
+        return code, group
     if not group.supports(request.protocol_type, request.protocols):
         return Code.INCONSISTENT_GROUP_PROTOCOL, group
     if not request.member_id:
@@ -74,6 +80,23 @@ def _admit(shard: ShardState, request: Join) -> tuple[Code, Group | None]:
         # an id is handed out for a dynamic member; a static one never needs two steps (KIP-394)
         return (Code.NONE if request.instance_id is None else Code.UNKNOWN_MEMBER_ID), group
     return group.check_member(request.member_id, request.instance_id), group
+
+
+def _room_for(shard: ShardState, group: Group, request: Join) -> Code:
+    """Whether there is room for a member, and for what it brings. A generation is one record of the log, with each
+    member's data of one protocol: what is beyond that for all protocols that clients offer could never be stored, and
+    would be held until the session is over. Of all groups together a broker holds ``MEMBERS_BYTES_MAX``."""
+    if not _has_room(group, request.member_id, shard.config.max_size):
+        return Code.GROUP_MAX_SIZE_REACHED
+    size = member_bytes(request.client_id, request.instance_id, request.protocols)
+    before = group.members.get(request.member_id)
+    if before is not None:
+        size -= member_bytes(before.client_id, before.instance_id, before.protocols)
+    if size <= 0:
+        return Code.NONE
+    if group.size_bytes + size > PROTOCOLS * shard.record_bytes_max:
+        return Code.GROUP_MAX_SIZE_REACHED
+    return Code.COORDINATOR_NOT_AVAILABLE if shard.held_bytes.total + size > MEMBERS_BYTES_MAX else Code.NONE
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
@@ -94,7 +117,7 @@ def _join_as_new(shard: ShardState, group: Group, request: Join, token: Token) -
     if old_id is not None:
         _replace_static(shard, group, request, (old_id, member_id), token)
     elif request.instance_id is None and request.known_member_id_required:
-        group.pending_joins.add(member_id)
+        group.expect(member_id)
         shard.schedule(shard.session(group, member_id), request.session_timeout_ms)
         shard.reply(token, JoinReply(Code.MEMBER_ID_REQUIRED, member_id=member_id))
     else:

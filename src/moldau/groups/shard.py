@@ -40,7 +40,7 @@ from moldau.groups.facts import (
     TxnCommit,
     refuse,
 )
-from moldau.groups.group import Group, State
+from moldau.groups.group import State
 from moldau.groups.pending import (
     DeletedGroup,
     EmptyGroup,
@@ -71,7 +71,7 @@ class Shard(ShardState):
                 group = self.groups.get(group_id)
                 if stored is not None:
                     if group is None:
-                        group = self.groups[group_id] = Group(group_id)
+                        group = self.make_group(group_id)
                     group.offsets[where] = stored
                     group.is_stored = True
                 elif group is not None:
@@ -84,10 +84,13 @@ class Shard(ShardState):
             case GroupRecord(group_id, None):
                 # Of its offsets it says nothing: Apache Kafka writes it where a group changes its protocol (KIP-848).
                 gone = self.groups.pop(group_id, None)
+                if gone is not None:
+                    gone.let_go()
                 if gone is not None and gone.offsets:
-                    self.groups[group_id] = Group(group_id, offsets=gone.offsets, is_stored=True)
+                    group = self.make_group(group_id)
+                    group.offsets, group.is_stored = gone.offsets, True
             case GroupRecord(group_id, stored) if stored is not None:
-                self.groups.setdefault(group_id, Group(group_id)).load(stored)
+                (self.groups.get(group_id) or self.make_group(group_id)).load(stored)
 
     def apply_open(self, producer_id: int, records: Sequence[ReplayedRecord]) -> None:
         """After all others: the records of a transaction that was open at the log's end."""
@@ -118,6 +121,8 @@ class Shard(ShardState):
         for pending in self.pending.values():
             self.answer_pending(pending, Code.NOT_COORDINATOR)
         self.phase = Phase.UNLOADED
+        for group in self.groups.values():
+            group.let_go()
         self.groups.clear()
         self.pending.clear()
         self.held.clear()

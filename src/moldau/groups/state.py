@@ -24,7 +24,7 @@ from moldau.groups.facts import (
     Token,
     refuse,
 )
-from moldau.groups.group import Group
+from moldau.groups.group import INT32_MAX, Group, HeldBytes
 from moldau.groups.pending import Pending, SettledOffsets
 from moldau.groups.records import Record
 from moldau.model import Code
@@ -47,15 +47,21 @@ class ShardState:
         "deadlines",
         "groups",
         "held",
+        "held_bytes",
         "now",
         "others",
         "pending",
         "phase",
+        "record_bytes_max",
         "sweep",
     )
 
-    def __init__(self, config: GroupsConfig) -> None:
+    def __init__(self, config: GroupsConfig, held_bytes: HeldBytes | None = None) -> None:
         self.config = config
+        self.held_bytes = HeldBytes() if held_bytes is None else held_bytes
+        """Of members, in all shards of the broker."""
+        self.record_bytes_max = INT32_MAX
+        """What the log takes of one record: max.message.bytes of the offsets topic."""
         self.phase = Phase.LOADING
         self.groups: dict[str, Group] = {}
         self.pending: dict[int, Pending] = {}
@@ -69,6 +75,11 @@ class ShardState:
         self._armed: dict[TimerKey, int] = {}
         self._effects: list[Effect] = []
         self._seq = 0
+
+    def make_group(self, group_id: str, since_ms: int = -1) -> Group:
+        """A group that was not there."""
+        group = self.groups[group_id] = Group(group_id, since_ms=since_ms, held=self.held_bytes)
+        return group
 
     def has_other_members(self, group_id: str) -> bool:
         """Whether the group has members of a protocol that only Apache Kafka coordinates."""

@@ -29,7 +29,7 @@ def commit(shard: ShardState, request: TxnCommit, token: Token) -> None:
         shard.reply(token, CommitReply(codes))
         return
     if group is None:
-        group = shard.groups[request.group_id] = Group(request.group_id)
+        group = shard.make_group(request.group_id)
     change = HeldOffsets(request.producer.id, SettledOffsets(group.group_id, tuple(changes.items())))
     offsets.write(shard, change.offsets, change, Waiting(token, request, CommitReply(codes)), request.producer)
 
@@ -61,7 +61,7 @@ def load(shard: ShardState, producer_id: int, records: Sequence[ReplayedRecord])
         if isinstance(record, OffsetRecord):
             group = shard.groups.get(record.group_id)
             if group is None:
-                group = shard.groups[record.group_id] = Group(record.group_id)
+                group = shard.make_group(record.group_id)
             where = TopicPartition(record.topic, record.partition)
             change = SettledOffsets(record.group_id, ((where, record.value),))
             offsets.begin(group, change)
@@ -74,7 +74,7 @@ def ended(shard: ShardState, event: TransactionEnded) -> None:
         if change.group_id not in shard.groups:
             if not event.commits:
                 continue
-            offsets.begin(shard.groups.setdefault(change.group_id, Group(change.group_id)), change)
+            offsets.begin(shard.make_group(change.group_id), change)
         if event.commits:
             offsets.settle(shard, change, seq)
         else:

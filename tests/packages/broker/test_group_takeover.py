@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, batches_of
@@ -95,6 +95,7 @@ EVENTS = st.one_of(
 )
 
 
+@example([("in a transaction", 1, 0), ("committed", 0), ("removed", 0), ("ended", 1, True), ("taken over",)])
 @given(st.lists(EVENTS, max_size=14))
 @settings(max_examples=400)
 def test_whoever_takes_over_answers_as_the_coordinator_before(events: list[Any]) -> None:

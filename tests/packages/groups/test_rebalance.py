@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from moldau.groups import rebalance
 from moldau.groups.facts import Protocol
 from moldau.model import Code
 from moldau.simulator.machines.groups_world import RANGE, GroupSimulation
@@ -269,3 +272,31 @@ def test_old_clients_join_in_one_step() -> None:
     assert world.join("a", known_member_id_required=False, protocols=RANGE) is None
     world.wait(3_000)
     assert world.answers["a"].code == Code.NONE
+
+
+def test_a_group_takes_no_member_whose_data_could_not_be_stored() -> None:
+    """Twenty of 8 MB each were kept for half an hour after their clients had gone: 160 MB a group."""
+    world = GroupSimulation()
+    world.shard.record_bytes_max = 100_000
+    large = (Protocol("range", b"x" * 300_000), Protocol("other", b""))
+    joins = [world.join(name, protocols=large, known_member_id_required=False) for name in "abc"]
+    assert joins[:2] == [None, None], "for as many protocols as clients offer"
+    assert joins[2].code == Code.GROUP_MAX_SIZE_REACHED
+    assert world.shard.held_bytes.total < 8 * 100_000
+    world.wait(6_000)
+    a = world.answers["a"]
+    assert world.join("a", a.member_id, protocols=(Protocol("range", b"x" * 600_000),)).code == (
+        Code.GROUP_MAX_SIZE_REACHED
+    ), "nor does who is a member already bring more than that"
+
+
+def test_members_of_all_groups_are_bounded_and_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "MEMBERS_BYTES_MAX", 3_000)
+    world = GroupSimulation()
+    first = world.join("a")
+    assert first.code == Code.MEMBER_ID_REQUIRED
+    ids = [world.join(f"m{number}") for number in range(9)]
+    assert Code.COORDINATOR_NOT_AVAILABLE in {one.code for one in ids}, "ids that were handed out count as well"
+    world.wait(20_000)
+    assert world.shard.held_bytes.total == 0
+    assert world.join("a").code == Code.MEMBER_ID_REQUIRED

@@ -49,6 +49,7 @@ from moldau.groups.facts import (
     TransactionEnded,
     refuse,
 )
+from moldau.groups.group import HeldBytes
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports import Handle, World, pools
@@ -118,10 +119,10 @@ class Led:
         "task",
     )
 
-    def __init__(self, replica: Replica, epoch: int, config: GroupsConfig) -> None:
+    def __init__(self, replica: Replica, epoch: int, config: GroupsConfig, held_bytes: HeldBytes) -> None:
         self.replica = replica
         self.epoch = epoch
-        self.shard = Shard(config)
+        self.shard = Shard(config, held_bytes)
         self.task: Handle | None = None
         self.outbox: list[Append | AppendInTransaction] = []
         self.events: deque[Event] = deque()
@@ -160,7 +161,7 @@ class Coordinator:
         self._world = world
         self._metadata = metadata
         self._replicas = replicas
-        self._config = groups_config(config)
+        self._config, self._held_bytes = groups_config(config), HeldBytes()
         self._max_bytes: int = config["message.max.bytes"] // 2
         self.shards: dict[int, Led] = {}
         self._heap: list[tuple[int, int, Led, TimerKey]] = []
@@ -224,6 +225,8 @@ class Coordinator:
         elif (buggify := self._world.buggify) is not None and buggify(LOADING_COORDINATOR):
             asked[0].answer(asked[1], refuse(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
+            if isinstance(request, Join):
+                led.shard.record_bytes_max = led.replica.log.config.max_message_bytes
             self._carry_out(led, led.shard.step(request, self._now(), asked))
 
     def _outcome(self, question: Question[R]) -> R | Awaitable[R]:
@@ -241,7 +244,7 @@ class Coordinator:
         if led is not None:
             led.epoch = epoch  # the same leader under a new epoch: nobody else has written meanwhile
             return
-        led = self.shards[replica.partition.partition] = Led(replica, epoch, self._config)
+        led = self.shards[replica.partition.partition] = Led(replica, epoch, self._config, self._held_bytes)
         if not replica.log.log_end_offset:
             # A new log has nothing to load: a member that is told to wait for it waits 3 s if it is librdkafka's.
             self._carry_out(led, led.shard.loaded(self._now()))
@@ -385,12 +388,13 @@ class Coordinator:
             return
         for producer, some in groupby(appends, _producer_of):
             pairs = [(append.seq, append.records) for append in some]
-            for one in batches_of(pairs, self._world.clock.wall_ms(), self._max_bytes, producer):
+            most = led.replica.log.config.max_message_bytes
+            for one in batches_of(pairs, self._world.clock.wall_ms(), self._max_bytes, producer, most):
                 if led.done:
                     return  # the append before this one showed that the disk is gone
                 if isinstance(one, Unwritable):
                     log.warning("a record for %s cannot be written: %s", led.replica.partition, one.why)
-                    self._feed(led, AppendRefused(one.seq, Code.INVALID_REQUEST))
+                    self._feed(led, AppendRefused(one.seq, one.code))
                 else:
                     self._append(led, one)
 

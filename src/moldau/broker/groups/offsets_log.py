@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from moldau.groups.codec import pack, unpack
 from moldau.groups.facts import Producer
+from moldau.groups.group import INT32_MAX
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord, Record, ReplayedRecord
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -44,16 +45,25 @@ class Unwritable(NamedTuple):
 
     seq: int
     why: str
+    code: Code = Code.INVALID_REQUEST
 
 
 def batches_of(
-    appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int, producer: Producer | None = None
+    appends: Iterable[tuple[int, tuple[Record, ...]]],
+    wall_ms: int,
+    max_bytes: int,
+    producer: Producer | None = None,
+    record_bytes_max: int = INT32_MAX,
 ) -> Iterator[OffsetsBatch | Unwritable]:
     """As few batches as ``max_bytes`` allows, of the producer's transaction if there is one; an append is never split.
-    What cannot be written comes out by itself,
-    before any batch that holds a later append."""
+    What cannot be written comes out by itself, before any batch that holds a later append; what the log would not take,
+    of more than ``record_bytes_max``, without being made: that is a long step for nothing."""
     builder, size, seqs = batch.Builder(), 0, list[int]()
     for seq, records in appends:
+        least = sum(map(_least_bytes, records))
+        if least > record_bytes_max:
+            yield Unwritable(seq, f"{least} bytes, of which the topic takes {record_bytes_max}", Code.MESSAGE_TOO_LARGE)
+            continue
         try:
             packed = [pack(record) for record in records]
         except Malformed as error:
@@ -69,6 +79,13 @@ def batches_of(
         seqs.append(seq)
     if builder.count:
         yield OffsetsBatch(_finished(builder, producer), tuple(seqs))
+
+
+def _least_bytes(record: Record) -> int:
+    """What a group's record holds at least; of others, which are small, 0."""
+    if not isinstance(record, GroupRecord) or record.value is None:
+        return 0
+    return sum(len(member.subscription) + len(member.assignment) for member in record.value.members)
 
 
 def _finished(builder: batch.Builder, producer: Producer | None) -> bytes:
