@@ -213,7 +213,7 @@ class Moving:
     def alter_log_dirs(self) -> Moving:
         return self
 
-    def ask(self, partition: TopicPartition, path: str) -> Code:
+    def alter(self, partition: TopicPartition, path: str) -> Code:
         return Code.NONE
 
 
@@ -238,7 +238,7 @@ def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
         tasks = LoopTasks()
         made = node(tasks, log_dirs=Dirs())
         topics = [DescribeLogDirsRequest.DescribableLogDirTopic(topic="a", partitions=NUMBERS[:900])] if named else None
-        answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), None))
+        answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), ContextValue()))
         one, lost = answer.results
         assert len(one.topics[0].partitions) == (900 if named else MANY)
         assert {part.offset_lag for part in one.topics[0].partitions} == {5}
@@ -261,7 +261,7 @@ def test_the_loop_turns_while_moves_between_directories_begin() -> None:
                 )
             ]
         )
-        answer = await waited(k34_alter_replica_log_dirs.handle(made, request, None))
+        answer = await waited(k34_alter_replica_log_dirs.handle(made, request, ContextValue()))
         assert {part.error_code for part in answer.results[0].partitions} == {Code.NONE}
         assert items(answer) == MANY
         assert tasks.turns >= 3 * MANY // STEP

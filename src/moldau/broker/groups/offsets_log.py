@@ -50,8 +50,7 @@ def batches_of(
     appends: Iterable[tuple[int, tuple[Record, ...]]], wall_ms: int, max_bytes: int, producer: Producer | None = None
 ) -> Iterator[OffsetsBatch | Unwritable]:
     """As few batches as ``max_bytes`` allows, of the producer's transaction if there is one; an append is never split.
-    What cannot be written comes out by itself,
-    before any batch that holds a later append."""
+    What cannot be written comes out by itself, before any batch that holds a later append."""
     builder, size, seqs = batch.Builder(), 0, list[int]()
     for seq, records in appends:
         try:
