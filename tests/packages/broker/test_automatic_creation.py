@@ -11,7 +11,7 @@ import pytest
 from moldau.broker.api import k03_metadata, k10_find_coordinator
 from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
-from moldau.broker.network.peers import Peers
+from moldau.broker.network.peers import PassedOn, Peers
 from moldau.broker.services import BrokerServices
 from moldau.model import Code
 from moldau.model.value import replace
@@ -76,8 +76,10 @@ class ControllerPeers(Peers):
     def __init__(self, says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]]) -> None:
         self._says = says
 
-    async def pass_on(self, *about: Any) -> Any:
-        return await self._says(*about)
+    async def pass_on(
+        self, host: str, port: int, message: Any, timeout_ms: int | None = None, *, who: PassedOn | None = None
+    ) -> Any:
+        return await self._says(host, port, message, timeout_ms, who=who)
 
 
 def asked_of(

@@ -12,7 +12,7 @@ import pytest
 from moldau.broker.api import ON_BROKER, forwarding
 from moldau.broker.controller.channel import RETRY_MAX_MS, LocalContext, NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
-from moldau.broker.network.peers import Peers
+from moldau.broker.network.peers import PassedOn, Peers
 from moldau.image.configs import ResourceType
 from moldau.model import Code
 from moldau.runtime.world import real_world
@@ -38,11 +38,13 @@ class ScriptedPeers(Peers):
     def __init__(self, answer: Callable[..., Awaitable[Any]]) -> None:
         self._answer = answer
 
-    async def ask(self, *about: Any) -> Any:
-        return await self._answer(*about)
+    async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
+        return await self._answer(host, port, message, timeout_ms)
 
-    async def pass_on(self, *about: Any) -> Any:
-        return await self._answer(*about)
+    async def pass_on(
+        self, host: str, port: int, message: Any, timeout_ms: int | None = None, *, who: PassedOn | None = None
+    ) -> Any:
+        return await self._answer(host, port, message, timeout_ms, who)
 
 
 class ScriptedNode:
