@@ -13,7 +13,7 @@ import pytest
 from tests.packages.admin.test_examples import words_of
 
 from moldau import Cluster
-from moldau.cluster.migration.steps import Progress
+from moldau.cluster.migration.steps import MigrationPhase
 from moldau.cluster.migration_drill.drill import SETTINGS, Drill, assert_done
 from moldau.cluster.nodes import ClusterSpec, is_alive
 
@@ -77,7 +77,7 @@ class ByCommands(Drill):
             super().wait_until_both()
             return
         said = self.ended(self.starting)
-        assert Progress.BOTH.value in said
+        assert MigrationPhase.BOTH.value in said
         assert "next: moldau migrate brokers, then moldau migrate finalise" in said
         assert "ZooKeeper, takes part" in self.told(*self.next("migrate", "status"))
 

@@ -26,7 +26,7 @@ from kafka_peer import wait_until
 from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments, values_of
 from tests.packages.admin.test_examples import words_of
 
-from moldau.broker.kraft.tail import LogPlace, Standing, standing
+from moldau.broker.kraft.tail import LogPlace, TailStatus, tail_status
 from moldau.client.admin import describe_quorum
 from moldau.client.sync import Cluster
 from moldau.runtime.world import real_world
@@ -145,12 +145,12 @@ def test_a_leader_of_either_kind_says_whether_it_has_what_stands_at_the_end_of_a
     with MixedPeer({1: program}, {}, tmp_path) as peer:
         controller = [("127.0.0.1", peer.ports[1][1])]
 
-        async def said(*places: LogPlace) -> list[Standing]:
+        async def said(*places: LogPlace) -> list[TailStatus]:
             world = real_world(asyncio.get_running_loop(), lambda task, error: None)
-            return [await standing(world, peer.cluster_id, controller, one) for one in places]
+            return [await tail_status(world, peer.cluster_id, controller, one) for one in places]
 
         told = asyncio.run(said(LogPlace(1, 1), LogPlace(1_000_000, 1), LogPlace(1, 0)))
-        assert told == [Standing.COMMITTED, Standing.CUT, Standing.CUT]
+        assert told == [TailStatus.COMMITTED, TailStatus.CUT, TailStatus.CUT]
         with Cluster(peer.bootstrap_servers) as cluster:
             _, part = cluster.run(describe_quorum(cluster.client))
         assert part is not None

@@ -34,7 +34,7 @@ from moldau.ports.zookeeper import (
 from moldau.simulator.loop import SimLoop
 from moldau.simulator.zookeeper import SimZooKeeper
 from moldau.simulator.zookeeper_servers import SimEnsemble
-from moldau.zookeeper.link import Client
+from moldau.zookeeper.link import ZooKeeperClient
 from moldau.zookeeper.session import Session
 
 pytestmark = pytest.mark.live
@@ -61,7 +61,7 @@ class RealWorld:
 
     async def expire(self, session: Session) -> None:
         """Another connection takes the session over and closes it: the server ends it."""
-        client = Client(self.connect.partition("/")[0], REAL_TIMEOUT_MS, lambda _: None)
+        client = ZooKeeperClient(self.connect.partition("/")[0], REAL_TIMEOUT_MS, lambda _: None)
         client._session_id, client._session_passwd = session.session_id, session.password
         event = client.start_async()
         await asyncio.to_thread(event.wait, GRACE_S)

@@ -16,7 +16,7 @@ from one_node import moldau
 from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.nodes import HOST, free_ports
 from moldau.ports.zookeeper import ConnectionLoss, Ensemble, NoAuth, Stat
-from moldau.zookeeper.link import Client, ReadMany
+from moldau.zookeeper.link import ReadMany, ZooKeeperClient
 from moldau.zookeeper.session import Session
 
 pytestmark = pytest.mark.live
@@ -115,7 +115,7 @@ def test_nobody_answers_is_said_with_names_and_time() -> None:
 
 
 def test_a_chroot_that_may_not_be_created_is_said(three: LocalEnsemble) -> None:
-    client = Client(three.connect, 60_000, lambda _: None)
+    client = ZooKeeperClient(three.connect, 60_000, lambda _: None)
     client.start_async().wait(60)
     client.mended()
     client.create("/locked", b"", acl=[make_acl("world", "anyone", read=True)])
@@ -147,7 +147,7 @@ def test_a_node_ends_when_nobody_answers_and_says_whom_it_asked(tmp_path: Path) 
 
 
 def test_a_node_ends_when_a_digest_keeps_it_out_and_says_where(three: LocalEnsemble, tmp_path: Path) -> None:
-    client = Client(three.connect, 60_000, lambda _: None)
+    client = ZooKeeperClient(three.connect, 60_000, lambda _: None)
     client.start_async().wait(60)
     client.mended()
     client.add_auth("digest", "owner:secret")

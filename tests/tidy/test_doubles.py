@@ -8,9 +8,6 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-UNCHECKED_MAX = 98
-"""Test files in which arguments may have other types than are asked for. Lower it when there are fewer; it is never
-raised."""
 
 
 def test_no_test_makes_objects_of_loose_attributes() -> None:
@@ -24,10 +21,7 @@ def test_no_test_makes_objects_of_loose_attributes() -> None:
     assert not found, "write a class, or build the value: see tests/packages/doubles.py\n" + "\n".join(found)
 
 
-def test_files_whose_doubles_are_not_checked_do_not_become_more() -> None:
+def test_types_of_arguments_are_checked_in_every_test() -> None:
     overrides = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
-    unchecked = [name for one in overrides if "arg-type" in one.get("disable_error_code", ()) for name in one["module"]]
-    assert not [name for name in unchecked if "*" in name], "files are named one by one"
-    gone = [name for name in unchecked if not (ROOT.parent / name.replace(".", "/")).with_suffix(".py").exists()]
-    assert not gone, "they are not there any more"
-    assert len(unchecked) <= UNCHECKED_MAX
+    unchecked = {code for one in overrides for code in one.get("disable_error_code", ())} & {"arg-type", "assignment"}
+    assert not unchecked, "a double may stand for anything then"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROWS_MAX = 1_000_000
 
 
-class Wish(TypedDict):
+class ResetOptions(TypedDict):
     """Which offsets are to be set, and to what; one of the last five is given."""
 
     topics: tuple[str, ...]
@@ -72,7 +72,7 @@ class Reset(NamedTuple):
 @YES
 @SERVERS
 @OUTPUT
-def reset(id: str, bootstrap: str, output: str, dry_run: bool, yes: bool, **wish: Unpack[Wish]) -> None:
+def reset(id: str, bootstrap: str, output: str, dry_run: bool, yes: bool, **wish: Unpack[ResetOptions]) -> None:
     """Set where GROUP goes on reading, in the partitions of --topic, of --all-topics, or of a file.
 
     Shows offsets before and after, then asks. Offsets that a partition does not have become its nearest.
@@ -116,7 +116,7 @@ Moment = tuple[str, int]
 """What was asked for: one of earliest, latest, current, offset, shift, time, file; and its number."""
 
 
-def _moment(wish: Wish) -> Moment:
+def _moment(wish: ResetOptions) -> Moment:
     if wish["from_file"] is not None:
         return "file", 0
     if wish["shift_by"] is not None:
@@ -142,7 +142,7 @@ def _read(read: Callable[[str], int], text: str, option: str) -> int:
         refuse(f"--{option}: {error}")
 
 
-def _asked(talk: Talk, id: str, wish: Wish, before: Collection[TopicPartition]) -> Collection[TopicPartition]:
+def _asked(talk: Talk, id: str, wish: ResetOptions, before: Collection[TopicPartition]) -> Collection[TopicPartition]:
     if wish["topics"]:
         return sorted({one for text in wish["topics"] for one in talk.partitions(text)})
     if not before:

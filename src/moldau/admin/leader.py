@@ -22,8 +22,6 @@ from moldau.client.view import Topic
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
 
-_FINE = frozenset({Code.NONE, Code.ELECTION_NOT_NEEDED})
-
 
 @click.group()
 def leader() -> None:

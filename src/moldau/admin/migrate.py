@@ -1,4 +1,4 @@
-"""``moldau migrate``: a cluster that ``moldau up --plane zookeeper`` made moves to the quorum's plane, step by step."""
+"""``moldau migrate``: a cluster that ``moldau up --plane zookeeper`` made moves to KRaft, step by step."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from moldau.admin.options import OUTPUT
 from moldau.admin.output import say, show, show_one
 from moldau.admin.up import DATA
 from moldau.cluster.cluster import Cluster, ClusterError
-from moldau.cluster.migration.steps import LEADS, Migration, Mode, Progress
+from moldau.cluster.migration.steps import LEADS, Migration, MigrationPhase, Mode
 
 NEXT = {
-    Progress.ZOOKEEPER: "moldau migrate start",
-    Progress.WAITING: "moldau migrate start (takes up where it stopped), or moldau migrate rollback",
-    Progress.BEHIND: "moldau migrate brokers, then moldau migrate finalise",
-    Progress.BOTH: "moldau migrate brokers, then moldau migrate finalise; or moldau migrate rollback",
-    Progress.FINISHING: "moldau migrate finalise (takes up where it stopped)",
-    Progress.FINISHED: "nothing",
+    MigrationPhase.ZOOKEEPER: "moldau migrate start",
+    MigrationPhase.WAITING: "moldau migrate start (takes up where it stopped), or moldau migrate rollback",
+    MigrationPhase.BEHIND: "moldau migrate brokers, then moldau migrate finalise",
+    MigrationPhase.BOTH: "moldau migrate brokers, then moldau migrate finalise; or moldau migrate rollback",
+    MigrationPhase.FINISHING: "moldau migrate finalise (takes up where it stopped)",
+    MigrationPhase.FINISHED: "nothing",
 }
 
 data_option = click.option(
@@ -30,11 +30,11 @@ data_option = click.option(
 
 @click.group()
 def migrate() -> None:
-    """Move a running cluster from ZooKeeper to the quorum's plane (KIP-866); back is possible until `finalise`.
+    """Move a running cluster from ZooKeeper to KRaft (KIP-866); back is possible until `finalise`.
 
     \b
     start     controllers, and every broker takes part: the quorum leads, ZooKeeper is written too
-    brokers   every broker restarts on the quorum's plane, one at a time
+    brokers   every broker restarts in KRaft mode, one at a time
     finalise  the controllers let go of ZooKeeper: no way back
     rollback  back to ZooKeeper, from any step before that
     """
@@ -51,7 +51,7 @@ def start(data: Path, controllers: int) -> None:
 @migrate.command()
 @data_option
 def brokers(data: Path) -> None:
-    """Restart every broker on the quorum's plane, one at a time."""
+    """Restart every broker in KRaft mode, one at a time."""
 
     def each(migration: Migration) -> None:
         for broker in migration.brokers:
@@ -102,7 +102,7 @@ def status(data: Path, output: str) -> None:
     say(f"next: {next_step(migration, progress)}")
 
 
-def next_step(migration: Migration, progress: Progress) -> str:
+def next_step(migration: Migration, progress: MigrationPhase) -> str:
     """What comes next, in words; whoever has crossed already does not cross again."""
     words = NEXT[progress]
     if progress in LEADS and all(migration.mode(broker) is Mode.QUORUM for broker in migration.brokers):

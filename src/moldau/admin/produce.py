@@ -24,7 +24,7 @@ from moldau.admin.rate import bytes_text
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
-    from moldau.admin.record_text import Wish
+    from moldau.admin.record_text import RecordToWrite
     from moldau.client.feeding import Feed
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -131,7 +131,7 @@ def _feed(talk: Talk, topic: str, wish: Written) -> Feed:
     return Feed(talk.cluster.client, topic, options)
 
 
-def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], Wish], wish: Written, path: str | None) -> None:
+def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], wish: Written, path: str | None) -> None:
     """Everything of the input; what has gathered is written whenever no more comes at once."""
     try:
         source = sys.stdin.buffer if path is None else open(path, "rb")  # noqa: SIM115  # the command ends with it
@@ -192,9 +192,9 @@ def _has_more(source: BinaryIO) -> bool:
         return True
 
 
-def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], Wish]:
+def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], RecordToWrite]:
     """A function that makes a record of a line; ValueError says what is wrong with it."""
-    from moldau.admin.record_text import Wish, read_json
+    from moldau.admin.record_text import RecordToWrite, read_json
 
     separator, kind = wish["separator"].encode(), wish["kind"]
     null = None if wish["null"] is None else wish["null"].encode()
@@ -204,7 +204,7 @@ def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[
     if kind in ("key-value", "json") and fixed is not None:
         refuse(f"--key and --format {kind} both say what the key is: leave one out")
 
-    def read(line: bytes) -> Wish:
+    def read(line: bytes) -> RecordToWrite:
         line = line.removesuffix(b"\r") if kind not in ("raw", "value") else line
         if kind == "json":
             found = read_json(line)
@@ -216,12 +216,12 @@ def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[
             key, found_it, value = line.partition(separator)
             if not found_it:
                 raise ValueError(f"there is no {wish['separator']!r} between key and value")
-        return Wish(None if key == null else key, None if value == null else value, headers)
+        return RecordToWrite(None if key == null else key, None if value == null else value, headers)
 
     return read
 
 
-def _add(feed: Feed, read: Callable[[bytes], Wish], line: bytes, wish: Written, what: str) -> None:
+def _add(feed: Feed, read: Callable[[bytes], RecordToWrite], line: bytes, wish: Written, what: str) -> None:
     try:
         record = read(line)
         partition = wish["partition"] if wish["partition"] is not None else record.partition

@@ -25,7 +25,7 @@ COLUMNS = ("timestamp", "topic", "partition", "offset", "key", "headers", "value
 DUMP_WIDTH = 16
 
 
-class Wish(NamedTuple):
+class RecordToWrite(NamedTuple):
     """A record to write."""
 
     key: bytes | None
@@ -132,7 +132,7 @@ def dump(partition: TopicPartition, record: Record) -> str:
 # ---- reading
 
 
-def read_json(line: bytes) -> Wish:
+def read_json(line: bytes) -> RecordToWrite:
     """A line as ``as_json`` makes it, or a part of that; ValueError says what is wrong with it."""
     try:
         given = json.loads(line)
@@ -146,7 +146,7 @@ def read_json(line: bytes) -> Wish:
     unknown = set(given) - {*COLUMNS, "key_base64", "value_base64"}
     if unknown:
         raise ValueError(f"it has {sorted(unknown)[0]!r}, which no record has")
-    return Wish(
+    return RecordToWrite(
         _data(given, "key"),
         _data(given, "value"),
         [(_text(one, "key"), _data(one, "value")) for one in headers],

@@ -146,7 +146,7 @@ class DataSide:
             world=node.world,
             config=node.config,
             logs=self.log_dirs,
-            ask_controller=node.controller_channel.send,
+            send_to_controller=node.controller_channel.send,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=self._broker_epoch,
             refused=node.leader_refused,
@@ -401,7 +401,7 @@ class DataSide:
         """Make the folders that went go for good, and remove those whose time has come."""
         for sync in self.log_dirs.name_syncs_due(dir):
             await self._world.tasks.off_loop(sync.run, pools.log_directory(dir.path))
-            sync.settle()
+            sync.finish()
         for deletion in self.log_dirs.deletions_due(self._world.clock.wall_ms(), dir):
             if self._stopped:  # what is left tells by its name what it is, also at the next start
                 return
@@ -423,7 +423,7 @@ class DataSide:
         this broker goes on (KIP-112). That of the metadata log is the node's end when it fails; while it hangs the node
         is silent, and its leaders move as well."""
         config = self._node.config
-        for dir in self._probes.look(self.log_dirs.online):
+        for dir in self._probes.hung(self.log_dirs.online):
             if dir.offline is None and (config.on_zookeeper or dir.path != _plain(config.metadata_dir)):
                 dir.fail(OSError(errno.ETIMEDOUT, "it does not answer", dir.path))
 

@@ -29,7 +29,7 @@ from moldau.broker.kraft.answers import WrongCluster
 from moldau.broker.kraft.files import BrokenQuorumState
 from moldau.broker.kraft.plane import QuorumPlane
 from moldau.broker.kraft.start_checks import own_meta
-from moldau.broker.lifecycle import Lifecycle, RegistrationRefused, Stage
+from moldau.broker.lifecycle import Lifecycle, RegistrationRefused
 from moldau.broker.loop import run_in_slices
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.encoded_topics import EncodedTopics
@@ -314,13 +314,13 @@ class Node:
 
         def caught_up() -> None:
             if self.metadata.offset >= epoch:
-                self.world.tasks.spawn(self.settle_in(), "open the listeners")
+                self.world.tasks.spawn(self.open_to_clients(), "open the listeners")
             else:
                 self.world.tasks.call_later(2, caught_up)
 
         caught_up()
 
-    async def settle_in(self) -> None:
+    async def open_to_clients(self) -> None:
         """The image covers our own registration: carry it out, in turns, for a controller in this process goes on, and
         so do heartbeats. Then clients and brokers may come, and the controller may let us in."""
         await run_in_slices(self.world.tasks, self.metadata.release(self.config.node_id))
@@ -417,10 +417,6 @@ class Node:
             self._ended(1)
 
     # ---- what subsystems ask of the node
-
-    @property
-    def is_running(self) -> bool:
-        return self.lifecycle is None or self.lifecycle.stage in (Stage.RUNNING, Stage.LEAVING)
 
     @property
     def controller(self) -> ControllerService:

@@ -47,7 +47,7 @@ class Listed(NamedTuple):
     coordinator: int
 
 
-class Membership(NamedTuple):
+class MemberIdentity(NamedTuple):
     """On whose behalf offsets are committed; the default stands outside the group, which must be empty then."""
 
     member_id: str = ""
@@ -55,7 +55,7 @@ class Membership(NamedTuple):
     instance_id: str | None = None
 
 
-OUTSIDE = Membership()
+OUTSIDE = MemberIdentity()
 
 
 def coordinator(group_id: str) -> Coordinator:
@@ -104,7 +104,7 @@ async def committed(
 
 
 async def commit(
-    client: Client, group_id: str, offsets: Mapping[TopicPartition, Committed], member: Membership = OUTSIDE
+    client: Client, group_id: str, offsets: Mapping[TopicPartition, Committed], member: MemberIdentity = OUTSIDE
 ) -> dict[TopicPartition, Code]:
     """Write positions; one code per partition."""
     kind = OffsetCommitRequest

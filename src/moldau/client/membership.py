@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 from moldau.client.assignors import ASSIGNORS, COOPERATIVE, Subscription
 from moldau.client.client import Client, Refused
-from moldau.client.groups import Membership, coordinator
+from moldau.client.groups import MemberIdentity, coordinator
 from moldau.client.view import by_topic
 from moldau.model import Code, TopicPartition
 from moldau.model.value import value
@@ -60,7 +60,7 @@ class Member:
         self.client = client
         self.options = options
         self.topics = sorted(topics)
-        self.identity = Membership(instance_id=options.instance_id)
+        self.identity = MemberIdentity(instance_id=options.instance_id)
         self.must_join = True
         self.lost = False
         self._heartbeat_at_ms = 0
@@ -112,7 +112,7 @@ class Member:
                 continue
             if not self._heard(code, "join"):
                 continue
-            self.identity = Membership(response.member_id, response.generation_id, self.options.instance_id)
+            self.identity = MemberIdentity(response.member_id, response.generation_id, self.options.instance_id)
             shares = await self._share_out(response) if response.leader == response.member_id else {}
             assigned = await self._synchronise(response, shares, timeout_ms)
             if assigned is not None:
@@ -130,7 +130,7 @@ class Member:
             member_id=identity.member_id,
             members=[LeaveGroupRequest.MemberIdentity(member_id=identity.member_id, reason="the consumer was closed")],
         )
-        self.identity = Membership(instance_id=self.options.instance_id)
+        self.identity = MemberIdentity(instance_id=self.options.instance_id)
         await self.client.ask(request, coordinator(self.options.group_id), timeout_ms=5_000)
 
     def partitions_changed(self) -> bool:
@@ -199,7 +199,7 @@ class Member:
         self.must_join = True
         if code in _OUT:
             keep = self.identity.member_id if code is Code.ILLEGAL_GENERATION else ""
-            self.identity = Membership(keep, -1, self.options.instance_id)
+            self.identity = MemberIdentity(keep, -1, self.options.instance_id)
             self.lost = True
         return False
 

@@ -354,7 +354,7 @@ class Producer:
                 self._again(lane, Written(troubles.get(lane.target.topic, Code.LEADER_NOT_AVAILABLE)))
 
     async def _deliver(self, leader: int, lanes: list[_Lane]) -> None:
-        answers = await self._ask(leader, lanes)
+        answers = await self._produce(leader, lanes)
         moved = set()
         for lane in lanes:
             written = answers.get(lane.target, Written(Code.UNKNOWN_SERVER_ERROR))
@@ -365,7 +365,7 @@ class Producer:
             with suppress(OSError):  # the next try says so itself
                 await self.client.refresh(sorted(moved))
 
-    async def _ask(self, leader: int, lanes: list[_Lane]) -> dict[TopicPartition, Written]:
+    async def _produce(self, leader: int, lanes: list[_Lane]) -> dict[TopicPartition, Written]:
         """One request with the first batch of each lane; what became of each."""
         options = self.options
         sent = False
@@ -448,9 +448,9 @@ class Producer:
         if self._renewing:
             return
         self._renewing = True
-        self._start(self._ask_identity(), [])
+        self._start(self._init_producer_id(), [])
 
-    async def _ask_identity(self) -> None:
+    async def _init_producer_id(self) -> None:
         try:
             self._identity = await producer_id(self.client)
         except Exception as error:  # told to every record that waits: there is nobody else to tell

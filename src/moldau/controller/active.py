@@ -30,7 +30,7 @@ _LONGEST_TICK_MS = 1000
 """
 
 
-class Outcome(NamedTuple):
+class ControllerResult(NamedTuple):
     """What came of a request. ``token`` is None when ``reply`` holds already; otherwise ``committed`` returns it later.
 
     ``then`` is to be asked in a later turn; with neither token nor reply, what comes of that is the answer.
@@ -75,7 +75,9 @@ class ActiveController:
         session = self.soft.sessions.get(broker_id)
         return None if session is None else session.contact_ms
 
-    def claim(self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Message] | None = None) -> Outcome:
+    def claim(
+        self, epoch: int, image: Image, facts: Facts, bootstrap: Sequence[Message] | None = None
+    ) -> ControllerResult:
         """Begin to decide under ``epoch`` on a copy of the committed image.
 
         Every unfenced broker gets a fresh session: what they told the last controller is not known here. An empty log
@@ -97,27 +99,27 @@ class ActiveController:
             )
         return self._take(Decision(records, Done()), facts)
 
-    def decide(self, request: object, facts: Facts) -> Outcome:
+    def decide(self, request: object, facts: Facts) -> ControllerResult:
         """Decide one request. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this
         order."""
         if self._denied is not None and self._denied[0] is request:
-            return Outcome([], None, self._denied[1])
+            return ControllerResult([], None, self._denied[1])
         if self.working is None:
-            return Outcome([], None, _DEPOSED)
+            return ControllerResult([], None, _DEPOSED)
         if isinstance(request, Tick):
             self._forgive_own_sleep(facts.now_ms)
         if (refusal := too_many(request, self.settings.max_records)) is not None:
-            return Outcome([], None, refusal)
+            return ControllerResult([], None, refusal)
         decision = decide(self.working, self.soft, request, facts)
         if (refusal := too_large(decision.records)) is not None:
-            return Outcome([], None, refusal)
+            return ControllerResult([], None, refusal)
         if isinstance(request, RemainingPartitions) and request.is_through:
             self.soft.going.difference_update(id for id, _ in request.leaving)
         if isinstance(decision.then, RemainingPartitions):
             self.soft.going.update(id for id, _ in decision.then.leaving)
         return self._take(decision, facts, request if isinstance(request, RemainingItems) else None)
 
-    def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> Outcome:
+    def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> ControllerResult:
         assert self.working is not None
         for broker_id, session in decision.sessions.items():
             if session is None:
@@ -131,13 +133,13 @@ class ActiveController:
             if isinstance(decision.then, RemainingItems):
                 self._parts.append((self._last_proposed, decision.then))
         elif self._last_proposed <= self.committed_offset and decision.reply is not None:
-            return Outcome([], None, decision.reply, decision.then)
+            return ControllerResult([], None, decision.reply, decision.then)
         if decision.reply is None:
             assert decision.then is not None, "a request without a reply"
-            return Outcome(decision.records, None, None, decision.then)
+            return ControllerResult(decision.records, None, None, decision.then)
         self._tokens += 1
         self._waiting.append(_Waiting(self._last_proposed, self._tokens, decision.reply, rest))
-        return Outcome(decision.records, self._tokens, then=decision.then)
+        return ControllerResult(decision.records, self._tokens, then=decision.then)
 
     def committed(self, offset: int) -> list[tuple[int, object]]:
         """The log is committed up to ``offset``: (token, reply) of every request that is now true, in order."""
@@ -177,17 +179,6 @@ class ActiveController:
         self.working = None
         self.soft = SoftState(self.settings)
         return lost
-
-    def next_deadline_ms(self) -> int | None:
-        """When the oldest session runs out; None while nobody's can."""
-        if self.working is None:
-            return None
-        contacts = [
-            session.contact_ms
-            for broker_id, session in self.soft.sessions.items()
-            if (broker := self.working.brokers.get(broker_id)) is not None and not broker.fenced
-        ]
-        return min(contacts) + self.settings.session_timeout_ms + 1 if contacts else None
 
     def _forgive_own_sleep(self, now_ms: int) -> None:
         """Time in which this process did not run counts against nobody: heartbeats lay unread (KAFKA-15019)."""

@@ -50,7 +50,7 @@ def register_broker(view: DecisionContext, request: RegisterBroker) -> Decision:
         if request.previous_broker_epoch == existing.epoch:
             records += failures.leave(view, frozenset({request.broker_id}))
         else:
-            records += failures.distrust(view, request.broker_id)
+            records += failures.handle_unclean_shutdown(view, request.broker_id)
     # The epoch is the offset of its record: unique, growing, and known to all (KIP-631).
     epoch = existing.epoch if existing is not None and again else view.facts.next_offset + len(records)
     epoch = epoch if request.broker_epoch is None else request.broker_epoch
@@ -139,7 +139,7 @@ def unregister_broker(view: DecisionContext, request: UnregisterBroker) -> Decis
     first = parts.in_parts(view, request, [broker.id], lost_tail=True)
     if first is not None:
         return first
-    records = failures.distrust(view, request.broker_id)
+    records = failures.handle_unclean_shutdown(view, request.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(records, Done(), {broker.id: None})
 
@@ -191,7 +191,7 @@ def heartbeat(view: DecisionContext, request: BrokerHeartbeat) -> Decision:
         lost = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
         then = parts.lost_directories(view, broker.id, lost, request)
         if then is None:
-            records = failures.lose_directories(view, broker.id, lost)
+            records = failures.handle_log_dir_failure(view, broker.id, lost)
     records = [*records, *_cordoned(view, broker, request)]
     return Decision(records, reply, {broker.id: session}, None if begun else then)
 

@@ -54,7 +54,7 @@ class DesiredState(NamedTuple):
     """None: ONLINE, or UNCLEAN where the topic allows it."""
 
 
-Shape = dict[str, Any]  # Any: a field of a record, each of its own type
+ChangedFields = dict[str, Any]  # Any: a field of a record, each of its own type
 """What a change record says besides whose it is: field -> value, lists as tuples."""
 
 
@@ -84,7 +84,7 @@ class LeaderEligibility:
         self.lost_tail = lost_tail
         self.shutting_down = shutting_down
         self._active: dict[int, bool] = {}
-        self.shapes: dict[tuple[object, ...], Shape | None] = {}
+        self.shapes: dict[tuple[object, ...], ChangedFields | None] = {}
         """Everything that a change is made from -> what it changes."""
 
     def at(self, view: DecisionContext) -> LeaderEligibility:
@@ -163,7 +163,7 @@ def change(
 
 def _work_out(
     partition: Partition, wish: DesiredState, eligibility: LeaderEligibility, min_isr: int, *, unclean: bool
-) -> Shape | None:
+) -> ChangedFields | None:
     """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
     view = eligibility.view
     target = _wished(partition, wish)
@@ -339,9 +339,11 @@ def _must_be_told(partition: Partition, target: _Target, wish: DesiredState) -> 
     return wish.isr is None and not set(partition.isr) <= set(target.isr)
 
 
-def _difference(partition: Partition, target: _Target, directories: tuple[bytes, ...], *, bump: bool) -> Shape | None:
+def _difference(
+    partition: Partition, target: _Target, directories: tuple[bytes, ...], *, bump: bool
+) -> ChangedFields | None:
     """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
-    shape: Shape = {}
+    shape: ChangedFields = {}
     if target.leader != partition.leader or bump or not set(partition.replicas) <= set(target.replicas):
         shape["leader"] = target.leader
     for field, now, then in (

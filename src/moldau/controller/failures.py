@@ -37,10 +37,10 @@ def reconcile_on_failover(view: DecisionContext, dead: Iterable[int], back: Iter
     """
     lost_tail = frozenset(back)
     gone = lost_tail.union(dead)
-    return [*settle(view, gone, lost_tail), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
+    return [*reconcile(view, gone, lost_tail), *(_mark(view, id, fenced=FENCE) for id in sorted(gone))]
 
 
-def settle(view: DecisionContext, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
+def reconcile(view: DecisionContext, gone: frozenset[int], lost_tail: frozenset[int] = frozenset()) -> list[Message]:
     """Changes that take brokers out of ISRs and leads, elect for partitions that nobody leads, and end moves: of a
     controller that dies after the last change of an ISR, its successor hears of no other."""
     index = view.image.index
@@ -110,7 +110,7 @@ def still_concerned(view: DecisionContext, gone: Iterable[int], keys: Iterable[K
     return found
 
 
-def distrust(view: DecisionContext, broker_id: int) -> list[Message]:
+def handle_unclean_shutdown(view: DecisionContext, broker_id: int) -> list[Message]:
     """Changes after an unclean shutdown: its last records may be gone, so it is in no ISR and in no ELR (KIP-966).
 
     Without an ELR the sole member of an ISR stays in it, being all there is.
@@ -119,7 +119,7 @@ def distrust(view: DecisionContext, broker_id: int) -> list[Message]:
     return changes(LeaderEligibility(view, leaving=gone, lost_tail=gone), concerned(view, gone, lost_tail=True))
 
 
-def lose_directories(view: DecisionContext, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
+def handle_log_dir_failure(view: DecisionContext, broker_id: int, offline: Iterable[bytes]) -> list[Message]:
     """Records for log directories that failed: their replicas leave ISRs and leads, the registration forgets them."""
     broker = view.image.brokers[broker_id]
     lost = frozenset(offline) & frozenset(broker.log_dirs)

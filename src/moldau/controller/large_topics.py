@@ -30,7 +30,7 @@ Parts = Generator[Sequence[Message], DecisionContext, T]
 """Pauses in which nothing is written; it is sent the next look at the world."""
 
 
-def settled(
+def checked_again(
     view: DecisionContext,
     check: Callable[[DecisionContext], C | Problem],
     make: Callable[[DecisionContext, C], Parts[tuple[DecisionContext, Prepared | Problem]]],

@@ -1,7 +1,7 @@
 """The move from ZooKeeper to the quorum, as far as it is the controller's to decide (KIP-866).
 
 Everything that stood in ZooKeeper is adopted in parts, and MIGRATION is the last record. As long as the log says
-PRE_MIGRATION, what it holds of that counts for nothing: nothing else is decided, no broker of the quorum's plane is let
+PRE_MIGRATION, what it holds of that counts for nothing: nothing else is decided, no KRaft broker is let
 in, which would take its replicas for strays, and whoever copies next begins by removing it. From MIGRATION on the log
 is the truth, until POST_MIGRATION says that there is no way back. When to ask, and what ZooKeeper is told:
 ``broker/migration/``.
@@ -87,7 +87,7 @@ def adopt_cluster(view: DecisionContext, request: requests.AdoptCluster) -> Deci
     if dead and (first := parts.in_parts(view, request, dead)) is not None:
         return first
     told = ZkMigrationStateRecord(zk_migration_state=MigrationState.MIGRATION)
-    return Decision([*failures.settle(view, dead), told], Done())
+    return Decision([*failures.reconcile(view, dead), told], Done())
 
 
 def _leftovers(image: Image) -> Iterator[Message]:

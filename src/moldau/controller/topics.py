@@ -19,10 +19,10 @@ from moldau.controller.large_topics import (
     Parts,
     Placed,
     checked,
+    checked_again,
     made,
     partition_of,
     placed,
-    settled,
     without_pauses,
 )
 from moldau.controller.placement import bad_assignment
@@ -91,7 +91,7 @@ class _Creation:
         return lambda view: self._create_in_parts(view, topic)
 
     def _create_in_parts(self, view: DecisionContext, topic: NewTopic) -> Parts[Created]:
-        view, outcome, configs = yield from settled(
+        view, outcome, configs = yield from checked_again(
             view, lambda view: _checked(view, topic, self._names), lambda view, configs: _made(view, topic, configs)
         )
         if isinstance(outcome, Problem):
@@ -427,7 +427,7 @@ class _Addition:
     def _add(self, view: DecisionContext, item: MorePartitions) -> Parts[Added]:
         if self._count[item.name] > 1:
             return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
-        view, outcome, growing = yield from settled(
+        view, outcome, growing = yield from checked_again(
             view, lambda view: _growing(view, item), lambda view, growing: _more(view, item, growing)
         )
         if not isinstance(outcome, Problem) and growing is not None:

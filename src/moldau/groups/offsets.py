@@ -181,7 +181,7 @@ def begin(group: Group, change: SettledOffsets) -> None:
         group.in_flight[where] = group.in_flight.get(where, 0) + 1
 
 
-def settle(shard: ShardState, change: SettledOffsets, seq: int) -> None:
+def offsets_stored(shard: ShardState, change: SettledOffsets, seq: int) -> None:
     """The log has them: let them be read, but for those that were written later than ``seq``, which count already: a
     transaction that ends may bring offsets from before others."""
     group = shard.groups[change.group_id]
@@ -194,7 +194,7 @@ def settle(shard: ShardState, change: SettledOffsets, seq: int) -> None:
     _landed(group, change)
 
 
-def unsettle(shard: ShardState, change: SettledOffsets) -> None:
+def offsets_lost(shard: ShardState, change: SettledOffsets) -> None:
     """The log will never have them. A group that was made only for them goes too."""
     group = shard.groups[change.group_id]
     _landed(group, change)

@@ -151,13 +151,13 @@ class Shard(ShardState):
 
     def _committed(self, event: AppendCommitted, token: Token) -> None:
         for seq in event.seqs:
-            self._settle(self.pending.pop(seq))
+            self._stored(self.pending.pop(seq))
 
-    def _settle(self, pending: Pending) -> None:
+    def _stored(self, pending: Pending) -> None:
         self.cancel(TimerKey(Timer.APPEND, seq=pending.seq))
         match pending.change:
             case SettledOffsets():
-                offsets.settle(self, pending.change, pending.seq)
+                offsets.offsets_stored(self, pending.change, pending.seq)
             case HeldOffsets():
                 transactional.hold(self, pending.change, pending.seq)
             case StoredAssignment():
@@ -176,7 +176,7 @@ class Shard(ShardState):
         code = append_code(event.code)
         match pending.change:
             case SettledOffsets() | HeldOffsets() as change:
-                offsets.unsettle(self, change.offsets if isinstance(change, HeldOffsets) else change)
+                offsets.offsets_lost(self, change.offsets if isinstance(change, HeldOffsets) else change)
                 waiting = pending.waiting
                 if (
                     event.code in _TOO_LARGE

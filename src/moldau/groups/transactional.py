@@ -76,6 +76,6 @@ def ended(shard: ShardState, event: TransactionEnded) -> None:
                 continue
             offsets.begin(shard.make_group(change.group_id), change)
         if event.commits:
-            offsets.settle(shard, change, seq)
+            offsets.offsets_stored(shard, change, seq)
         else:
-            offsets.unsettle(shard, change)
+            offsets.offsets_lost(shard, change)

@@ -106,15 +106,6 @@ def topic_settings(image: Image, topic: str, key: str, static: Static, broker_id
     return found
 
 
-def topic_values(image: Image, topic: str, static: Static, broker_id: int | None = None) -> dict[str, Any]:
-    """Every topic key's effective value, parsed; what a log is configured from."""
-    values = {}
-    for key, known in TOPIC_KEYS.items():
-        text = topic_setting(image, topic, key, static, broker_id).value
-        values[key] = None if text is None else known.parse_existing(text)
-    return values
-
-
 def topic_value(image: Image, topic: str, key: str, static: Static) -> Any:
     """One topic key's effective value, parsed."""
     text = topic_setting(image, topic, key, static).value

@@ -61,12 +61,9 @@ class Delta:
             (self.topics, self.partitions, self.brokers, self.controllers, self.configs, self.features, self.opaque)
         )
 
-    def created_topics(self, image: ChangedTopics) -> dict[str, bytes]:
-        """Name -> id of topics that are new and still there."""
-        return {name: id for id, (name, was) in self.topics.items() if not was and id in image.topics}
-
     def deleted_topics(self, image: ChangedTopics) -> dict[bytes, str]:
-        """Id -> name of topics that are gone. A name deleted and created again stands in both lists, with two ids."""
+        """Id -> name of topics that are gone. A name deleted and created again is
+        here under its former id."""
         return {id: name for id, (name, was) in self.topics.items() if was and id not in image.topics}
 
     def partition_changes(self, image: ChangedTopics) -> list[PartitionDelta]:

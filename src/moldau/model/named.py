@@ -8,12 +8,12 @@ could be given other attributes, which type checkers refuse). Values that want c
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
-    from _collections import _tuplegetter as field_of  # what collections.namedtuple uses
 
     class NamedTuple(tuple):
         """A tuple whose items have names: ``class Span(NamedTuple): start: int; end: int = 0``."""
@@ -23,14 +23,16 @@ else:
 
         def __init_subclass__(cls) -> None:
             body = cls.__dict__
-            names = tuple(body.get("__annotations__", ()))
+            names = tuple(cls.__annotations__)
             defaults = {name: body[name] for name in names if name in body}
             assert tuple(defaults) == names[len(names) - len(defaults) :], "a field without default after one with"
             cls._fields = cls.__match_args__ = names
             cls._field_defaults = defaults
             cls.__new__ = _first_new
-            for at, name in enumerate(names):
-                setattr(cls, name, field_of(at, None))
+            while len(_ITEMS) < len(names):
+                _ITEMS.extend(_items_of(2 * len(_ITEMS) or 16)[len(_ITEMS) :])
+            for name, item in zip(names, _ITEMS, strict=False):
+                setattr(cls, name, item)
 
         @classmethod
         def _make(cls, items):
@@ -54,6 +56,17 @@ else:
 
         def __getnewargs__(self):
             return tuple(self)
+
+
+def _items_of(count: int) -> list[Any]:
+    """Return what reads the first, the second ... item of a tuple: descriptors of a class that namedtuple makes."""
+    make: Any = collections.namedtuple  # Any: its type wants the names written out
+    fields = make("fields", [f"field_{at}" for at in range(count)])
+    return [vars(fields)[name] for name in fields._fields]
+
+
+_ITEMS: list[Any] = []
+"""Descriptors that all classes share: each knows its place in the tuple, and nothing of the class."""
 
 
 def _first_new(cls: Any, *items: object, **named: object) -> Any:

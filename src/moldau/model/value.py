@@ -69,7 +69,7 @@ def _define(plain: type, frozen: bool, kw_only: bool) -> type:
     body = {key: what for key, what in vars(plain).items() if key not in ("__dict__", "__weakref__")}
     base: Any = plain.__base__  # Any: its attributes are those that this function gives
     inherited: tuple[str, ...] = getattr(base, "_names", ())
-    annotated = [name for name, kind in body.get("__annotations__", {}).items() if not str(kind).startswith("ClassVar")]
+    annotated = [name for name, kind in plain.__annotations__.items() if not str(kind).startswith("ClassVar")]
     own = tuple(name for name in annotated if name not in inherited)
     names = inherited + own
     defaults = {name: body.pop(name) for name in annotated if name in body}

@@ -1,10 +1,8 @@
 """Files as a node sees them: positioned reads, appended writes, explicit durability. Paths are plain strings.
 
 Every call may raise OSError (ENOSPC, EIO, ...): the world failing is an exception, and the caller decides what it
-means.
-``write`` and friends reach the page cache only; ``sync`` (fdatasync) makes file data durable, ``sync_dir`` makes
-creation,
-renaming and removal durable.
+means. ``write`` and friends reach the page cache only; ``sync`` (fdatasync) makes file data durable, ``sync_dir`` makes
+creation, renaming and removal durable.
 """
 
 from __future__ import annotations

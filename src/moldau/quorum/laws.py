@@ -1,8 +1,8 @@
 """Laws of the metadata quorum: invariants, checked after every event of a simulation.
 
-Ids R1..R10 and C1 are those of docs/laws.md. ``History`` is what the checker remembers of the whole cluster; it is not
-part of any replica. Each law looks at the one replica that has just moved. Voters are those that this replica counts
-by, or (R5) those by which the last commit was counted.
+Ids R1..R10 and C1 are those of docs/laws.md. ``QuorumHistory`` is what the checker remembers of the whole cluster; it
+is not part of any replica. Each law looks at the one replica that has just moved. Voters are those that this replica
+counts by, or (R5) those by which the last commit was counted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sight(NamedTuple):
 
 
 @dataclass
-class History:
+class QuorumHistory:
     """What has been seen so far. ``committed`` is the truth: entry by offset, as first exposed by a leader."""
 
     voters: tuple[int, ...]
@@ -59,7 +59,7 @@ class History:
     decided: dict[int, VoterSet] = field(default_factory=dict)
 
 
-def one_leader_per_epoch(history: History, seen: Sight) -> None:
+def one_leader_per_epoch(history: QuorumHistory, seen: Sight) -> None:
     """R1: at most one leader per epoch, over persisted state."""
     epoch, leader, _ = seen.persisted
     if leader is not None:
@@ -67,7 +67,7 @@ def one_leader_per_epoch(history: History, seen: Sight) -> None:
         assert first == leader, f"R1: epoch {epoch} is led by {first} and by {leader} (as {seen.id} has it)"
 
 
-def a_vote_is_never_changed(history: History, seen: Sight) -> None:
+def a_vote_is_never_changed(history: QuorumHistory, seen: Sight) -> None:
     """R2: within an epoch a persisted vote stays what it is. That of a leader was for itself, and is not written."""
     epoch, leader, voted = seen.persisted
     before = history.votes.get((seen.id, epoch))
@@ -87,7 +87,7 @@ def a_vote_is_spoken_after_it_is_persisted(
         assert on_disk == (answer.epoch, candidate), f"R2: a vote for {candidate} in {answer.epoch} left, not {on_disk}"
 
 
-def epochs_never_go_back(history: History, seen: Sight) -> None:
+def epochs_never_go_back(history: QuorumHistory, seen: Sight) -> None:
     """C1: a replica's epoch never decreases, on disk or in memory."""
     epoch = seen.persisted.epoch if seen.quorum is None else seen.quorum.role.epoch
     assert epoch >= history.epochs.get(seen.id, 0), f"C1: {seen.id} went back to epoch {epoch}"
@@ -95,7 +95,7 @@ def epochs_never_go_back(history: History, seen: Sight) -> None:
     history.epochs[seen.id] = max(epoch, seen.persisted.epoch)
 
 
-def an_epoch_is_opened_once(history: History, seen: Sight) -> None:
+def an_epoch_is_opened_once(history: QuorumHistory, seen: Sight) -> None:
     """R1, S13: no replica begins to lead an epoch that was led before, not even by itself before a restart.
 
     It would write other records at places where the first time some may have been committed.
@@ -107,7 +107,7 @@ def an_epoch_is_opened_once(history: History, seen: Sight) -> None:
     history.leading[seen.id] = leads
 
 
-def a_leader_holds_all_that_is_committed(history: History, seen: Sight) -> None:
+def a_leader_holds_all_that_is_committed(history: QuorumHistory, seen: Sight) -> None:
     """R3: the newest leader's log holds every committed record (checked when it is elected; it never truncates)."""
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader) or quorum.role.epoch in history.elected_ms:
@@ -122,7 +122,7 @@ def a_leader_holds_all_that_is_committed(history: History, seen: Sight) -> None:
         assert seen.entry(offset) == history.committed[offset], f"R3: leader {seen.id} has another record at {offset}"
 
 
-def the_exposed_high_watermark_never_goes_back(history: History, seen: Sight) -> None:
+def the_exposed_high_watermark_never_goes_back(history: QuorumHistory, seen: Sight) -> None:
     """R4: what the newest leader exposes never decreases, across leaders too."""
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader) or quorum.role.high_watermark is None:
@@ -134,7 +134,7 @@ def the_exposed_high_watermark_never_goes_back(history: History, seen: Sight) ->
         history.exposed = now
 
 
-def nothing_committed_is_truncated(history: History, seen: Sight) -> None:
+def nothing_committed_is_truncated(history: QuorumHistory, seen: Sight) -> None:
     """R4: no truncation below what the replica knows committed."""
     for effect in seen.effects:
         if isinstance(effect, do.Truncate) and seen.quorum is not None:
@@ -142,7 +142,7 @@ def nothing_committed_is_truncated(history: History, seen: Sight) -> None:
             assert effect.end >= known, f"R4: {seen.id} cuts its log to {effect.end}, {known} is committed"
 
 
-def committed_is_the_same_everywhere(history: History, seen: Sight) -> None:
+def committed_is_the_same_everywhere(history: QuorumHistory, seen: Sight) -> None:
     """R3, C3: what a replica delivers as committed is what all others deliver at that offset."""
     quorum = seen.quorum
     if quorum is None:
@@ -161,11 +161,11 @@ def committed_is_the_same_everywhere(history: History, seen: Sight) -> None:
                     history.committed.append(entry)
 
 
-def _flushed_by_majority(history: History, voters: tuple[int, ...], end: int) -> bool:
+def _flushed_by_majority(history: QuorumHistory, voters: tuple[int, ...], end: int) -> bool:
     return reached_by_majority(history.flushed.get(voter, 0) for voter in voters) >= end
 
 
-def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> None:
+def a_majority_has_flushed_what_is_committed(history: QuorumHistory, seen: Sight) -> None:
     """R5: at every moment a majority of the voters has everything committed on disk."""
     history.flushed[seen.id] = seen.flushed
     quorum = seen.quorum
@@ -184,7 +184,7 @@ def a_majority_has_flushed_what_is_committed(history: History, seen: Sight) -> N
     assert reached >= end, f"R5: {end} is committed, a majority has flushed only {reached}: {history.flushed}"
 
 
-def nothing_is_exposed_before_the_leaders_own_record(history: History, seen: Sight) -> None:
+def nothing_is_exposed_before_the_leaders_own_record(history: QuorumHistory, seen: Sight) -> None:
     """R6: no high watermark and no right to decide before the LeaderChange record of the leader's own epoch commits."""
     quorum = seen.quorum
     if quorum is None:
@@ -199,7 +199,7 @@ def nothing_is_exposed_before_the_leaders_own_record(history: History, seen: Sig
             assert committed, f"R6: {seen.id} decides in {effect.epoch} before what is committed was delivered"
 
 
-def a_log_that_starts_late_has_its_snapshot(history: History, seen: Sight) -> None:
+def a_log_that_starts_late_has_its_snapshot(history: QuorumHistory, seen: Sight) -> None:
     """R7: log start above 0 only with a snapshot that ends there and equals what it replaces; leaders load none."""
     quorum = seen.quorum
     if quorum is None:
@@ -216,7 +216,7 @@ def a_log_that_starts_late_has_its_snapshot(history: History, seen: Sight) -> No
             assert held == history.committed[: effect.snapshot.offset], f"R7: {seen.id} loads a false snapshot"
 
 
-def observers_never_vote(history: History, seen: Sight) -> None:
+def observers_never_vote(history: QuorumHistory, seen: Sight) -> None:
     """R8: an observer never stands or counts; it votes only where a log may know of it what its own does not yet."""
     quorum = seen.quorum
     if quorum is None:
@@ -236,7 +236,7 @@ def _is_being_removed(quorum: Quorum) -> bool:
     return quorum.voter_log.offset >= quorum.high_watermark and quorum.voter_log.before.holds(quorum.me)
 
 
-def voters_change_one_at_a_time(history: History, seen: Sight) -> None:
+def voters_change_one_at_a_time(history: QuorumHistory, seen: Sight) -> None:
     """R9: neighbouring voter sets differ in one voter, and each offset decides one set, everywhere the same.
 
     A leader appends one only when the one before it and a record of its own epoch are committed.
@@ -263,7 +263,7 @@ def voters_change_one_at_a_time(history: History, seen: Sight) -> None:
             assert len(open_ones) <= 1, f"R9: {seen.id} begins a change over an uncommitted one: {open_ones}"
 
 
-def what_the_log_decides_counts_at_once(history: History, seen: Sight) -> None:
+def what_the_log_decides_counts_at_once(history: QuorumHistory, seen: Sight) -> None:
     """R9: the voters are the newest set in the log, committed or not; a set that was cut off counts no more."""
     quorum = seen.quorum
     if quorum is None or not quorum.voter_log.entries:
@@ -273,7 +273,7 @@ def what_the_log_decides_counts_at_once(history: History, seen: Sight) -> None:
     assert newest.offset < quorum.log.end, f"R9: {seen.id} counts by a set at {newest.offset}, beyond its log"
 
 
-def a_removed_leader_steps_down(history: History, seen: Sight) -> None:
+def a_removed_leader_steps_down(history: QuorumHistory, seen: Sight) -> None:
     """R9: no replica leads once its own removal is committed; until then it does not count itself."""
     quorum = seen.quorum
     if quorum is None or not isinstance(quorum.role, Leader) or quorum.is_voter:
@@ -283,7 +283,7 @@ def a_removed_leader_steps_down(history: History, seen: Sight) -> None:
     assert seen.id not in quorum.role.voters, f"R9: {seen.id} counts itself"
 
 
-def a_leader_without_a_majority_resigns(history: History, seen: Sight) -> None:
+def a_leader_without_a_majority_resigns(history: QuorumHistory, seen: Sight) -> None:
     """R10: no replica still leads when a majority has not fetched for the fetch timeout (KAFKA-15489).
 
     While paused (until ``awake_ms``) it cannot. ``history.fetched_ms`` is written where messages are delivered:
@@ -325,7 +325,7 @@ LAWS = (
 """All laws, in the order in which the checker's memory is built up."""
 
 
-def check(history: History, seen: Sight) -> None:
+def check(history: QuorumHistory, seen: Sight) -> None:
     """Run every law on what a replica has just done."""
     for law in LAWS:
         law(history, seen)

@@ -31,11 +31,6 @@ class EpochTable:
         """The newest epoch, or -1 of an empty table."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
-    @property
-    def latest_start(self) -> int:
-        """The start offset of the newest epoch, or -1 of an empty table."""
-        return self._starts[-1] if self._starts else NO_OFFSET
-
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset) pairs, oldest first: the lines of the checkpoint file."""
         return list(zip(self._epochs, self._starts, strict=True))

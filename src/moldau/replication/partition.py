@@ -279,7 +279,7 @@ class Partition:
         proposal = self.proposal
         if proposal is not None:
             if proposal.waiting and now_ms - proposal.asked_ms > lag_max_ms:
-                return self._ask(proposal, now_ms)
+                return self._alter_isr(proposal, now_ms)
             return self._advance(now_ms)
         end = self._log.log_end_offset
         stay = tuple(
@@ -294,9 +294,9 @@ class Partition:
     def _propose(self, isr: tuple[int, ...], now_ms: int) -> Effects:
         self.proposal = Proposal(isr, now_ms)
         self.maximal_isr = frozenset(self.isr).union(isr)
-        return self._ask(self.proposal, now_ms)
+        return self._alter_isr(self.proposal, now_ms)
 
-    def _ask(self, proposal: Proposal, now_ms: int) -> Effects:
+    def _alter_isr(self, proposal: Proposal, now_ms: int) -> Effects:
         self._serial += 1
         proposal.asked_ms = now_ms
         proposal.waiting = False
@@ -331,7 +331,7 @@ class Partition:
                 proposal.waiting = True
                 return NOTHING
             case _:  # NOT_CONTROLLER, timeouts, no response: the same request again (KAFKA-14010)
-                return self._ask(proposal, now_ms)
+                return self._alter_isr(proposal, now_ms)
 
     def _agreed(self, answer: IsrAnswer, now_ms: int) -> Effects:
         assert self.proposal is not None

@@ -1,10 +1,10 @@
 """A connection's sending side that hands parts of files to the kernel unread: sendfile, from page cache to socket.
 
-A ``Sender`` stands between the loop's transport and its receiver, as each one's other half. Everything but stretches of
-files goes the loop's own way; while a stretch is under way, what is written after it waits here. A connection has one
-file descriptor, however slowly its client reads: when the socket is full, the loop itself waits for it, with a few of
-the bytes in its own queue. Decides no content and no limits: the receiver is paused as the loop would pause it. What is
-received goes past it. Read next: ``disk.py``, whose files name the stretches.
+A ``SendfileProtocol`` stands between the loop's transport and its receiver, as each one's other half. Everything but
+stretches of files goes the loop's own way; while a stretch is under way, what is written after it waits here. A
+connection has one file descriptor, however slowly its client reads: when the socket is full, the loop itself waits for
+it, with a few of the bytes in its own queue. Decides no content and no limits: the receiver is paused as the loop would
+pause it. What is received goes past it. Read next: ``disk.py``, whose files name the stretches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REMOVED_S = 60
 the file under its readers when it is removed."""
 
 
-class Sender(asyncio.BufferedProtocol):
+class SendfileProtocol(asyncio.BufferedProtocol):
     """The loop's protocol, and the receiver's transport, of one connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, receiver: Receiver) -> None:

@@ -19,7 +19,7 @@ from moldau.ports import Handle, Listener, Pool, Receiver, Transport, World
 from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.runtime.apart import run_apart
 from moldau.runtime.disk import RealDisk
-from moldau.runtime.sending import Sender
+from moldau.runtime.sending import SendfileProtocol
 
 T = TypeVar("T")
 
@@ -129,8 +129,8 @@ class RealNet:
         self._loop = loop
 
     async def listen(self, host: str, port: int, accept: Callable[[], Receiver], *, opened: bool = True) -> Listener:
-        def receive() -> Sender:
-            return Sender(self._loop, accept())
+        def receive() -> SendfileProtocol:
+            return SendfileProtocol(self._loop, accept())
 
         if host == "::":
             bound = _both_families(port)

@@ -178,12 +178,6 @@ def once(rows: DataFrame, *, within: str | None = None) -> DataFrame:
     return marked.dropDuplicates(["topic", name]).drop(name)
 
 
-def rows_written(messages: Sequence[WriterCommitMessage | None]) -> int:
-    """Records in the given commit messages."""
-    return sum(message.records for message in messages if isinstance(message, Wrote))
-
-
 __all__ = [
     "MARK", "BatchWriter", "IntoTopic", "SinkOptions", "StreamWriter", "Wrote", "check_columns", "once", "parse",
-    "rows_written",
 ]  # fmt: skip

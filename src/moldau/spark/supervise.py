@@ -140,11 +140,11 @@ def run(
             name = query.name or "(no name)"
             watched = _Watched(query)
             while not _has_ended(query):
-                watched.look()
+                watched.read_progress()
                 if until():
                     return query
             ended = query.exception()
-            watched.look()
+            watched.read_progress()
             if ended is None:
                 return query
             error = ended
@@ -183,7 +183,7 @@ class _Watched:
         self._seen = -1
         self.batches = 0
 
-    def look(self) -> None:
+    def read_progress(self) -> None:
         for progress in self._query.recentProgress:
             batch = int(progress["batchId"])
             if batch > self._seen:

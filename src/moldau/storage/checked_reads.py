@@ -37,7 +37,7 @@ def is_doubted(segment: SegmentFile, position: int) -> bool:
 def read(
     segment: SegmentFile, position: int, cap: int, up_to: int | None, *, at_least_one: bool, again: bool
 ) -> bytes | Stretch:
-    """As ``Segment.lend``, with every header looked at, and every checksum once (or ``again``), no index trusted.
+    """As ``Segment.slice``, with every header looked at, and every checksum once (or ``again``), no index trusted.
 
     Much is given by its name all the same: a client that reads nothing would hold it in memory, and a thousand such
     clients a gigabyte."""

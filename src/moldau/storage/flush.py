@@ -20,7 +20,7 @@ from moldau.storage.names import EPOCHS, PARTITION_METADATA
 from moldau.storage.segment import Segment
 
 
-class Left(NamedTuple):
+class Postponed(NamedTuple):
     """What rolls and truncations have left to be written with the next flush."""
 
     indexes: Sequence[Segment]
@@ -42,7 +42,7 @@ class Flush:
         segments: Sequence[Segment],
         up_to: int,
         small: dict[str, bytes],
-        left: Left,
+        left: Postponed,
     ) -> None:
         self.up_to = up_to
         self.truncations = 0

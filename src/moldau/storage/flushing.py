@@ -6,10 +6,10 @@ the log. Read next: ``moldau.broker.replicas.awaited_flushes`` (who runs those t
 
 from __future__ import annotations
 
-from moldau.storage.flush import Flush, Left, small_files
+from moldau.storage.flush import Flush, Postponed, small_files
 from moldau.storage.log_state import LogState
 from moldau.storage.segment_file import FEW_ENTRIES
-from moldau.storage.truncation import settle
+from moldau.storage.truncation import drop_done
 
 
 def want(log: LogState, first: int, now_ms: int) -> None:
@@ -42,7 +42,7 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
         dirty = [segment for segment in log.segments[first:] if segment.base_offset < up_to]
         indexes = [s for s in dirty if whole or s is not log.active or s.unsynced_entries >= FEW_ENTRIES]
         indexes += [segment for segment in log.sealed if segment not in indexes]
-        flush = Flush(log.folder, dirty, up_to, small, Left(indexes, log.closings, log.cuts))
+        flush = Flush(log.folder, dirty, up_to, small, Postponed(indexes, log.closings, log.cuts))
         log.sealed, log.closings = [], []
         flush.truncations = log.truncations
         flush.saves = bool(small)
@@ -54,7 +54,7 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
 def end(log: LogState, flush: Flush) -> None:
     """See ``Log.end_flush``."""
     flush.release()
-    settle(log)
+    drop_done(log)
     log.saving -= flush.saves
     assert flush.done or flush.error is not None, "a flush is ended before it was run"
     if flush.error is not None:

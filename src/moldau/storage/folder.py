@@ -150,7 +150,6 @@ class LogDir:
         "changes",
         "cut",
         "disk",
-        "doomed",
         "files",
         "id",
         "names",
@@ -163,6 +162,7 @@ class LogDir:
         "on_offline",
         "on_repair",
         "path",
+        "pending_deletion",
         "random",
         "renames_later",
         "restart_points",
@@ -195,7 +195,7 @@ class LogDir:
         """Folders that are to be made or renamed; ``on_changes`` is told when there are."""
         self.on_changes: Callable[[LogDir], object] | None = None
         """None: they are made at once."""
-        self.doomed: list[tuple[int, str]] = []
+        self.pending_deletion: list[tuple[int, str]] = []
         """(due ms, path) of files and folders that were taken out of use and wait to be removed."""
         self.renames_later = False
         """Whether somebody runs what is in ``taken``: else it is done at once."""
@@ -330,7 +330,7 @@ class NameSync:
         except OSError as error:
             self.error = error
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """It has run; a directory in which it failed is offline, if more was wrong than too many open files."""
         if self.error is not None:
             self.dir.failed(self.error)  # what passes is tried again: the names are as dirty as before

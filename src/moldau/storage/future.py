@@ -48,12 +48,12 @@ class Futures:
     # -- start ------------------------------------------------------------------------------------------------------
 
     def found(self, log: Log, name: str) -> None:
-        """A start loaded a copy from the folder ``name``; ``settle`` says what becomes of it."""
+        """A start loaded a copy from the folder ``name``; ``resolve_found`` says what becomes of it."""
         parsed = names.parse_future(name)
         assert parsed is not None, f"{name} is no name of a copy's folder"
         self._found.append(Future(log, parsed[1]))
 
-    def settle(self, now_ms: int) -> None:
+    def resolve_found(self, now_ms: int) -> None:
         """All directories are loaded: copies go on, swaps are finished, what nobody needs is removed."""
         for future in self._found:
             partition = future.log.partition

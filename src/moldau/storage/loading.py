@@ -158,7 +158,7 @@ class DirLoad:
         """The log that the folder ``name`` holds; None for files and for folders that are no live log."""
         path = f"{self.dir.path}/{name}"
         if name.endswith(names.DELETE_FOLDER):
-            self.dir.doomed.append((self._now_ms, path))
+            self.dir.pending_deletion.append((self._now_ms, path))
             return None
         if name.endswith(names.STRAY_FOLDER):
             self._dirs.strays.append(path)

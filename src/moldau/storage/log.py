@@ -257,9 +257,9 @@ class Log(LogState):
         segment. OffsetOutOfRange outside start and end; CorruptLog names file and position; DirOffline.
         """
         with self.dir.watch:
-            return bytes(self.lend(offset, max_bytes, up_to=up_to, at_least_one=at_least_one))
+            return bytes(self.slice(offset, max_bytes, up_to=up_to, at_least_one=at_least_one))
 
-    def lend(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+    def slice(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
         """As ``read``, for bytes that go to a transport as they are: only named where it can send them unread."""
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -272,7 +272,7 @@ class Log(LogState):
         with self.dir.watch:
             active = self.active
             if offset >= active.base_offset:
-                return active.lend(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
+                return active.slice(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
             return self._lend_older(offset, max_bytes, up_to, at_least_one)
 
     def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | Stretch:
@@ -284,7 +284,7 @@ class Log(LogState):
             after = self.bases[number + 1] if number + 1 < len(self.bases) else self.log_end_offset
             position = segment.locate(offset)
             if position < segment.size:  # compaction may have emptied the rest of this segment
-                return segment.lend(position, max_bytes, None if after <= up_to else up_to, at_least_one)
+                return segment.slice(position, max_bytes, None if after <= up_to else up_to, at_least_one)
             if segment.damage:  # what is missing here was not compacted away
                 raise CorruptLog(segment.path(), segment.size, segment.damage)
             if not self._may_have_gap(segment.base_offset, after):

@@ -165,7 +165,7 @@ class LogDirs:
         """All of it is loaded: copies go on or are swapped, and it is known whether all stopped cleanly."""
         for loading in loads:
             self.findings += loading.findings
-        self.futures.settle(now_ms)
+        self.futures.resolve_found(now_ms)
         epochs = [loading.epoch for loading in loads]
         self.previous_broker_epoch = min(epochs) if epochs and not self.offline else -1
 
@@ -391,17 +391,17 @@ class LogDirs:
         return 0
 
     def name_syncs_due(self, of: LogDir | None = None) -> list[NameSync]:
-        """Syncs of directories in which logs came or went, to run (off the loop) and to settle."""
+        """Syncs of directories in which logs came or went, to run (off the loop) and to finish."""
         return [NameSync(dir) for dir in (self.online if of is None else [of]) if dir.names.dirty]
 
     def deletions_due(self, now_ms: int, of: LogDir | None = None) -> list[Deletion]:
         """Removals whose delay is over, to run (off the loop: a large file takes its time) and to end."""
         deletions: list[Deletion] = []
         for dir in self.online if of is None else [of]:
-            paths = [path for due_ms, path in dir.doomed if due_ms <= now_ms and not self.futures.keeps(path)]
+            paths = [path for due_ms, path in dir.pending_deletion if due_ms <= now_ms and not self.futures.keeps(path)]
             if paths:
                 gone = frozenset(paths)
-                dir.doomed = [one for one in dir.doomed if one[1] not in gone]
+                dir.pending_deletion = [one for one in dir.pending_deletion if one[1] not in gone]
                 deletions += (Deletion(dir, paths[n : n + GONE_AT_ONCE]) for n in range(0, len(paths), GONE_AT_ONCE))
         return deletions
 
@@ -441,7 +441,7 @@ class LogDirs:
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> None:
         """It was written; a directory in which it could not be is offline, but for too many open files: they pass."""
-        checkpoint.settle()
+        checkpoint.finish()
         if checkpoint.error is not None:
             checkpoint.dir.failed(checkpoint.error)
 
@@ -455,7 +455,7 @@ class LogDirs:
         """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
         checkpoint = at_once(self.recovery_points_in_turns(dir))
         checkpoint.run()
-        checkpoint.settle()
+        checkpoint.finish()
         if checkpoint.error is not None:
             raise checkpoint.error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from moldau.storage.folder_changes import FolderChange
 from moldau.storage.names import LOG
 from moldau.storage.restarted import mark_restarted
-from moldau.storage.truncation import settle
+from moldau.storage.truncation import drop_done
 
 if TYPE_CHECKING:
     from moldau.storage.errors import LogError
@@ -59,7 +59,7 @@ class Making(FolderChange):
         """The folder is there: durable once the names of its directory are."""
         self.log.folder.names.touch()
         self.log.dir.names.touch()
-        settle(self.log)
+        drop_done(self.log)
 
     def failed(self, error: LogError) -> None:
         self.refused = error

@@ -142,7 +142,7 @@ class Checkpoint:
         except OSError as error:
             self.error = error
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """It is written: the recovery points on file are those of then, unless newer ones were written meanwhile."""
         if self.error is None and self._files.is_newest(f"{self.dir.path}/{RECOVERY_POINTS}", self.turn):
             points = self.offsets[RECOVERY_POINTS]

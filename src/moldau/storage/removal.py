@@ -42,7 +42,7 @@ class GivenUp(FolderChange):
         if self._due_ms is None:
             self._dirs.strays.append(self.path)
         else:
-            dir.doomed.append((self._due_ms, self.path))
+            dir.pending_deletion.append((self._due_ms, self.path))
 
     def failed(self, error: LogError) -> None:
         note_kept(self._dirs, self.log, error, self.error)

@@ -129,7 +129,7 @@ class Segment(SegmentFile):
                 raise CorruptLog(self.path(INDEX), 0, "entries are missing")
         return self.size
 
-    def lend(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+    def slice(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
         """Whole batches from the batch start ``position``: those below ``up_to`` (None: all) that ``max_bytes`` holds.
 
         With ``at_least_one`` a first batch larger than ``max_bytes`` is returned alone. One read from disk in the

@@ -149,7 +149,7 @@ class Swap:
         """It has run, on the loop: what was put away is removed in time. Whether nothing is left to do."""
         log = self.log
         paths, self._put_away = self._put_away, []
-        log.dir.doomed += ((self._due_ms, path) for path in paths)
+        log.dir.pending_deletion += ((self._due_ms, path) for path in paths)
         log.folder.names.touch()
         if self._done:
             if self in log.taken:

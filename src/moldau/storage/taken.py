@@ -82,7 +82,7 @@ class Taken:
     def end(self) -> bool:
         """It has run: what has a new name is removed in time. Whether nothing is left to do."""
         paths, self._paths = self._paths, []
-        self._folder.dir.doomed += ((self._due_ms, path) for path in paths)
+        self._folder.dir.pending_deletion += ((self._due_ms, path) for path in paths)
         self._folder.names.touch()
         if self._done:
             self.log.taken.remove(self)

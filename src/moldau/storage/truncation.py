@@ -129,7 +129,7 @@ class Cutting:
             self.error = error
 
 
-def settle(log: LogState) -> None:
+def drop_done(log: LogState) -> None:
     """Some of the log's cuts may be done."""
     if log.cuts:
         log.cuts = [cut for cut in log.cuts if not cut.done]
@@ -139,7 +139,7 @@ def settle(log: LogState) -> None:
 def finish(log: LogState) -> None:
     """Do all cuts of a log here and now, or wait for whoever is doing them. OSError."""
     do(log.folder, log.cuts)
-    settle(log)
+    drop_done(log)
 
 
 def _mark(log: LogState) -> bool:

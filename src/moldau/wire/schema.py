@@ -73,7 +73,7 @@ class Field:
         """The element type of an array field, or None."""
         return self.type[0] if isinstance(self.type, list) else None
 
-    def settle(self, name: str) -> None:
+    def set_name(self, name: str) -> None:
         """Take a name; work out the default when none was given."""
         self.name = name
         if self.default is _UNSET:
@@ -159,7 +159,7 @@ class Struct:
         found = []
         for name, value in list(cls.__dict__.items()):
             if isinstance(value, Field):
-                value.settle(name)
+                value.set_name(name)
                 found.append(value)
                 if value.default is None or isinstance(value.default, (int, float, bytes)) or value.type == "string":
                     setattr(cls, name, value.default)  # stands for the field in versions that lack it

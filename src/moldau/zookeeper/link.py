@@ -90,7 +90,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         callback.func(*callback.args)
 
 
-class Client(KazooClient):  # type: ignore[misc]
+class ZooKeeperClient(KazooClient):  # type: ignore[misc]
     """One session. ``told`` hears CONNECTED, SUSPENDED and LOST in the connection's thread, never one of them twice."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, told: Callable[[str], object]) -> None:

@@ -53,10 +53,6 @@ def parse_isr_note(path: str, data: bytes | None) -> list[TopicPartition]:
     return _partitions(parsed(path, data))
 
 
-def isr_note_json(partitions: Iterable[TopicPartition]) -> bytes:
-    return _partitions_json(partitions)
-
-
 def parse_log_dir_event(path: str, data: bytes | None) -> LogDirEvent:
     found = parsed(path, data)
     return LogDirEvent(found.integer("broker"), found.integer("event"))

@@ -35,7 +35,7 @@ from moldau.ports.zookeeper import (
     ZooKeeperError,
 )
 from moldau.zookeeper.connect import parse_connect
-from moldau.zookeeper.link import NOT_THE_CAUSE, Client, ReadMany, TooOld, translated
+from moldau.zookeeper.link import NOT_THE_CAUSE, ReadMany, TooOld, ZooKeeperClient, translated
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Session:
         self._hosts = ",".join(f"[{h}]:{p}" if ":" in h else f"{h}:{p}" for h, p in connect.hosts)
         self._ensemble = ensemble
         self._listeners: list[Callable[[Link], object]] = []
-        self._client: Client | None = None
+        self._client: ZooKeeperClient | None = None
         self._link = Link.LOST
         self._armed: dict[_Armed, None] = {}
         self._waiting: dict[asyncio.Future[Any], str] = {}
@@ -125,7 +125,7 @@ class Session:
         def told(state: str) -> None:
             _hand_over(loop, self._told, client, state)
 
-        client = self._client = Client(self._hosts, self._ensemble.session_timeout_ms, told)
+        client = self._client = ZooKeeperClient(self._hosts, self._ensemble.session_timeout_ms, told)
         self._report_alive(loop, client)
         client.start_async()
         try:
@@ -142,13 +142,13 @@ class Session:
             self._first = None
         self._say(Link.CONNECTED)
 
-    def _report_alive(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
+    def _report_alive(self, loop: asyncio.AbstractEventLoop, client: ZooKeeperClient) -> None:
         """Say on the loop that the loop goes on: the session is kept alive for us, not for the connection's thread."""
         if client is self._client:
             client.report_alive()
             loop.call_later(client.session_timeout_ms / 1000 / REPORTS, self._report_alive, loop, client)
 
-    async def _enter_chroot(self, client: Client) -> None:
+    async def _enter_chroot(self, client: ZooKeeperClient) -> None:
         """Create the chroot if nobody has, as Kafka does."""
         path = ""
         for part in self._chroot.split("/")[1:]:
@@ -169,7 +169,7 @@ class Session:
         if client is not None:
             threading.Thread(target=client.leave, name="zookeeper leave", daemon=True).start()
 
-    def _detached(self) -> Client | None:
+    def _detached(self) -> ZooKeeperClient | None:
         client, self._client = self._client, None
         self._link = Link.LOST
         self._armed.clear()
@@ -181,7 +181,7 @@ class Session:
 
     # ---- the link
 
-    def _told(self, client: Client, state: str) -> None:
+    def _told(self, client: ZooKeeperClient, state: str) -> None:
         if client is not self._client:
             return
         if state == "LOST":
@@ -200,7 +200,7 @@ class Session:
         else:
             self._mend(client)
 
-    def _mend(self, client: Client) -> None:
+    def _mend(self, client: ZooKeeperClient) -> None:
         """The session lives on, on another connection, which knows of no watch: look at what each of them waits for.
 
         These reads are first in line, so that whoever reads a change now has been told of it before.
@@ -214,7 +214,7 @@ class Session:
 
         asyncio.gather(*looks, return_exceptions=True).add_done_callback(looked) if looks else looked(None)
 
-    def _look_again(self, client: Client, armed: _Armed) -> asyncio.Future[Any]:
+    def _look_again(self, client: ZooKeeperClient, armed: _Armed) -> asyncio.Future[Any]:
         """Read again what a watch waits for, and leave it. When this connection breaks too, it is still waited for."""
         watcher = self._watcher(client, armed)
 
@@ -344,7 +344,7 @@ class Session:
 
     # ---- between the threads
 
-    def _live(self, path: str) -> Client:
+    def _live(self, path: str) -> ZooKeeperClient:
         if self._client is None:
             raise SessionExpired(path, "no session is open")
         return self._client
@@ -374,7 +374,7 @@ class Session:
         return answer
 
     def _arm(
-        self, client: Client, path: str, watch: Watch | None, *, children: bool
+        self, client: ZooKeeperClient, path: str, watch: Watch | None, *, children: bool
     ) -> tuple[Callable[[Any], object] | None, Callable[[Any], object] | None]:
         """What to do with the answer, and kazoo's watcher, for a read that leaves a watch."""
         if watch is None:
@@ -390,7 +390,7 @@ class Session:
 
         return landed, self._watcher(client, armed)
 
-    def _watcher(self, client: Client, armed: _Armed) -> Callable[[Any], object]:
+    def _watcher(self, client: ZooKeeperClient, armed: _Armed) -> Callable[[Any], object]:
         loop = asyncio.get_running_loop()
 
         def heard(event: Any) -> None:
@@ -400,7 +400,7 @@ class Session:
 
         return heard
 
-    def _fire(self, client: Client, armed: _Armed, happened: Happened) -> None:
+    def _fire(self, client: ZooKeeperClient, armed: _Armed, happened: Happened) -> None:
         """Tell a watch what it waited for, once. An event may be handed over before its own read's answer: the answer
         came, and the event after it, before anybody had asked kazoo to be told of the answer."""
         if client is not self._client:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.admin.classic.console_consumer_options import read_wish
+from moldau.admin.classic.console_consumer_options import read_options
 from moldau.admin.classic.console_formatters import Seen, group_metadata, offsets
 from moldau.admin.classic.console_producer import _Sender
 from moldau.admin.classic.dump_decoders import by_classes, metadata
@@ -214,7 +214,7 @@ def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
     reader: Any = Reader.__new__(Reader)
     reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
     reader.wish, reader.cluster = (
-        read_wish(["--bootstrap-server", "h:1", "--topic", "t", "--timeout-ms", "2500"]),
+        read_options(["--bootstrap-server", "h:1", "--topic", "t", "--timeout-ms", "2500"]),
         Driven(),
     )
     reader._look_again = lambda: None

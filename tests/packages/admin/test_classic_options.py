@@ -96,7 +96,7 @@ def test_options_are_listed_in_two_columns() -> None:
 
 def test_scripts_are_installed_and_strangers_kept(tmp_path: Path) -> None:
     def install(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "moldau", "install-scripts", tmp_path / "bin", *words]
+        command = [sys.executable, "-m", "moldau", "install-scripts", str(tmp_path / "bin"), *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert install().returncode == 0
@@ -115,11 +115,11 @@ def test_scripts_are_installed_and_strangers_kept(tmp_path: Path) -> None:
 
 
 def test_a_script_runs_no_python_file_of_the_folder_where_it_is_called(tmp_path: Path) -> None:
-    install = [sys.executable, "-m", "moldau", "install-scripts", tmp_path / "bin"]
+    install = [sys.executable, "-m", "moldau", "install-scripts", str(tmp_path / "bin")]
     subprocess.run(install, capture_output=True, check=True)
     for name in ("random", "queue", "json", "types"):
         (tmp_path / f"{name}.py").write_text("print('not asked for')\nraise SystemExit(1)\n")
-    command = [tmp_path / "bin" / "kafka-topics.sh", "--version"]
+    command = [str(tmp_path / "bin" / "kafka-topics.sh"), "--version"]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (said.returncode, said.stdout.startswith("4.3.1"), said.stderr) == (0, True, "")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from moldau.admin.classic import console_consumer
-from moldau.admin.classic.console_consumer_options import read_wish
+from moldau.admin.classic.console_consumer_options import read_options
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.record_reader import Reader
@@ -63,7 +63,7 @@ class Member:
 
 def reader(member: Member) -> Reader:
     words = ["--bootstrap-server", "h:1", "--topic", "t", "--partition", "0", "--timeout-ms", "1000"]
-    made = Reader(LoopDriven(client=None), member, read_wish(words))  # type: ignore[arg-type]
+    made = Reader(LoopDriven(client=None), member, read_options(words))  # type: ignore[arg-type]
     made._ready = True
     return made
 

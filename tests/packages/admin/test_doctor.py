@@ -19,7 +19,7 @@ from moldau.client.features import Features
 from moldau.model import NO_UUID, TopicPartition, uuid_text
 from moldau.runtime.disk import RealDisk
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsResponse
-from tests.packages.admin.doubles import ClientDouble, Driven, TalkDouble, View
+from tests.packages.admin.doubles import ClientDouble, Driven, TalkDouble
 from tests.packages.storage.test_old_formats import records
 
 
@@ -212,7 +212,7 @@ def test_a_level_is_told_as_supported_when_every_broker_supports_it(
 
 @pytest.mark.parametrize(("alive", "mend"), [({1, 2, 3}, "wait while brokers catch up"), ({1, 2}, "start broker 3; ")])
 def test_nobody_is_told_to_wait_for_a_broker_that_is_down(alive: set[int], mend: str) -> None:
-    talk = TalkDouble(Driven(ClientDouble(View(alive))))
+    talk = TalkDouble(Driven(ClientDouble(alive)))
     found = [one for one in _partitions(talk, [part([1, 2])]) if one.about == "t-0"]
     assert [one.what for one in found] == ["1 partition has replicas that are not in sync"]
     assert found[0].mend.startswith(mend)

@@ -65,7 +65,8 @@ def test_each_replica_is_judged_by_what_was_done_to_it(
     """The leader, number 0, is right; of the others any may be short, or wrong in one batch."""
     right = log(sizes)
     until = right[min(known, len(right) - 1)].last_offset + 1
-    replicas, wanted = {0: right}, {0: (Verdict.OK, None)}
+    replicas = {0: right}
+    wanted: dict[int, tuple[Verdict, int | None]] = {0: (Verdict.OK, None)}
     for id, what in enumerate(done, 1):
         replicas[id], wanted[id] = right, (Verdict.OK, None)
         if what is None:

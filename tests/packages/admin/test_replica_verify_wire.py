@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from moldau.admin.replica_check.wire import Silent, verify
+from moldau.client.client import Client
+from moldau.client.sync import Cluster
 from moldau.client.view import Partition, View
 from moldau.clusterdata.replica_check.comparing import Verdict
 from moldau.clusterdata.replica_check.folders import Pace
@@ -20,16 +22,23 @@ from tests.packages.doubles import TimeModule
 Answer = Callable[[int, FetchRequest], FetchResponse]
 
 
-class Brokers:
-    """A cluster of which every fetch is answered by a function of (broker, request)."""
+class AnsweringClient(Client):
+    """A client whose every fetch is answered by a function of (broker, request)."""
 
     def __init__(self, answer: Answer) -> None:
-        self.client, self.view, self._answer = self, View(), answer
+        self.view, self._answer = View(), answer
         self.asked: list[tuple[int, int]] = []
 
     async def ask(self, request: FetchRequest, node: Any, **_: object) -> FetchResponse:
         self.asked.append((node.node_id, request.max_wait_ms))
         return self._answer(node.node_id, request)
+
+
+class Brokers(Cluster):
+    """A cluster of such a client, in which nothing waits."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.client: AnsweringClient = AnsweringClient(answer)
 
     def run(self, work: Coroutine[Any, Any, FetchResponse]) -> FetchResponse:
         try:
@@ -54,7 +63,7 @@ def verdicts(brokers: Brokers, number: int, silent: Silent) -> list[Verdict]:
 def test_nothing_is_waited_for_where_there_is_nothing() -> None:
     brokers = Brokers(lambda broker, request: empty())
     assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
-    assert brokers.asked == [(1, 0), (2, 0)]
+    assert brokers.client.asked == [(1, 0), (2, 0)]
 
 
 def test_a_broker_that_does_not_answer_is_not_asked_for_every_partition_anew() -> None:
@@ -67,7 +76,7 @@ def test_a_broker_that_does_not_answer_is_not_asked_for_every_partition_anew() -
     brokers = Brokers(answer)
     for number in range(5):
         assert verdicts(brokers, number, silent) == [Verdict.OK, Verdict.UNREACHABLE]
-    assert [broker for broker, _ in brokers.asked].count(2) == 1
+    assert [broker for broker, _ in brokers.client.asked].count(2) == 1
 
 
 def test_what_a_quota_puts_off_is_asked_again_and_is_not_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:

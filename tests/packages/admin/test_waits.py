@@ -92,7 +92,7 @@ class Apart(Talk):
 
     def __init__(self, error: Exception) -> None:
         self.bootstrap, self._error = "localhost:9092", error
-        self.cluster = Driven()  # type: ignore[assignment]
+        self.cluster = Driven()
 
     def ask(self, *_: object, **__: object) -> NoReturn:
         raise self._error

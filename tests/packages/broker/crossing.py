@@ -34,7 +34,7 @@ COMMON = {
     "controller.quorum.election.timeout.ms": "300",
     "controller.quorum.fetch.timeout.ms": "10000",
 }
-ZK, READY, QUORUM = "on ZooKeeper", "on ZooKeeper, to migrate", "on the quorum's plane"
+ZK, READY, QUORUM = "on ZooKeeper", "on ZooKeeper, to migrate", "in KRaft mode"
 CONNECT = {"zookeeper.connect": "model:2181/kafka"}
 MIGRATE = {"zookeeper.metadata.migration.enable": "true"}
 

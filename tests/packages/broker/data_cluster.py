@@ -38,7 +38,7 @@ TOPIC = "flights"
 TOPIC_ID = bytes([7] * 16)
 # No machine is so slow that it drops a follower that lives; a test that wants one dropped says how soon.
 SETTINGS = {"replica.lag.time.max.ms": "120000", "min.insync.replicas": "1", "replica.fetch.backoff.ms": "100"}
-DROPS_SOON = {"replica_lag_time_max_ms": "1000"}
+DROPS_SOON: dict[str, Any] = {"replica_lag_time_max_ms": "1000"}
 PATIENCE_S = 60.0
 
 
@@ -58,6 +58,12 @@ async def until(truth: Callable[[], Any], what: str = "what the test waits for")
         assert time.monotonic() < end, f"waited {PATIENCE_S:.0f} s in vain: {what}"
         await asyncio.sleep(0.005)
     return found
+
+
+def records_of(data: FetchResponse.PartitionData) -> bytes:
+    """The batches of a partition's answer."""
+    assert data.records is not None, "null instead of no records"
+    return bytes(data.records)
 
 
 def batch(count: int = 1, size: int = 10, **fields: Any) -> bytes:
@@ -100,7 +106,7 @@ class MiniBroker:
                 world=self.world,
                 config=self.config,
                 logs=logs,
-                ask_controller=lambda message: cluster.answer(id, message),
+                send_to_controller=lambda message: cluster.answer(id, message),
                 connect=lambda host, port: connect(self.world, host, port, ConnectionOptions(client_id=f"broker-{id}")),
                 broker_epoch=lambda: self.epoch,
                 refused=cluster.refused.append,

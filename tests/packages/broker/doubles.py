@@ -33,7 +33,7 @@ from tests.packages.doubles import UNUSED, manual_world
 CLUSTER_ID = "a cluster"
 
 
-def node_config(node_id: int = 1, **given: str) -> NodeConfig:
+def node_config(node_id: int = 1, /, **given: str) -> NodeConfig:
     """The settings of a broker in KRaft mode; ``log_dirs`` stands for log.dirs."""
     return NodeConfig(
         {

@@ -7,6 +7,7 @@ DataCluster build brokers of this kind.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,13 @@ class GroupCluster(DataCluster):
         assert first.error_code == Code.NONE, Code(first.error_code)
         return first
 
-    async def sync(self, id: int, joined: JoinGroupResponse, version: int = 5, **given: bytes) -> Any:
+    async def sync(
+        self, id: int, joined: JoinGroupResponse, version: int = 5, given: Mapping[str, bytes] | None = None
+    ) -> Any:
         """Sync; the leader gives ``given`` by member id, or its own name to itself."""
         assignments = [
-            SyncGroupRequest.SyncGroupRequestAssignment(member_id=one, assignment=data) for one, data in given.items()
+            SyncGroupRequest.SyncGroupRequestAssignment(member_id=one, assignment=data)
+            for one, data in (given or {}).items()
         ]
         request = SyncGroupRequest(
             group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, assignments=assignments

@@ -115,7 +115,8 @@ class QuorumMember:
         self.config.is_controller = id in (*quorum.voters, *quorum.joining)
         self.leaders_heard_of: list[tuple[int | None, int]] = []
         meta = MetaProperties(CLUSTER, id, directory_id=self.directory_id)
-        self.plane = QuorumPlane(MemberNode(self), meta, [self.listener])
+        node: Any = MemberNode(self)  # Any: connections, metadata and settings are the quorum's own
+        self.plane = QuorumPlane(node, meta, [self.listener])
 
     def state(self) -> str:
         """What it is and what it holds, in one line."""

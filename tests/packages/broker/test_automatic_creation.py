@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from moldau.broker.api import k03_metadata, k10_find_coordinator
 from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
+from moldau.broker.network.peers import PassedOn, Peers
 from moldau.broker.services import BrokerServices
 from moldau.model import Code
 from moldau.model.value import replace
@@ -70,11 +70,16 @@ async def another(host: str, port: int, message: Any, *_: object, **__: object) 
     )
 
 
-@dataclass(frozen=True)
-class ControllerPeers:
+class ControllerPeers(Peers):
     """Connections to a controller, which says one thing."""
 
-    pass_on: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]]
+    def __init__(self, says: Callable[..., Coroutine[Any, Any, CreateTopicsResponse]]) -> None:
+        self._says = says
+
+    async def pass_on(
+        self, host: str, port: int, message: Any, timeout_ms: int | None = None, *, who: PassedOn | None = None
+    ) -> Any:
+        return await self._says(host, port, message, timeout_ms, who=who)
 
 
 def asked_of(

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from moldau.broker.replicas import cleaner as cleaning
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_dynamic import PARTITION, Cleaner
 
-SLOW = {"log_cleaner_io_max_bytes_per_second": "2000"}
+SLOW: dict[str, Any] = {"log_cleaner_io_max_bytes_per_second": "2000"}
 
 
 @pytest.fixture(autouse=True)

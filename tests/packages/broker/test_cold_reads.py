@@ -13,7 +13,7 @@ from moldau.client.connection import connect
 from moldau.runtime.disk import RealDisk, RealFile
 from moldau.storage.uncached import Load
 from moldau.wire.batch import headers
-from tests.packages.broker.data_cluster import DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import DataCluster, batch, records_of, run, until
 
 
 class Device:
@@ -57,7 +57,7 @@ def test_who_waits_for_the_disk_holds_up_nobody_else(
             assert not lagging.done()
             device.goes_on.set()
             found = await lagging
-            assert [header.base_offset for _, header in headers(found.records)] == [0, 2, 4]
+            assert [header.base_offset for _, header in headers(records_of(found))] == [0, 2, 4]
             assert device.reads == 1
             other.close()
             assert not len(cluster.brokers[0].replicas.purgatory)
@@ -134,7 +134,7 @@ def test_what_is_wrong_with_the_disk_is_said_by_the_read_itself(
             device.fails = True
             device.goes_on.set()
             found = await cluster.fetch(0, 0, max_wait_ms=0)
-            assert [header.base_offset for _, header in headers(found.records)] == [0], "this time it could be read"
+            assert [header.base_offset for _, header in headers(records_of(found))] == [0], "this time it could be read"
 
     run(work)
 

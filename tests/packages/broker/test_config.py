@@ -216,7 +216,7 @@ def on_zookeeper(protocol_version: str) -> NodeConfig:
 def test_a_cluster_on_zookeeper_whose_topics_have_no_ids_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=f"Invalid value {text} .*protocol.version: below 2.8-IV1 .*raise"):
         on_zookeeper(text)
-    config(inter_broker_protocol_version=text)  # the quorum's plane knows nothing of it
+    config(inter_broker_protocol_version=text)  # KRaft mode knows nothing of it
 
 
 @pytest.mark.parametrize("text", ["2.8", "2.8-IV1", "3.0", "3.9-IV0", "newest", ""])

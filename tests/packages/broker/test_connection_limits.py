@@ -17,7 +17,7 @@ from tests.packages.manual_clock import ManualClock
 
 class Client:
     def __init__(self, ip: str = "10.0.0.1") -> None:
-        self.peer = (ip, 1)
+        self.peer: tuple[str | int, ...] | None = (ip, 1)
         self.state = "served"
 
     def hold(self) -> None:

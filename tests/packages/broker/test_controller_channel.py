@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from moldau.broker.api import ON_BROKER, forwarding
 from moldau.broker.controller.channel import RETRY_MAX_MS, LocalContext, NodeToControllerChannel
 from moldau.broker.metadata.cache import MetadataCache
+from moldau.broker.network.peers import PassedOn, Peers
 from moldau.image.configs import ResourceType
 from moldau.model import Code
 from moldau.runtime.world import real_world
@@ -26,18 +26,25 @@ from moldau.wire.messages.k44_incremental_alter_configs import IncrementalAlterC
 from moldau.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.packages.broker.data_cluster import run, until
-from tests.packages.broker.doubles import PlaneDouble, node_config
+from tests.packages.broker.doubles import PlaneDouble, broker_services, node_config
 from tests.packages.doubles import ManualTasks, Timer, manual_world
 
 FOREVER_MS = 3_600_000
 
 
-@dataclass(frozen=True)
-class ScriptedPeers:
+class ScriptedPeers(Peers):
     """Connections to controllers that answer as they are told to."""
 
-    ask: Callable[..., Awaitable[Any]]
-    pass_on: Callable[..., Awaitable[Any]]
+    def __init__(self, answer: Callable[..., Awaitable[Any]]) -> None:
+        self._answer = answer
+
+    async def ask(self, host: str, port: int, message: Any, timeout_ms: int | None = None) -> Any:
+        return await self._answer(host, port, message, timeout_ms)
+
+    async def pass_on(
+        self, host: str, port: int, message: Any, timeout_ms: int | None = None, *, who: PassedOn | None = None
+    ) -> Any:
+        return await self._answer(host, port, message, timeout_ms, who)
 
 
 class ScriptedNode:
@@ -51,7 +58,7 @@ class ScriptedNode:
         self.cluster_id, self.metadata = "a cluster", MetadataCache()
         self.config = node_config()
         self.answers = list(answers)
-        self.peers = ScriptedPeers(self._answer, self._answer)
+        self.peers = ScriptedPeers(self._answer)
         self.controller_channel = NodeToControllerChannel(self)
 
     def handler_failed(self, header: object, error: BaseException) -> None:
@@ -147,7 +154,10 @@ def test_a_request_that_no_controller_answers_is_told_so_in_its_own_answer(
         node = ScriptedNode(ConnectionRefusedError("nobody listens"))
         request_.timeout_ms = 1
         context = LocalContext(request_)
-        answer = await forwarding.forward(node, request_, context)
+        services = broker_services(
+            config=node.config, world=node.world, plane=node.plane, controller_channel=node.controller_channel
+        )
+        answer = await forwarding.forward(services, request_, context)
         assert isinstance(answer, APIS[request_.api_key].response)
         codes = [code for code, _ in problems(answer)]
         assert codes == [Code.REQUEST_TIMED_OUT]

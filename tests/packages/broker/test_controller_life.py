@@ -12,6 +12,7 @@ from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller import service as controller
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.controller.service import ControllerService
+from moldau.broker.network.peers import Peers
 from moldau.controller.replies import Moved
 from moldau.controller.requests import BrokerHeartbeat, RebalanceLeaders
 from moldau.image import Endpoint, Image
@@ -34,13 +35,23 @@ class ProposingPlane(PlaneDouble):
         return self.next_offset - 1
 
 
+class ProbedPeers(Peers):
+    """Connections to brokers, whose ports are only probed; ``probe`` is what a probe finds."""
+
+    def __init__(self, probe: Callable[[], bool]) -> None:
+        self.probes, self.probe = 0, probe
+
+    async def refuses(self, host: str, port: int) -> bool:
+        self.probes += 1
+        return self.probe()
+
+
 class ActiveControllerNode:
     """An active controller with broker 7 registered and unfenced; ``probe`` is what a probe of its port finds."""
 
     def __init__(self, probe: Callable[[], bool]) -> None:
         self.failures: list[BaseException] = []
-        self.probes = 0
-        self.probe = probe
+        self.lifecycle = self.migration = None
         self.world = real_world(asyncio.get_running_loop(), lambda task, error: self.failures.append(error))
         self.config = NodeConfig(
             {
@@ -57,17 +68,13 @@ class ActiveControllerNode:
         )
         self.metadata = metadata(image)
         self.plane = ProposingPlane()
-        self.peers = self
+        self.peers = ProbedPeers(probe)
         self.controller = ControllerService(self)
         self.controller.start()
 
     @property
     def proposed(self) -> list[Any]:
         return self.plane.proposed
-
-    async def refuses(self, host: str, port: int) -> bool:
-        self.probes += 1
-        return self.probe()
 
     @property
     def fenced(self) -> list[int]:
@@ -84,7 +91,7 @@ def test_a_listener_that_still_accepts_while_its_process_dies_is_probed_again() 
     """A killed process closes its connections before its listeners: the first probe may come between the two."""
 
     async def scenario() -> None:
-        node = ActiveControllerNode(lambda: node.probes > 2)
+        node = ActiveControllerNode(lambda: node.peers.probes > 2)
         node.settle()
         node.controller.connection_closed("first connection")
         await until(lambda: node.fenced == [7], "the broker is fenced")
@@ -103,9 +110,9 @@ def test_a_broker_that_connects_again_is_not_probed_any_more() -> None:
         node = ActiveControllerNode(probe)
         node.settle()
         node.controller.connection_closed("first connection")
-        await until(lambda: node.probes == 1 and not node.controller.is_probing, "the probe is over")
+        await until(lambda: node.peers.probes == 1 and not node.controller.is_probing, "the probe is over")
         node.controller.stop()
-        assert (node.fenced, node.probes, node.failures) == ([], 1, [])
+        assert (node.fenced, node.peers.probes, node.failures) == ([], 1, [])
 
     run(scenario)
 
@@ -118,7 +125,7 @@ def test_a_port_that_stays_open_is_left_to_the_session_timeout() -> None:
         await until(lambda: not node.controller.is_probing, "the probe is over")
         node.controller.stop()
         assert (node.fenced, node.failures) == ([], [])
-        assert node.probes > 2
+        assert node.peers.probes > 2
 
     run(scenario)
 

@@ -48,8 +48,8 @@ def test_an_offset_is_there_after_a_restart(tmp_path: Path) -> None:
 def test_a_group_goes_on_under_the_coordinator_that_takes_over(tmp_path: Path) -> None:
     async def scene(cluster: GroupCluster) -> None:
         joined = await cluster.member(0)
-        assert (await cluster.sync(0, joined, **{joined.member_id: b"mine"})).assignment == b"mine"
-        facts = {"generation_id_or_member_epoch": joined.generation_id, "member_id": joined.member_id}
+        assert (await cluster.sync(0, joined, given={joined.member_id: b"mine"})).assignment == b"mine"
+        facts: dict[str, Any] = {"generation_id_or_member_epoch": joined.generation_id, "member_id": joined.member_id}
         assert await cluster.commit_offset(0, 7, **facts) == Code.NONE
         cluster.kill(0)
         cluster.lead(1, (1, 2))

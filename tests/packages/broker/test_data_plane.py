@@ -10,7 +10,7 @@ import pytest
 from moldau.model import Code
 from moldau.wire.batch import headers, patch
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
-from tests.packages.broker.data_cluster import DROPS_SOON, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import DROPS_SOON, DataCluster, batch, records_of, run, until
 
 
 def test_what_is_acknowledged_by_all_is_on_all_and_can_be_fetched(tmp_path: Path) -> None:
@@ -22,10 +22,10 @@ def test_what_is_acknowledged_by_all_is_on_all_and_can_be_fetched(tmp_path: Path
                 assert (slot.error_code, slot.base_offset, slot.log_append_time_ms) == (0, 10 * n, -1)
             data = await cluster.fetch(0, 0)
             assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (50, 50, 0)
-            assert [header.base_offset for _, header in headers(data.records)] == [0, 10, 20, 30, 40]
+            assert [header.base_offset for _, header in headers(records_of(data))] == [0, 10, 20, 30, 40]
             for broker in cluster.live.values():
                 await until(lambda broker=broker: broker.replica().log.log_end_offset == 50)
-                assert broker.replica().log.read(0, 1 << 20) == bytes(data.records)
+                assert broker.replica().log.read(0, 1 << 20) == records_of(data)
             assert not cluster.altered, "by fetching, not by being dropped from the ISR"
 
     run(work)
@@ -38,10 +38,10 @@ def test_large_answers_are_the_bytes_of_the_log(tmp_path: Path) -> None:
             for _ in range(3):
                 assert (await cluster.produce(0, batch(10, 20_000))).error_code == 0
             data = await cluster.fetch(0, 0)
-            assert [header.base_offset for _, header in headers(data.records)] == [0, 10, 20]
+            assert [header.base_offset for _, header in headers(records_of(data))] == [0, 10, 20]
             for broker in cluster.live.values():
                 await until(lambda broker=broker: broker.replica().log.log_end_offset == 30)
-                assert broker.replica().log.read(0, 1 << 20) == bytes(data.records)
+                assert broker.replica().log.read(0, 1 << 20) == records_of(data)
 
     run(work)
 
@@ -54,7 +54,7 @@ def test_a_follower_takes_nothing_of_a_later_epoch_than_it_asked_in(
     successors = bytearray(batch(3))
     patch(successors, 0, 0, 9)
 
-    def lend(*_: object, **__: object) -> bytes:
+    def unread(*_: object, **__: object) -> bytes:
         asked.append(True)
         return bytes(successors)
 
@@ -63,7 +63,7 @@ def test_a_follower_takes_nothing_of_a_later_epoch_than_it_asked_in(
             cluster.create(0, 1)
             leader, follower = (cluster.brokers[id].replica() for id in (0, 1))
             with monkeypatch.context() as now:
-                now.setattr(type(leader.log), "lend", lend)
+                now.setattr(type(leader.log), "slice", unread)
                 cluster.brokers[0].replicas.append(leader, bytearray(batch(3)), 1)
                 await until(lambda: len(asked) > 2, "the follower asks again and again")
                 assert follower.log.log_end_offset == 0

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from moldau.broker.kraft.batches import Decided, proposal
-from moldau.broker.kraft.delivery import Delivery
+from moldau.broker.kraft.delivery import CommitDelivery
 from moldau.quorum import OffsetAndEpoch
+from moldau.storage import Log
 from moldau.wire.records.metadata import NoOpRecord
 from tests.packages.doubles import ManualTasks, manual_world
 
@@ -45,7 +46,7 @@ class RecordingListener:
         self.heard.append(f"snapshot {offset}")
 
 
-class BatchesOfLog:
+class BatchesOfLog(Log):
     """A metadata log of proposals."""
 
     log_start_offset = 0
@@ -67,7 +68,7 @@ class Bench:
         self.points: list[int] = []
         self.log = BatchesOfLog()
         world = manual_world(tasks=self.tasks, step=STEP)
-        self.delivery = Delivery(self.log, listeners, world, self.failures.append)
+        self.delivery = CommitDelivery(self.log, listeners, world, self.failures.append)
         self.delivery.delivered = lambda: self.points.append(self.delivery.end)
 
     def propose(self, *sizes: int) -> None:

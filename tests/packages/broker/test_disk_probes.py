@@ -17,13 +17,13 @@ def test_a_directory_that_is_silent_for_ten_looks_while_another_answers_hangs() 
     probes.sent(two)
     for _ in range(LOOKS_MAX):
         probes.sent(one)
-        assert probes.look(dirs) == []
+        assert probes.hung(dirs) == []
         probes.answered(one)
     assert probes.silent(dirs) == []
-    assert probes.look(dirs) == [two]
+    assert probes.hung(dirs) == [two]
     assert probes.silent(dirs) == [two]
     probes.answered(two)
-    assert probes.look(dirs) == []
+    assert probes.hung(dirs) == []
 
 
 def test_where_no_directory_answers_none_is_judged_and_the_node_is_silent() -> None:
@@ -33,10 +33,10 @@ def test_where_no_directory_answers_none_is_judged_and_the_node_is_silent() -> N
         probes = DiskProbes()
         probes.sent(one)
         for _ in range(late):
-            probes.look(dirs)
+            probes.hung(dirs)
         probes.sent(two)
         for _ in range(5 * LOOKS_MAX):
-            assert probes.look(dirs) == []
+            assert probes.hung(dirs) == []
         assert probes.silent(dirs) == dirs
 
 
@@ -45,7 +45,7 @@ def test_the_only_directory_is_never_judged() -> None:
     probes = DiskProbes()
     probes.sent(one)
     for _ in range(5 * LOOKS_MAX):
-        assert probes.look(dirs) == []
+        assert probes.hung(dirs) == []
     assert probes.silent(dirs) == [one]
     probes.answered(one)
     assert probes.silent(dirs) == []
@@ -56,10 +56,10 @@ def test_a_process_that_stood_still_looks_once_however_long_that_was() -> None:
     probes = DiskProbes()
     for dir in dirs:
         probes.sent(dir)
-    assert probes.look(dirs) == []
+    assert probes.hung(dirs) == []
     for dir in dirs:
         probes.answered(dir)
-    assert probes.look(dirs) == []
+    assert probes.hung(dirs) == []
 
 
 def test_of_directories_that_all_hung_the_one_that_answers_last_is_given_its_time() -> None:
@@ -69,8 +69,8 @@ def test_of_directories_that_all_hung_the_one_that_answers_last_is_given_its_tim
     probes.sent(one)
     probes.sent(two)
     for _ in range(5 * LOOKS_MAX):
-        assert probes.look(dirs) == []
+        assert probes.hung(dirs) == []
     probes.answered(one)
     for _ in range(LOOKS_MAX):
-        assert probes.look(dirs) == []
-    assert probes.look(dirs) == [two]
+        assert probes.hung(dirs) == []
+    assert probes.hung(dirs) == [two]

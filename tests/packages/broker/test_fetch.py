@@ -17,7 +17,7 @@ from moldau.wire.batch import headers
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest
 from moldau.wire.records import metadata as records
-from tests.packages.broker.data_cluster import TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import TOPIC_ID, DataCluster, batch, records_of, run, until
 
 
 def offsets(data: FetchResponse.PartitionData) -> list[int]:
@@ -30,7 +30,7 @@ def test_an_empty_partition_is_answered_at_once_only_when_the_client_will_not_wa
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)
             data = await cluster.fetch(0, 0, max_wait_ms=0)
-            assert (bytes(data.records), data.high_watermark, data.aborted_transactions) == (b"", 0, None)
+            assert (records_of(data), data.high_watermark, data.aborted_transactions) == (b"", 0, None)
             loop = asyncio.get_running_loop()
             began = loop.time()
             await cluster.fetch(0, 0, max_wait_ms=60)
@@ -112,10 +112,10 @@ def test_a_consumer_sees_nothing_above_the_watermark(tmp_path: Path) -> None:
             data = await cluster.fetch(0, 0)
             assert (offsets(data), data.high_watermark) == ([0], 1)
             data = await cluster.fetch(0, 1)
-            assert (data.error_code, bytes(data.records)) == (0, b""), "there, but not to be seen yet"
+            assert (data.error_code, records_of(data)) == (0, b""), "there, but not to be seen yet"
             data = await cluster.fetch(0, 3)
             assert data.error_code == Code.OFFSET_OUT_OF_RANGE
-            assert (data.high_watermark, bytes(data.records)) == (-1, b"")
+            assert (data.high_watermark, records_of(data)) == (-1, b"")
 
     run(work)
 
@@ -372,7 +372,7 @@ def test_a_reader_is_sent_to_a_replica_in_its_rack(tmp_path: Path) -> None:
             await cluster.produce(0, batch(5))
             await until(lambda: cluster.brokers[1].replica().machine.high_watermark == 5)
             data = await cluster.fetch(0, 0, rack_id="rack-1", max_wait_ms=30_000)
-            assert (data.preferred_read_replica, bytes(data.records)) == (1, b"")
+            assert (data.preferred_read_replica, records_of(data)) == (1, b"")
             data = await cluster.fetch(1, 0, rack_id="rack-1")
             assert offsets(data) == [0]
             data = await cluster.fetch(0, 0, rack_id="rack-0")

@@ -25,7 +25,7 @@ from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTo
 from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from tests.packages.broker.context import ContextValue, OpenConnection
 from tests.packages.broker.data_cluster import run, until
-from tests.packages.broker.doubles import PlaneDouble, node_config
+from tests.packages.broker.doubles import PlaneDouble, broker_services, node_config
 from tests.packages.broker.whole_node import feed, whole_node
 from tests.packages.client.fake_broker import FakeBroker
 from tests.packages.manual_clock import ManualClock
@@ -54,6 +54,9 @@ class ForwardingNode:
         self.config = node_config()
         self.peers = Peers(self.world, ConnectionOptions(request_timeout_ms=60_000))
         self.controller_channel = NodeToControllerChannel(self)
+        self.services = broker_services(
+            config=self.config, world=self.world, plane=self.plane, controller_channel=self.controller_channel
+        )
         self.failed: list[BaseException] = []
         self.go_on = asyncio.Event()
 
@@ -87,7 +90,7 @@ def test_clients_without_patience_break_no_connection_to_the_controller_and_floo
         async def impatient() -> None:
             context = client()
             for _ in range(ROUNDS):
-                answer = await forward(node, create("slow", 1), context)
+                answer = await forward(node.services, create("slow", 1), context)
                 assert [one.error_code for one in answer.topics] == [Code.REQUEST_TIMED_OUT]
 
         with caplog.at_level(logging.WARNING, "moldau.broker.api"):
@@ -102,7 +105,7 @@ def test_clients_without_patience_break_no_connection_to_the_controller_and_floo
         ours = [one for one in caplog.records if one.name.startswith("moldau.")]  # asyncio tells of other tests' tasks
         assert len(ours) <= LINES
         assert node.controller.connections <= 1 + len(PASSED_ON)
-        quiet = asyncio.ensure_future(forward(node, create("quiet"), client()))
+        quiet = asyncio.ensure_future(forward(node.services, create("quiet"), client()))
         node.go_on.set()
         assert [one.error_code for one in (await quiet).topics] == [Code.NONE]
         await until(lambda: node.controller_channel._unanswered == 0, "every answer, though nobody waits for it")
@@ -118,10 +121,10 @@ def test_what_one_client_waits_for_long_does_not_hold_up_another(monkeypatch: py
     async def scenario() -> None:
         node = ForwardingNode()
         await node.controller.start()
-        slow = asyncio.ensure_future(forward(node, create("slow"), client()))
+        slow = asyncio.ensure_future(forward(node.services, create("slow"), client()))
         await until(lambda: node.controller.heard, "it is asked")
         for number in range(10):
-            answer = await forward(node, create(f"quick-{number}"), client())
+            answer = await forward(node.services, create(f"quick-{number}"), client())
             assert [one.error_code for one in answer.topics] == [Code.NONE]
         assert not slow.done()
         node.go_on.set()
@@ -139,12 +142,12 @@ def test_a_controller_that_answers_nothing_is_not_asked_without_end(monkeypatch:
         node = ForwardingNode()
         await node.controller.start()
         for _ in range(12):
-            answer = await forward(node, create("slow", 1), client())
+            answer = await forward(node.services, create("slow", 1), client())
             assert [one.error_code for one in answer.topics] == [Code.REQUEST_TIMED_OUT]
         assert node.controller_channel._unanswered == 5
         node.go_on.set()
         await until(lambda: not node.controller_channel._unanswered, "the answers")
-        assert (await forward(node, create("quick"), client())).topics[0].error_code == Code.NONE
+        assert (await forward(node.services, create("quick"), client())).topics[0].error_code == Code.NONE
         node.peers.close()
         await node.controller.stop()
 
@@ -162,7 +165,7 @@ def test_a_request_that_breaks_the_controllers_handler_costs_itself_alone(tmp_pa
                     raise OverflowError("no room")
                 return await ask(one)
 
-            controller.submit = breaks  # type: ignore[method-assign]
+            controller.submit = breaks  # type: ignore[method-assign, assignment]  # a method with a name of its own
             connection, wire = whole.connection(CONTROLLER)
             codes = []
             for name in ("bad", "good"):

@@ -160,7 +160,7 @@ def test_what_unpacks_to_much_is_unpacked_wherever_the_reader_likes(
     monkeypatch.setattr(slow, "decompress", watched)
     bomb = build([(0, b"\x00\x01\x00", bytes(12 << 20), ()), (0, *pack(record(2)), ())], codec=Codec.GZIP)
     small = build([(0, *pack(record(1)), ())], codec=Codec.GZIP)
-    ends = ()
+    ends: tuple[bytes, ...] = ()
     if transactional:
         bomb, small = (_in_transaction(one) for one in (bomb, small))
         ends = (end(7, ControlType.COMMIT),)

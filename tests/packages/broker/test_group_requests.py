@@ -43,7 +43,7 @@ def test_members_come_work_and_go_in_every_version(tmp_path: Path) -> None:
             assert (joined.leader, joined.protocol_name) == (joined.member_id, "range")
             assert joined.protocol_type == ("consumer" if version >= 7 else None)
             assert [member.member_id for member in joined.members] == [joined.member_id]
-            synced = await cluster.sync(0, joined, min(version, 5), **{joined.member_id: b"%d" % version})
+            synced = await cluster.sync(0, joined, min(version, 5), {joined.member_id: b"%d" % version})
             assert (synced.error_code, synced.assignment) == (0, b"%d" % version)
             assert synced.protocol_name == ("range" if version >= 5 else None)
             assert await cluster.heartbeat(0, joined, min(version, 4)) == Code.NONE
@@ -152,7 +152,7 @@ def test_a_generation_of_an_unknown_group_is_told_by_version(tmp_path: Path) -> 
 def test_groups_are_described_and_listed_in_every_version(tmp_path: Path) -> None:
     async def scene(cluster: GroupCluster) -> None:
         joined = await cluster.member(0)
-        await cluster.sync(0, joined, **{joined.member_id: b"mine"})
+        await cluster.sync(0, joined, given={joined.member_id: b"mine"})
         for version in versions(15):
             request = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=version >= 3)
             found, missing = (await cluster.ask(0, request, version)).groups

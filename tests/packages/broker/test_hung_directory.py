@@ -31,7 +31,7 @@ from tests.packages.broker.held_disk import HeldDisk
 from tests.packages.broker.whole_node import whole_node
 
 CALLS = ("sync", "sync_dir", "make_dirs", "rename", "remove", "remove_tree", "write_atomic", "open")
-SOON = {
+SOON: dict[str, Any] = {
     "log_flush_interval_ms": 1, "log_retention_check_interval_ms": 10, "log_segment_delete_delay_ms": 0,
     "replica_high_watermark_checkpoint_interval_ms": 10,
     # The records here are of 2023: a log would be emptied, and roll, whenever retention looks.
@@ -87,7 +87,7 @@ async def create(line: Connection, topic: str, partitions: int) -> None:
 async def scene(folder: Path, *more: str, calls: Sequence[str] = CALLS) -> AsyncIterator[Scene]:
     disk = HeldDisk(*calls)
     paths = [f"{folder}/{name}" for name in ("one", "two", *more)]
-    dirs = {"log_dirs": ",".join(paths), "metadata_log_dir": f"{folder}/quorum"}
+    dirs: dict[str, Any] = {"log_dirs": ",".join(paths), "metadata_log_dir": f"{folder}/quorum"}
     async with whole_node(folder, disk=disk, **dirs, **SOON) as one:
         line = await connect(one.node.world, "127.0.0.1", one.node.bound["PLAINTEXT"].port)
         await create(line, TOPIC, 2)
@@ -207,9 +207,9 @@ def test_a_directory_that_hangs_holds_up_moves_into_itself_alone(tmp_path: Path)
             await its.produce(its.hung, 3)
             moves, logs = its.node.data.replicas.alter_log_dirs, its.node.data.log_dirs
             its.disk.hold("/three/")
-            assert moves.ask(its.other.partition, f"{tmp_path}/three") is Code.NONE
+            assert moves.alter(its.other.partition, f"{tmp_path}/three") is Code.NONE
             await until(lambda: len(its.disk.held) > 0, "its copy is made durable")
-            assert moves.ask(its.hung.partition, f"{tmp_path}/one") is Code.NONE
+            assert moves.alter(its.hung.partition, f"{tmp_path}/one") is Code.NONE
             await until(lambda: logs.logs[its.hung.partition].dir.path == f"{tmp_path}/one", "the other has moved")
             its.disk.release()
             await until(lambda: logs.logs[its.other.partition].dir.path == f"{tmp_path}/three", "and so has the first")
@@ -347,7 +347,7 @@ def leader(node: Any, partition: int) -> int:
 def test_a_node_whose_only_directory_hangs_is_silent_until_it_answers(tmp_path: Path) -> None:
     async def work() -> None:
         disk = HeldDisk(*CALLS)
-        dirs = {"log_dirs": f"{tmp_path}/one", "metadata_log_dir": f"{tmp_path}/quorum"}
+        dirs: dict[str, Any] = {"log_dirs": f"{tmp_path}/one", "metadata_log_dir": f"{tmp_path}/quorum"}
         async with whole_node(tmp_path, disk=disk, **dirs, **SOON) as one:
             await until(lambda: one.node.lifecycle is not None and one.node.lifecycle.stage is Stage.RUNNING, "it runs")
             await until(one.node.healthy, "it is well")

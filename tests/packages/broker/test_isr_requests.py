@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.isr_updates import IsrUpdates
+from moldau.broker.replicas.replica import Replica
 from moldau.model import Code, TopicPartition
 from moldau.replication.effects import AlterIsr
 from moldau.replication.facts import IsrAnswer
+from moldau.replication.partition import Partition
 from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tests.packages.broker.doubles import node_config
 from tests.packages.doubles import UNUSED, LoopTasks, manual_world
@@ -18,15 +20,19 @@ from tests.packages.doubles import UNUSED, LoopTasks, manual_world
 STEP, ASKS = 3, 10
 
 
-@dataclass(frozen=True)
-class ShrinkingMachine:
+class ShrinkingMachine(Partition):
     """What hears the controller's answer to a proposal of an ISR."""
 
-    isr_answered: Callable[[IsrAnswer, int], tuple[()]]
+    def __init__(self, heard: list[Code]) -> None:
+        self.heard = heard
+
+    def isr_answered(self, answer: IsrAnswer, now_ms: int) -> tuple[()]:
+        self.heard.append(answer.code)
+        return ()
 
 
-@dataclass(frozen=True)
-class ShrinkingReplica:
+@dataclass
+class ShrinkingReplica(Replica):
     """A leader's replica, as far as its proposals need it."""
 
     key: tuple[bytes, int]
@@ -55,7 +61,7 @@ def test_a_controller_that_answers_at_once_does_not_make_one_step_of_all() -> No
     done: list[int] = []
 
     async def work() -> None:
-        async def ask_controller(request: AlterPartitionRequest) -> AlterPartitionResponse:
+        async def send_to_controller(request: Any) -> Any:
             return refuse(request)
 
         deps = ReplicaManagerDeps(
@@ -63,18 +69,14 @@ def test_a_controller_that_answers_at_once_does_not_make_one_step_of_all() -> No
             world=manual_world(tasks=LoopTasks(), step=STEP),
             config=node_config(),
             logs=UNUSED,
-            ask_controller=ask_controller,
+            send_to_controller=send_to_controller,
             connect=UNUSED,
             broker_epoch=lambda: 5,
         )
 
-        def answered(answer: IsrAnswer, now_ms: int) -> tuple[()]:
-            heard.append(answer.code)
-            return ()
-
         requests = IsrUpdates(deps, lambda replica, effects: None)
         for number in range(ASKS):
-            replica = ShrinkingReplica((bytes(16), number), TopicPartition("t", number), ShrinkingMachine(answered))
+            replica = ShrinkingReplica((bytes(16), number), TopicPartition("t", number), ShrinkingMachine(heard))
             requests.submit(replica, AlterIsr(1, 0, 0, ((1, 5),)))
         while len(heard) < ASKS:
             await asyncio.sleep(0)

@@ -157,7 +157,8 @@ def logged(folder: Path, level: int, states: Sequence[int]) -> Path:
     log.mkdir(parents=True)
     data, offset = b"", 0
     first = FeatureLevelRecord(name="metadata.version", feature_level=level)
-    for records in ([first], *([ZkMigrationStateRecord(zk_migration_state=state)] for state in states)):
+    written: list[list[Message]] = [[first], *([ZkMigrationStateRecord(zk_migration_state=state)] for state in states)]
+    for records in written:
         data += batches.proposal(records, offset, 1, 0)
         offset += len(records)
     (log / f"{0:020d}.log").write_bytes(data)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import k32_describe_configs, k44_incremental_alter_configs
-from moldau.broker.controller.channel import LocalContext
+from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.services import BrokerServices
 from moldau.model import Code
 from moldau.runtime.levels import levels
@@ -37,7 +37,7 @@ def loggers_as_before() -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
 
 
-class Forwarding:
+class Forwarding(NodeToControllerChannel):
     """The way to a controller that answers whatever it is asked."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ def alter(
     found: list[tuple[str, Code]] = []
 
     async def work() -> None:
-        answer = await k44_incremental_alter_configs.handle(node, request, LocalContext(request))
+        answer = await k44_incremental_alter_configs.handle(node, request, ContextValue(api_version=1))
         found.extend((one.resource_name, Code(one.error_code)) for one in answer.responses)
         assert all(one.error_message for one in answer.responses if one.error_code)
 

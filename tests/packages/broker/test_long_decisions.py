@@ -29,7 +29,7 @@ from moldau.broker.api import (
     k57_update_features,
 )
 from moldau.broker.controller.topic_creation import create_automatically
-from moldau.broker.services import BrokerServices, ControllerServices
+from moldau.broker.services import BrokerServices, ControllerServices, QuorumServices
 from moldau.controller import replies, requests
 from moldau.controller.facts import FINE
 from moldau.groups.facts import LeaveReply
@@ -55,7 +55,7 @@ from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest
 from tests.packages.broker.context import ContextValue, OpenConnection
 from tests.packages.broker.doubles import PlaneDouble, controller_services, node_config
 from tests.packages.broker.test_metadata import full
-from tests.packages.doubles import LoopTasks, manual_world
+from tests.packages.doubles import UNUSED, LoopTasks, manual_world
 
 STEP, MANY = 50, 1_000
 NAMES = [f"topic-{number}" for number in range(MANY)]
@@ -221,7 +221,7 @@ class Moving:
     def alter_log_dirs(self) -> Moving:
         return self
 
-    def ask(self, partition: TopicPartition, path: str) -> Code:
+    def alter(self, partition: TopicPartition, path: str) -> Code:
         return Code.NONE
 
 
@@ -246,7 +246,7 @@ def test_the_loop_turns_while_directories_are_described(named: bool) -> None:
         tasks = LoopTasks()
         made = node(tasks, log_dirs=Dirs())
         topics = [DescribeLogDirsRequest.DescribableLogDirTopic(topic="a", partitions=NUMBERS[:900])] if named else None
-        answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), None))
+        answer = await waited(k35_describe_log_dirs.handle(made, DescribeLogDirsRequest(topics=topics), ContextValue()))
         one, lost = answer.results
         assert len(one.topics[0].partitions) == (900 if named else MANY)
         assert {part.offset_lag for part in one.topics[0].partitions} == {5}
@@ -269,7 +269,7 @@ def test_the_loop_turns_while_moves_between_directories_begin() -> None:
                 )
             ]
         )
-        answer = await waited(k34_alter_replica_log_dirs.handle(made, request, None))
+        answer = await waited(k34_alter_replica_log_dirs.handle(made, request, ContextValue()))
         assert {part.error_code for part in answer.results[0].partitions} == {Code.NONE}
         assert items(answer) == MANY
         assert tasks.turns >= 3 * MANY // STEP
@@ -416,16 +416,18 @@ def test_features_and_quorums_that_cannot_be_are_not_looked_at_one_by_one() -> N
     partitions = [kind.PartitionData(partition_index=number) for number in range(1_000)]
 
     async def scenario() -> None:
-        agreeing = Agreeing(LoopTasks())
+        of = controller(Agreeing(LoopTasks()))
+        voter = QuorumServices(
+            config=of.config, world=of.world, cluster_id=of.cluster_id, metadata=of.metadata,
+            plane=UNUSED, controller=UNUSED,
+        )  # fmt: skip
         context: Any = ContextValue(api_version=1)
-        set_them = await k57_update_features.control(
-            controller(agreeing), UpdateFeaturesRequest(feature_updates=features), context
-        )
+        set_them = await k57_update_features.control(voter, UpdateFeaturesRequest(feature_updates=features), context)
         assert (set_them.error_code, set_them.results) == (Code.INVALID_REQUEST, [])
         asked = kind(topics=[kind.TopicData(topic_name="x", partitions=partitions)])
         for answered in (
             await k55_describe_quorum.handle(node(LoopTasks()), asked, context),
-            await waited(k55_describe_quorum.control(controller(agreeing), asked, context)),
+            await waited(k55_describe_quorum.control(voter, asked, context)),
         ):
             assert (answered.error_code, answered.topics) == (Code.INVALID_REQUEST, [])
 

@@ -20,6 +20,7 @@ from moldau.broker.api import (
     k75_describe_topic_partitions,
 )
 from moldau.broker.groups.coordinator import Coordinator
+from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
 from moldau.groups import partition
@@ -79,11 +80,11 @@ class Turns(LoopTasks):
         return await answer if inspect.isawaitable(answer) else answer
 
 
-class NoReplicas:
+class NoReplicas(ReplicaManager):
     """Replicas of a broker that has none; ``find`` counts as work how often it is asked for one."""
 
     def __init__(self, turns: Turns | None = None) -> None:
-        self.led: list[Callable[[Replica], object]] = []
+        self.led: list[Callable[[Replica, int], object]] = []
         self.left: list[Callable[[Replica], object]] = []
         self._turns = turns
 
@@ -154,7 +155,9 @@ def test_a_topic_that_is_named_often_is_told_once() -> None:
 def test_no_shard_looks_at_filters_that_can_be_true_of_no_group() -> None:
     requests: list[Any] = []
 
-    class Listing:
+    class Listing(Coordinator):
+        def __init__(self) -> None: ...
+
         """A coordinator that is asked to list its groups."""
 
         def submit_all(self, request: Any, finish: Any) -> None:
@@ -163,7 +166,9 @@ def test_no_shard_looks_at_filters_that_can_be_true_of_no_group() -> None:
     node = broker_services(coordinator=Listing())
     words = [f"state-{number}" for number in range(1000)]
     for states in (words, [*words, "stable", "Empty"], []):
-        k16_list_groups.handle(node, ListGroupsRequest(states_filter=states, types_filter=["Classic", *words]), None)
+        k16_list_groups.handle(
+            node, ListGroupsRequest(states_filter=states, types_filter=["Classic", *words]), ContextValue()
+        )
     assert [request.states for request in requests] == [{"state-0"}, {"stable", "Empty"}, frozenset()]
     assert {request.types for request in requests} == {frozenset({"Classic"})}
 
@@ -215,7 +220,9 @@ def test_no_turn_looks_up_more_partitions_than_a_step_should_hold() -> None:
     image = Image()
     image.names = Names()
 
-    class Forgetting:
+    class Forgetting(Coordinator):
+        def __init__(self) -> None: ...
+
         """A coordinator that forgets offsets."""
 
         def submit(self, requests: Any, finish: Any) -> Any:

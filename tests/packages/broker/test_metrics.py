@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.controller.service import ControllerService
+from moldau.broker.data import DataSide
+from moldau.broker.groups.coordinator import Coordinator, ShardContext
 from moldau.broker.lifecycle import Stage
 from moldau.broker.metrics.elections import Elections
 from moldau.broker.metrics.figures import figures
@@ -23,7 +26,7 @@ from moldau.model import Code
 from moldau.model.config_key import ConfigError
 from moldau.storage import LogDirs
 from moldau.wire.records import metadata as records
-from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, records_of, run, until
 from tests.packages.broker.doubles import NodeDouble, PlaneDouble, metadata, zookeeper_config
 
 METRICS = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -38,19 +41,19 @@ def test_labels_are_escaped_and_names_stay_as_they_are() -> None:
     )
 
 
-@dataclass(frozen=True)
-class ActingController:
+@dataclass
+class ActingController(ControllerService):
     """An active controller."""
 
     active: bool = True
     awaiting_commit: int = 2
 
 
-@dataclass(frozen=True)
-class NoGroups:
+@dataclass
+class NoGroups(Coordinator):
     """A coordinator of nothing."""
 
-    shards: Mapping[int, object] = field(default_factory=dict)
+    shards: dict[int, ShardContext] = field(default_factory=dict)
 
 
 @dataclass
@@ -60,8 +63,8 @@ class Living:
     stage: Stage = Stage.RUNNING
 
 
-@dataclass(frozen=True)
-class LogsAndCleaner:
+@dataclass
+class LogsAndCleaner(DataSide):
     """A broker's directories, and who cleans what is in them."""
 
     log_dirs: LogDirs
@@ -97,7 +100,7 @@ def node(cluster: DataCluster) -> ReportedNode:
         coordinator=NoGroups(),
         listeners=[broker.socket_listener],
         replicas=broker.replicas,
-        data=LogsAndCleaner(logs, LogCleaner(cluster.world, logs, {})),
+        data=LogsAndCleaner(logs, LogCleaner(cluster.world, logs, broker.config)),
     )
     reported.metadata.offset = 7
     return reported
@@ -164,7 +167,7 @@ def test_traffic_is_told_by_topic_and_by_api_and_who_waits(tmp_path: Path) -> No
             await pages.open("127.0.0.1", 0)
             data = batch(3)
             assert (await cluster.produce(0, data)).error_code == 0
-            assert len((await cluster.fetch(0, 0)).records) == len(data)
+            assert len(records_of(await cluster.fetch(0, 0))) == len(data)
             assert (await cluster.produce(1, data)).error_code == Code.NOT_LEADER_OR_FOLLOWER
             assert (await cluster.fetch(0, 99)).error_code == Code.OFFSET_OUT_OF_RANGE
             wait = asyncio.ensure_future(cluster.fetch(0, 3, max_wait_ms=60_000))

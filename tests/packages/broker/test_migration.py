@@ -96,7 +96,7 @@ def test_a_cluster_goes_all_the_way_and_keeps_everything(tmp_path: Path) -> None
             await lawful(crossing)
             for id in crossing.brokers:
                 await crossing.restart(id, QUORUM)
-                await until(crossing.in_sync, f"broker {id} is on the quorum's plane")
+                await until(crossing.in_sync, f"broker {id} is in KRaft mode")
                 await topic(crossing, f"with-{id}-moved")
                 await until(crossing.in_sync)
                 await lawful(crossing)
@@ -257,7 +257,7 @@ def fail_one(node: Node) -> list[int]:
 
 
 def test_a_broker_that_takes_part_loses_no_more_than_the_directory_that_fails(tmp_path: Path) -> None:
-    """KIP-112 on ZooKeeper, KIP-858 on the quorum's plane; in between its note reaches a controller of the quorum."""
+    """KIP-112 on ZooKeeper, KIP-858 in KRaft mode; in between its note reaches a controller of the quorum."""
 
     async def scenario() -> None:
         async with Crossing(tmp_path, dirs=2) as crossing:

@@ -235,6 +235,9 @@ class Silent:
         self.closed = True
         self.memory.left(self)
 
+    def answer_parked(self) -> bool:
+        return False
+
 
 class Moving(Silent):
     """A client whose bytes move, as is told to who asks first."""

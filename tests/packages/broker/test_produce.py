@@ -16,7 +16,7 @@ from moldau.wire.batch import build, headers, read_header
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
-from tests.packages.broker.data_cluster import TOPIC, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import TOPIC, DataCluster, batch, records_of, run, until
 
 NOW = 1_700_000_000_000
 
@@ -269,7 +269,7 @@ def test_append_time_is_stamped_and_told(tmp_path: Path) -> None:
             cluster.configure(message_timestamp_type="LogAppendTime")
             slot = await cluster.produce(0, batch())
             data = await cluster.fetch(0, 0)
-            ((_, header),) = headers(data.records)
+            ((_, header),) = headers(records_of(data))
             assert header.is_log_append_time
             assert header.max_timestamp == slot.log_append_time_ms > 1_700_000_001_000
 

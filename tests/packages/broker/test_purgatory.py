@@ -62,6 +62,7 @@ def test_who_was_answered_is_forgotten_long_before_its_time() -> None:
 def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
     class Once:
         done = False
+        kind = "Fetch"
         looks = 0
 
         def try_complete(self) -> None:
@@ -69,6 +70,12 @@ def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
 
         def expire(self) -> None:
             self.done = True
+
+        def abandon(self) -> None:
+            raise AssertionError("nobody went away")
+
+        def fail(self, error: Exception) -> None:
+            raise error
 
     async def work() -> None:
         waiting, waiter = purgatory(), Once()

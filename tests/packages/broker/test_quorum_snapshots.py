@@ -59,7 +59,7 @@ async def fallen_behind(quorum: LoopbackQuorum) -> tuple[SlowDisk, Callable[[], 
     async def unreachable(*args: Any) -> None:
         raise ConnectionError("cut off")
 
-    follower.ask = unreachable  # type: ignore[method-assign]
+    follower.ask = unreachable  # type: ignore[method-assign, assignment]  # a method with names of its own
     leader, behind = quorum.members[1].plane._driver, follower.plane._driver
     assert leader is not None
     assert behind is not None

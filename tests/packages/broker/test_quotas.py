@@ -29,7 +29,7 @@ from tests.packages.broker.test_connection_limits import Client
 from tests.packages.doubles import manual_world
 from tests.packages.manual_clock import ManualClock
 
-SLOW = [(CLIENT_ID, "slow")]
+SLOW: list[tuple[str, str | None]] = [(CLIENT_ID, "slow")]
 
 
 def given(*quotas: tuple[list[tuple[str, str | None]], str, float]) -> tuple[Image, Delta]:

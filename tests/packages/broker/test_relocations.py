@@ -7,23 +7,20 @@ from typing import Any
 
 from moldau.broker.api import k34_alter_replica_log_dirs, k35_describe_log_dirs
 from moldau.broker.replicas.alter_log_dirs import RATE
+from moldau.broker.services import BrokerServices
 from moldau.model import Code
-from moldau.storage.log_dirs import LogDirs
 from moldau.wire.messages.k34_alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from moldau.wire.messages.k35_describe_log_dirs import DescribeLogDirsRequest
-from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.context import ContextValue
+from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, MiniBroker, batch, run, until
+from tests.packages.broker.doubles import broker_services
 
 Asked = AlterReplicaLogDirsRequest
 
 
-class Node:
+def services(broker: MiniBroker) -> BrokerServices:
     """What the two handlers ask of a node."""
-
-    def __init__(self, broker: Any) -> None:
-        self.replicas = broker.replicas
-        self.world = broker.world
-        self.data = self
-        self.log_dirs: LogDirs = broker.replicas.logs
+    return broker_services(world=broker.world, replicas=broker.replicas, log_dirs=broker.replicas.logs)
 
 
 def alter(cluster: DataCluster, *wishes: tuple[str, int, str]) -> dict[tuple[str, int], Code]:
@@ -32,13 +29,15 @@ def alter(cluster: DataCluster, *wishes: tuple[str, int, str]) -> dict[tuple[str
         Asked.AlterReplicaLogDir(path=path, topics=[Asked.AlterReplicaLogDirTopic(name=topic, partitions=[number])])
         for topic, number, path in wishes
     ]
-    answer = k34_alter_replica_log_dirs.handle(Node(cluster.brokers[0]), Asked(dirs=dirs), None)
+    answer = k34_alter_replica_log_dirs.handle(services(cluster.brokers[0]), Asked(dirs=dirs), ContextValue())
     return {(t.topic_name, p.partition_index): Code(p.error_code) for t in answer.results for p in t.partitions}
 
 
 def places(cluster: DataCluster, number: int = 0) -> dict[str, list[tuple[bool, int]]]:
     """Directory -> (is it a copy, how far behind) of the topic's partition."""
-    answer = k35_describe_log_dirs.handle(Node(cluster.brokers[0]), DescribeLogDirsRequest(topics=None), None)
+    answer = k35_describe_log_dirs.handle(
+        services(cluster.brokers[0]), DescribeLogDirsRequest(topics=None), ContextValue()
+    )
     return {
         Path(dir.log_dir).name: [
             (part.is_future_key, part.offset_lag)

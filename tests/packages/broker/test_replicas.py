@@ -14,7 +14,7 @@ from moldau.model import Code, TopicPartition
 from moldau.storage import DirOffline
 from moldau.storage.errors import UnusableFile
 from moldau.wire.records import metadata as records
-from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, records_of, run, until
 
 
 def test_a_follower_goes_on_when_its_leader_forgets_the_session(tmp_path: Path) -> None:
@@ -135,7 +135,12 @@ def test_a_topic_of_many_partitions_goes_without_a_sync_on_the_loop(tmp_path: Pa
             disk = cluster.brokers[0].world.disk
             synced: list[str] = []
             sync_dir = disk.sync_dir
-            disk.sync_dir = lambda path: (synced.append(path), sync_dir(path))
+
+            def noted(path: str) -> None:
+                synced.append(path)
+                sync_dir(path)
+
+            disk.sync_dir = noted
             cluster.commit(records.RemoveTopicRecord(topic_id=TOPIC_ID))
             assert not replicas.by_key
             assert not replicas.logs.logs
@@ -192,7 +197,7 @@ def test_a_leader_that_meets_damage_as_it_reads_lets_others_lead_where_writes_ne
             assert unused.samples == [("", expected, 1)] * leaves
             if leaves:
                 cluster.elect(1, tuple(range(1, isr)))
-                assert len((await cluster.fetch(1, 0)).records) > 0
+                assert len(records_of(await cluster.fetch(1, 0))) > 0
             else:
                 assert (await cluster.produce(0, batch())).error_code == 0
 

@@ -132,7 +132,7 @@ class Hostile:
         if kind in BITS:
             bits = BITS[kind]
             return [-1, -2, 0, 2**bits - 1, -(2**bits), 2**bits - 2]
-        found: list[Any] = {
+        choices: dict[str, list[Any]] = {
             "uint16": [0, 65_535],
             "uint32": [2**32 - 1],
             "float64": [float("nan"), -1.0],
@@ -141,7 +141,8 @@ class Hostile:
             "bytes": [b"", b"\xff" * 100],
             "records": [b"", b"\xff" * 100],
             "string": ["", "x" * 300, "\0", "😀" * 100, "x" * 32_767],
-        }[kind]
+        }
+        found = choices[kind]
         return [None, *found] if nullable else found
 
 

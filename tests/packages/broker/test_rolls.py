@@ -17,7 +17,7 @@ from moldau.model.value import replace
 from moldau.replication.roles import Role
 from moldau.storage import Log, opening
 from moldau.wire.records import metadata as records
-from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, records_of, run, until
 from tests.packages.broker.held_disk import HeldDisk
 
 FIRST = f"{TOPIC}-0/"
@@ -81,7 +81,7 @@ def test_a_roll_that_hangs_delays_the_answers_of_its_partition_alone(tmp_path: P
             assert its.log().settled_end == 1
             its.disk.release()
             assert [(await one).base_offset for one in sent] == [1, 2, 3]
-            assert len((await its.cluster.fetch(0, 1)).records) == 3 * len(batch())
+            assert len(records_of(await its.cluster.fetch(0, 1))) == 3 * len(batch())
             assert its.files() == [f"{0:020}.log", f"{1:020}.log"]
             assert its.log().dir.unwritten == 0
             assert not its.loop_opened()
@@ -102,7 +102,7 @@ def test_the_first_batches_of_a_log_whose_directory_hangs_wait_and_others_go_on(
             assert its.log().settled_end == 0
             its.disk.release()
             assert [(await one).base_offset for one in sent] == [0, 1, 2]
-            assert len((await its.cluster.fetch(0, 0)).records) == 3 * len(batch())
+            assert len(records_of(await its.cluster.fetch(0, 0))) == 3 * len(batch())
             assert its.files() == [f"{0:020}.log"]
             assert its.log().dir.unwritten == 0
             assert not its.loop_opened()

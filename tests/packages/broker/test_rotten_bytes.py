@@ -9,7 +9,7 @@ import pytest
 from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.model import Code
 from moldau.storage.checked_reads import REPEATED_MAX
-from tests.packages.broker.data_cluster import TOPIC_ID, DataCluster, batch, run, until
+from tests.packages.broker.data_cluster import TOPIC_ID, DataCluster, batch, records_of, run, until
 
 
 def rot(path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_batch_that_rotted_is_asked_for_again_and_the_partition_goes_offline_h
             cluster.create(0, 1, partitions=2)
             for number in (0, 1):
                 assert (await cluster.produce(0, batch(), number=number)).error_code == Code.NONE
-            sound = bytes((await cluster.fetch(0, 0)).records)
+            sound = records_of(await cluster.fetch(0, 0))
             rot(Path(cluster.brokers[0].replica().log.active.path()))
 
             codes = [(await cluster.fetch(0, 0)).error_code for _ in range(REPEATED_MAX + 1)]
@@ -34,7 +34,7 @@ def test_a_batch_that_rotted_is_asked_for_again_and_the_partition_goes_offline_h
             cluster.elect(1, (1,))
             found = await until(lambda: cluster.brokers[1].replica().machine.role.name == "LEADER")
             assert found
-            assert bytes((await cluster.fetch(1, 0)).records) == sound
+            assert records_of(await cluster.fetch(1, 0)) == sound
 
     run(scene)
 

@@ -23,7 +23,7 @@ from moldau.controller.active import ActiveController
 from moldau.controller.facts import Settings
 from moldau.controller.requests import AlterConfigs, ConfigChange, IncrementalAlterConfigs, Operation, Tick
 from moldau.image import Delta, Image
-from moldau.image.configs import ResourceType, topic_values
+from moldau.image.configs import ResourceType, topic_value
 from moldau.model import Code
 from moldau.model.broker_config import BROKER_KEYS
 from moldau.model.config_key import TEXT_BYTES_MAX, ConfigError, ConfigKey
@@ -104,7 +104,8 @@ class Node:
         self._topics.changed(self.image, resources)
         self._topics.log_config(self.image, "t")
         self._topics.limits(self.image, "t")
-        topic_values(self.image, "t", self.config.static_topic_config(), 1)
+        for key in TOPIC_KEYS:
+            topic_value(self.image, "t", key, self.config.static_topic_config())
         assert self._cleaning._keys_max(1) > 0
         assert len(self.tasks.spawned) < 1000
         assert self._throttles.leading.quota.wait_ms >= 0
@@ -172,7 +173,7 @@ def test_every_text_in_the_file_stops_the_start_with_a_sentence_or_is_applied(ke
     harness.create("t", (0, 1))
     for text in texts(key):
         with suppress(ConfigError):
-            Node(harness.image, node_config(**{key.name: text})).apply(beginning(harness.image))
+            Node(harness.image, node_config(1, **{key.name: text})).apply(beginning(harness.image))
 
 
 def test_what_cannot_be_read_is_named_once_and_deletes_nothing(caplog: pytest.LogCaptureFixture) -> None:

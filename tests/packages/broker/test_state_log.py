@@ -6,15 +6,17 @@ import gzip
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moldau.broker.controller.service import ControllerService
 from moldau.broker.metadata import state_change_log as state_change_log
 from moldau.broker.metadata.state_change_log import AT_ONCE, TEXT, TRACE, TWIN, StateChangeLog
+from moldau.broker.replicas.manager import ReplicaManager
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.clusterdata.state_changes.eras import parse
 from moldau.clusterdata.state_changes.lines import FIELDS, fields_of
@@ -23,7 +25,6 @@ from moldau.controller.requests import BrokerRefused, DeleteTopics
 from moldau.controller.state_change import Author, StateChange
 from moldau.controller.states import ReplicaState
 from moldau.image import Delta, Image
-from moldau.image.partition import Key
 from moldau.model import uuid_text
 from moldau.ports.zookeeper import Delete
 from moldau.simulator.machines.controller_harness import ControllerHarness
@@ -69,8 +70,8 @@ def heard() -> Iterator[dict[str, Lines]]:
         log.level, log.propagate = before[name]
 
 
-@dataclass(frozen=True)
-class ActiveController:
+@dataclass
+class ActiveController(ControllerService):
     """A controller under an epoch."""
 
     active: bool = True
@@ -94,11 +95,11 @@ class LoggedReplica:
     machine: Offsets
 
 
-@dataclass(frozen=True)
-class LoggedReplicas:
+@dataclass
+class LoggedReplicas(ReplicaManager):
     """The replicas of a broker."""
 
-    by_key: Mapping[Key, LoggedReplica]
+    by_key: Any  # Any: replicas, as far as their lines show them
 
 
 def node(tasks: ManualTasks | None = None, *, id: int = 3, replicas: LoggedReplicas = UNUSED) -> NodeDouble:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.throttles import DEBT_MAX_S, RECHECK_MS, Quota, Side, Throttles
 from moldau.image import Image
 from moldau.model import TopicPartition
@@ -18,8 +19,8 @@ from tests.packages.doubles import ManualTasks
 from tests.packages.manual_clock import ManualClock
 
 
-@dataclass(frozen=True)
-class OfPartition:
+@dataclass
+class OfPartition(Replica):
     """A replica, as far as a throttle looks at it."""
 
     partition: TopicPartition

@@ -195,16 +195,16 @@ def test_batches_of_a_producer_stay_in_order_while_its_coordinator_is_asked(tmp_
 async def asking(cluster: GroupCluster) -> AsyncIterator[asyncio.Event]:
     """The coordinator's answers are kept back until the event is set."""
     transactions = cluster.brokers[0].replicas.transactions
-    requests, going = transactions.ask, asyncio.Event()
+    requests, going = transactions.add_or_verify, asyncio.Event()
 
     async def slowly(who: Any, partitions: Any, again: Any) -> Any:
         found = await requests(who, partitions, again)
         await going.wait()
         return found
 
-    transactions.ask = slowly  # type: ignore[method-assign]
+    transactions.add_or_verify = slowly  # type: ignore[method-assign]
     yield going
-    transactions.ask = requests  # type: ignore[method-assign]
+    transactions.add_or_verify = requests  # type: ignore[method-assign]
 
 
 def test_a_leader_epoch_that_begins_while_the_coordinator_is_asked_has_the_client_try_again(tmp_path: Path) -> None:
@@ -251,13 +251,13 @@ def test_what_waits_for_coordinators_is_bounded_for_the_whole_broker(
     async def work() -> None:
         async with mixed(tmp_path) as (cluster, _):
             transactions = cluster.brokers[0].replicas.transactions
-            requests, going = transactions.ask, asyncio.Event()
+            requests, going = transactions.add_or_verify, asyncio.Event()
 
             async def slowly(who: Any, partitions: Any, again: Any) -> Any:
                 await going.wait()
                 return await requests(who, partitions, again)
 
-            transactions.ask = slowly  # type: ignore[method-assign]
+            transactions.add_or_verify = slowly  # type: ignore[method-assign]
             monkeypatch.setattr(moldau.broker.replicas.transactions, "WAITING_BYTES_MAX", 10_000)
             lines = [await cluster.connect_another(0) for _ in range(4)]
             asked = []

@@ -276,15 +276,17 @@ def test_deleting_a_topic_deletes_it_where_replicas_are_by_stop_replica_only() -
     truth.apply(records.RemoveTopicRecord(topic_id=b"t".ljust(16, b"-")), delta=delta)
     told = batch.requests(truth, delta, SENDER)
     assert [type(message) for message in told[1]] == [UpdateMetadataRequest, StopReplicaRequest, StopReplicaRequest]
-    assert [_deletes(message) for message in told[1][1:]] == [False, True], (
+    assert [_deletes(message) for message in told[1][1:] if isinstance(message, StopReplicaRequest)] == [False, True], (
         "a replica goes offline before it is deleted"
     )
     assert [type(message) for message in told[3]] == [UpdateMetadataRequest]
     handler[1].hear(told[1][0], truth)
     assert handler[1].image.topic("t") is not None
-    handler[1].hear(told[1][1], truth)
+    offline = told[1][1]
+    assert isinstance(offline, StopReplicaRequest)
+    handler[1].hear(offline, truth)
     assert handler[1].image.topic("t") is not None
-    assert translation.stops(handler[1].image, 1, told[1][1]) == [(b"t".ljust(16, b"-"), 0)]
+    assert translation.stops(handler[1].image, 1, offline) == [(b"t".ljust(16, b"-"), 0)]
     handler[1].hear(told[1][2], truth)
     handler[3].hear(told[3][0], truth)
     assert not handler[1].image.names

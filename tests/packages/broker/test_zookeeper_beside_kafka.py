@@ -85,6 +85,8 @@ def test_what_names_a_registration_waits_until_its_broker_has_heard_that_it_is_m
                 sends_type=False,
             )
             metadata, roles = batch.full(image, image.brokers[node.config.node_id], sender)
+            assert isinstance(metadata, UpdateMetadataRequest)
+            assert isinstance(roles, LeaderAndIsrRequest)
             epoch = own.epoch
             own.registered, own.epoch = False, epoch - 1
             told = [asyncio.ensure_future(handler.update_metadata(metadata))]

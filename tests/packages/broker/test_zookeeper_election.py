@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from moldau.broker.zookeeper.election import ControllerElection
 from moldau.ports.zookeeper import Delete
@@ -39,6 +40,7 @@ def candidates(count: int, scenario: Callable[..., Awaitable[None]]) -> None:
             session = server.open()
             await session.start()
             sessions.append(session)
+            node: Any  # Any: of a whole node a candidate needs its settings and its registration
             node = Candidate(config=zookeeper_config(id), lifecycle=Registered(uuid.UUID(int=id).bytes))
             made.append(ControllerElection(node, session, lambda: None))
         await sessions[0].create("/controller_epoch", b"0")

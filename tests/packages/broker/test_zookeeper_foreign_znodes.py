@@ -213,7 +213,7 @@ def test_what_a_controller_heard_and_did_not_live_to_decide_is_read_again(tmp_pa
             await topic(nodes, "t", retention_ms="70000")
             old = nodes.controller
             heard: list[object] = []
-            old.controller.submit_nowait = heard.append
+            old.controller.submit_nowait = heard.append  # type: ignore[assignment]  # a method, whatever names its argument has
             nodes.write("/config/topics/t", b'{"version":1,"config":{"retention.ms":"60000"}}')
             nodes.write("/config/changes/config_change_", NOTE % b"topics/t", sequential=True)
             await until(lambda: any(isinstance(one, AdoptConfigs) for one in heard), "the controller hears of it")
@@ -260,7 +260,7 @@ def test_what_a_node_passed_on_is_passed_on_no_further(tmp_path: Path) -> None:
             request = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="t")])
             for name, code in (("node-7", Code.NOT_CONTROLLER), ("nodes", Code.UNKNOWN_TOPIC_OR_PARTITION)):
                 context = ContextValue(client_id=name, peer_host="here", api_version=6)
-                (answer,) = (await forward(other, request, context)).responses
+                (answer,) = (await forward(other.broker_services(), request, context)).responses
                 assert answer.error_code == code
 
     run(scenario)

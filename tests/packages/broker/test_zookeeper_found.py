@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from moldau.broker.lifecycle import Stage
+from moldau.broker.metadata.state_change_log import StateChangeLog
 from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.controller_requests import ControllerRequestHandler
@@ -71,7 +72,9 @@ class BrokerNode(NodeDouble):
 
 def told(zk: Lagging) -> tuple[dict[int, int], bool]:
     """Epochs as broker 1 looks them up, and whether it knows that it has to look again."""
-    handler = ControllerRequestHandler(BrokerNode(config=zookeeper_config()), Connected(zk))
+    node: Any = BrokerNode(config=zookeeper_config())  # Any: a node and a plane, as far as a look-up needs them
+    plane: Any = Connected(zk)
+    handler = ControllerRequestHandler(node, plane)
     return asyncio.run(handler._epochs([1, 2])), handler._blind
 
 
@@ -90,16 +93,20 @@ def test_settings_of_a_new_topic_are_not_asked_of_a_server_that_lags() -> None:
             stands = (b'{"version":1,"config":{"retention.ms":"7"}}', Stat(20, 20, 0, 0))
             return [stands if self.czxid == 20 else None]
 
-    settings = ZnodeSettings(NodeDouble(config=zookeeper_config()), Connected(WithSettings()))
+    node: Any = NodeDouble(config=zookeeper_config())  # Any: a node and a plane, as far as reading needs them
+    plane: Any = Connected(WithSettings())
+    settings = ZnodeSettings(node, plane)
     (record,) = asyncio.run(settings.of_topics(["t"]))
     assert isinstance(record, ConfigRecord)
     assert (record.resource_name, record.name, record.value) == ("t", "retention.ms", "7")
 
 
-class UnwrittenLog:
+class UnwrittenLog(StateChangeLog):
     """A state-change log that nobody keeps."""
 
     is_traced = False
+
+    def __init__(self) -> None: ...
 
     def say(self, *about: object) -> None: ...
 

@@ -308,6 +308,7 @@ def test_a_topic_whose_id_is_that_of_another_topic_s_log_is_refused(caplog: pyte
     assert believed.topic_states == []
     assert told == [("a-copy", ID, 0, Code.INCONSISTENT_TOPIC_ID)]
     assert caplog.text.count("topic a-copy is refused: its id is that of topic t, whose logs are here") == 1
-    for name, held in (("t", logs), ("a-copy", {TopicPartition("t", 0): Held(bytes(16), 2)})):
+    other: Any = {TopicPartition("t", 0): Held(bytes(16), 2)}  # Any: logs, as far as their ids
+    for name, held in (("t", logs), ("a-copy", other)):
         request = role(name)
         assert own_logs.without_copies(request, held, named) == (request, [])

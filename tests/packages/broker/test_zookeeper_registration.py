@@ -56,8 +56,8 @@ class Lagging:
 def test_a_registration_whose_answer_was_lost_is_found_on_a_server_that_lags() -> None:
     """Simulated seed 5 of the scene ``unseen``: it saw its predecessor's, removed its own, and told an old epoch."""
     endpoints = (Endpoint("PLAINTEXT", "h", 9092, 0),)
-    zk = Lagging(old=broker_json(BrokerZnode(1, endpoints)))
-    node = NodeDouble(config=zookeeper_config(), endpoints=endpoints)
+    zk: Any = Lagging(old=broker_json(BrokerZnode(1, endpoints)))
+    node: Any = NodeDouble(config=zookeeper_config(), endpoints=endpoints)  # Any: as far as registering needs both
 
     async def scenario() -> int:
         try:
@@ -91,11 +91,12 @@ def test_a_dead_process_s_session_is_waited_for_as_long_as_servers_keep_one(monk
     monkeypatch.setattr(registration, "is_refused", refused)
     monkeypatch.setattr(registration, "sleep", pass_by)
     theirs = (Endpoint("PLAINTEXT", "h", 9092, 0),)
-    node = NodeDouble(
+    node: Any = NodeDouble(  # Any: as above
         config=zookeeper_config(zookeeper_session_timeout_ms="1"),
         endpoints=(Endpoint("PLAINTEXT", "other", 9092, 0),),
         world=manual_world(clock=clock),
     )
+    zk: Any = Held(old=broker_json(BrokerZnode(1, theirs)))  # Any: as above
     with pytest.raises(RegistrationRefused, match="another live broker is registered"):
-        asyncio.run(register(node, Held(old=broker_json(BrokerZnode(1, theirs))), bytes(16), -1))
+        asyncio.run(register(node, zk, bytes(16), -1))
     assert clock.now_ms == Held.session_timeout_ms + MARGIN_MS

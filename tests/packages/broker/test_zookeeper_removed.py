@@ -14,7 +14,7 @@ from moldau.broker.zookeeper.restoring import BYTES_AT_ONCE, in_transactions
 from moldau.client.admin import NewTopic, create_topics, delete_topics
 from moldau.client.producer import Producer
 from moldau.model import Code
-from moldau.ports.zookeeper import Create, Set
+from moldau.ports.zookeeper import Create, Op, Set
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_bad_znodes import _impatient, depose, made
 from tests.packages.broker.test_zookeeper_foreign_znodes import folders, wipe
@@ -230,7 +230,9 @@ def test_partitions_that_are_missing_in_a_topics_znode_for_a_while_lose_nothing(
 
 
 def test_what_is_written_again_goes_in_transactions_that_a_server_takes() -> None:
-    lost = [[Create(path=f"/{number}"), Set(path=f"/{number}", data=b"x" * 100_000)] for number in range(10)]
+    lost: list[list[Op]] = [
+        [Create(path=f"/{number}"), Set(path=f"/{number}", data=b"x" * 100_000)] for number in range(10)
+    ]
     parts = list(in_transactions(lost))
     assert [op for part in parts for op in part] == [op for ops in lost for op in ops]
     assert all(

@@ -128,7 +128,7 @@ def test_a_replica_whose_directory_fails_while_it_is_deleted_is_answered_with_a_
                 log.dir.offline = "Input/output error"
                 return slow
 
-            node.replicas.folders.given_up = failing  # type: ignore[method-assign]
+            node.replicas.folders.given_up = failing  # type: ignore[method-assign, assignment]  # a method with names of its own
             assert await asked == [("t", 0, Code.KAFKA_STORAGE_ERROR)]
             again = told(node, stop(nodes, batch.DURING_DELETE, delete=True))
             assert await again == [("t", 0, Code.KAFKA_STORAGE_ERROR)], "also when it is told again"

@@ -151,7 +151,7 @@ class MiniCluster:
                 code, log = self._log(node, topic.name, topic.topic_id, p.index)
                 base = -1
                 if log is not None:
-                    code, base = log.append(bytes(p.records))
+                    code, base = log.append(bytes(p.records or b""))
                 parts.append(kind.PartitionProduceResponse(index=p.index, error_code=code, base_offset=base))
             responses.append(
                 kind.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)

@@ -62,7 +62,7 @@ def test_frames_of_every_size_around_the_buffer_arrive_whole_and_stay_the_caller
         for i, (size, answer) in enumerate(zip(sizes, answers, strict=True)):
             assert answer.session_id == i
             records = answer.responses[0].partitions[0].records
-            assert bytes(records) == bytes([i % 256]) * size
+            assert bytes(records or b"") == bytes([i % 256]) * size
         connection.close()
         await broker.stop()
 
@@ -82,7 +82,7 @@ def test_a_large_payload_is_sent_whole(uvloop):
         assert answer.throttle_time_ms == 9
         (_, heard), *_ = broker.heard
         assert isinstance(heard, ProduceRequest)
-        assert bytes(heard.topic_data[0].partition_data[0].records) == payload
+        assert bytes(heard.topic_data[0].partition_data[0].records or b"") == payload
         connection.close()
         await broker.stop()
 

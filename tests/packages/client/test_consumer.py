@@ -14,6 +14,7 @@ from moldau.client.membership import GroupOptions, _read_subscription, read_assi
 from moldau.client.reading import EARLIEST, LATEST
 from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
+from moldau.model.value import replace
 from moldau.wire import batch
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
@@ -303,8 +304,8 @@ class Group:
 
 
 def grouped(**more):
-    options = {"group_id": "g", "heartbeat_interval_ms": 10} | more
-    return {"group": GroupOptions(**options), "reset": EARLIEST, "auto_commit_interval_ms": 0}
+    options = GroupOptions(group_id="g", heartbeat_interval_ms=10)
+    return {"group": replace(options, **more), "reset": EARLIEST, "auto_commit_interval_ms": 0}
 
 
 def test_a_member_joins_reads_commits_and_leaves():

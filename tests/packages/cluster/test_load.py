@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from moldau.cluster.kills.load import LoadPlan, ProducerSession
 from moldau.history.rows import FAIL
@@ -12,7 +12,7 @@ from moldau.history.rows import FAIL
 FATAL = KafkaException(KafkaError(KafkaError._FATAL, "out of order", fatal=True))
 
 
-class FatalProducer:
+class FatalProducer(Producer):  # type: ignore[misc]  # confluent_kafka has no types
     """A producer as confluent-kafka's is after a fatal error: it takes nothing, and the first flush raises."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.broker.kraft.batches import proposal
-from moldau.cluster.migration.metadata_logs import Known, of_quorum
+from moldau.cluster.migration.metadata_logs import LoggedMigration, of_quorum
 from moldau.cluster.migration.steps import _set_aside
 from moldau.controller.migration import MigrationState
 from moldau.wire.records.metadata import NoOpRecord, TopicRecord, ZkMigrationStateRecord
@@ -27,22 +27,22 @@ def controller(folder: Path, *batches: list[Any], torn: int = 0) -> Path:
 
 def test_the_last_decision_is_the_last_batch_that_znodes_would_hold(tmp_path: Path) -> None:
     whole = controller(tmp_path / "a", COPIED, TOPIC, NOTHING, NOTHING)
-    assert of_quorum([whole]) == Known(MigrationState.MIGRATION, 1)
+    assert of_quorum([whole]) == LoggedMigration(MigrationState.MIGRATION, 1)
 
 
 def test_what_one_log_alone_holds_is_not_agreed(tmp_path: Path) -> None:
     one = controller(tmp_path / "a", COPIED, TOPIC, TOPIC, FINISHED)
     others = [controller(tmp_path / name, COPIED, TOPIC) for name in "bc"]
-    assert of_quorum([one, *others]) == Known(MigrationState.MIGRATION, 1)
+    assert of_quorum([one, *others]) == LoggedMigration(MigrationState.MIGRATION, 1)
     two = [controller(tmp_path / name, COPIED, TOPIC, TOPIC, FINISHED) for name in "de"]
-    assert of_quorum([*two, others[0]]) == Known(MigrationState.POST_MIGRATION, 2)
+    assert of_quorum([*two, others[0]]) == LoggedMigration(MigrationState.POST_MIGRATION, 2)
 
 
 def test_a_log_whose_end_is_being_written_says_what_is_whole(tmp_path: Path) -> None:
     torn = controller(tmp_path / "a", COPIED, TOPIC, FINISHED, torn=7)
-    assert of_quorum([torn]) == Known(MigrationState.MIGRATION, 1)
-    assert of_quorum([tmp_path / "none"]) == Known()
-    assert of_quorum([]) == Known()
+    assert of_quorum([torn]) == LoggedMigration(MigrationState.MIGRATION, 1)
+    assert of_quorum([tmp_path / "none"]) == LoggedMigration()
+    assert of_quorum([]) == LoggedMigration()
 
 
 def test_a_folder_that_is_set_aside_keeps_what_it_holds(tmp_path: Path) -> None:

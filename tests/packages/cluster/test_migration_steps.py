@@ -10,7 +10,7 @@ import pytest
 
 from moldau.cluster.cluster import ClusterError
 from moldau.cluster.migration import steps
-from moldau.cluster.migration.steps import ORIGINAL, Migration, Mode, Progress
+from moldau.cluster.migration.steps import ORIGINAL, Migration, MigrationPhase, Mode
 from moldau.zookeeper import paths
 from tests.packages.cluster.migrating import BROKERS, CutOff, World
 
@@ -44,14 +44,14 @@ def one_process_each(world: World) -> None:
 
 
 def has_started(world: World) -> None:
-    assert world.migration().progress() is Progress.BOTH
+    assert world.migration().progress() is MigrationPhase.BOTH
     assert modes(world) == [Mode.TAKES_PART] * len(BROKERS)
     assert len(world.of(controllers=True)) == 3
 
 
 def is_back(world: World) -> None:
     migration = world.migration()
-    assert migration.progress() is Progress.ZOOKEEPER
+    assert migration.progress() is MigrationPhase.ZOOKEEPER
     assert {broker.id: broker.properties.read_text() for broker in migration.brokers} == world.originals
     assert modes(world) == [Mode.ZOOKEEPER] * len(BROKERS)
     assert paths.MIGRATION not in world.znodes
@@ -63,7 +63,7 @@ def is_back(world: World) -> None:
 
 def is_finished(world: World) -> None:
     migration = world.migration()
-    assert migration.progress() is Progress.FINISHED
+    assert migration.progress() is MigrationPhase.FINISHED
     assert modes(world) == [Mode.QUORUM] * len(BROKERS)
     assert not any("zookeeper.connect" in process.given for process in world.processes.values())
     assert not list(world.folder.glob(f"*/{ORIGINAL}"))
@@ -99,7 +99,7 @@ def test_a_command_that_is_cut_off_at_any_step_is_finished_by_the_next(
             was_cut = False
         world.left = None
         migration = world.migration()
-        if again is not rollback or migration.progress() is not Progress.ZOOKEEPER:
+        if again is not rollback or migration.progress() is not MigrationPhase.ZOOKEEPER:
             again(migration)
             as_it_should_be(world)
             one_process_each(world)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from moldau.wire.batch import ControlType, build, control_key
 from tests.packages.clusterdata.naive import batch_of, fields, replica
 
 
-def table(job: str, *paths: Path, **wish: object) -> list[dict]:
+def table(job: str, *paths: Path, **wish: Any) -> list[dict]:
     """The rows of a job by the names of their columns."""
     names = [one.name for one in JOBS[job].columns]
     rows = all_rows(JOBS[job], Wish(tuple(map(str, paths)), **wish))

@@ -23,6 +23,7 @@ from moldau.clusterdata.metadata import (
 from moldau.wire.batch import build
 from moldau.wire.records import metadata as records
 from moldau.wire.records.framing import pack_metadata
+from moldau.wire.schema import Message
 from tests.packages.clusterdata.naive import replica
 
 Step = tuple[str, str, int]
@@ -45,7 +46,7 @@ class Naive:
         self.settings: dict[str, str] = {}
         self.made = 0
 
-    def step(self, kind: str, name: str, number: int) -> list[object]:
+    def step(self, kind: str, name: str, number: int) -> list[Message]:
         """The records of a step; none when it makes no sense."""
         if kind == "make" and name not in self.ids:
             self.made += 1
@@ -117,7 +118,7 @@ def test_each_record_is_a_row_with_its_fields(tmp_path: Path) -> None:
     assert [(row["offset"], row["epoch"], row["timestamp"], row["type"]) for row in rows] == [
         (0, 3, 1000, "TOPIC_RECORD"), (1, 3, 1000, "PARTITION_RECORD"), (2, 3, 2000, "CONFIG_RECORD"),
     ]  # fmt: skip
-    assert json.loads(rows[2]["data"]) == {
+    assert json.loads(str(rows[2]["data"])) == {
         "resourceType": 2, "resourceName": "a", "name": "retention.ms", "value": "2",
     }  # fmt: skip
 

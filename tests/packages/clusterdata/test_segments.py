@@ -75,11 +75,11 @@ def test_a_damaged_log_loses_no_byte_and_no_other_batch(log: list[bytes], data: 
     assert place == len(whole)
     assert [(r["position"], r["size"]) for r in rows] == [(one.position, one.size) for one in found]
     start = 0
-    for one in log:
-        if start + len(one) <= len(whole) and bytes(whole[start : start + len(one)]) == one:
+    for made in log:
+        if start + len(made) <= len(whole) and bytes(whole[start : start + len(made)]) == made:
             (row,) = [r for r in rows if r["position"] == start]
-            assert (row["base_offset"], row["last_offset"], row["epoch"], row["crc"], row["crc_ok"]) == fields(one)
-        start += len(one)
+            assert (row["base_offset"], row["last_offset"], row["epoch"], row["crc"], row["crc_ok"]) == fields(made)
+        start += len(made)
     assert {r["position"] for r in told} <= {one.position for one in found}
     assert list(arrow_batches(BATCH_COLUMNS, ([r[name] for name in NAMES] for r in rows)))
 

@@ -442,7 +442,7 @@ def test_lines_without_twins_are_compared_with_no_twins_of_other_nodes(monkeypat
 def test_the_zone_of_a_node_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[object] = []
 
-    def watched(line: Any, twin: Any, of: Callable[[Any, Any], timedelta] = twins._zone) -> timedelta:
+    def watched(line: Any, twin: Any, of: Callable[[Any, Any], timedelta | None] = twins._zone) -> timedelta | None:
         found.append(line.node)
         return of(line, twin)
 

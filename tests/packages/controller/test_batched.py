@@ -149,7 +149,9 @@ def test_an_ask_ends_with_the_controller_that_began_it(again: bool) -> None:
 @pytest.mark.parametrize("parts", [1, 3, 8])
 def test_who_asked_for_a_part_that_may_not_be_written_is_told_so_and_does_not_ask_again(parts: int) -> None:
     made = harness(AT_ONCE)
-    ends, request, token = [], DeleteTopics(topics=NAMES), None
+    ends: list[int] = []
+    request: object = DeleteTopics(topics=NAMES)
+    token: int | None = None
     while token is None and len(ends) < parts:  # none of it is committed
         answer = made.controller.decide(request, made.facts())
         made.next_offset += len(answer.records)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.controller.requests import (
@@ -95,7 +97,7 @@ def test_a_broker_that_refuses_connections_is_fenced_at_once_and_may_come_back_a
         ({"features": (FeatureRange("metadata.version", 1, 25),)}, Code.UNSUPPORTED_VERSION),
     ],
 )
-def test_a_registration_that_cannot_be_is_refused(fields: dict[str, object], code: Code) -> None:
+def test_a_registration_that_cannot_be_is_refused(fields: dict[str, Any], code: Code) -> None:
     harness = ControllerHarness(1)
     incarnation = fields.pop("cluster_id", None)
     if incarnation is not None:

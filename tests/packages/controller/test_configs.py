@@ -28,7 +28,7 @@ from moldau.image.configs import (
     group_settings,
     topic_setting,
     topic_settings,
-    topic_values,
+    topic_value,
 )
 from moldau.model import Code
 from moldau.simulator.machines.controller_harness import ControllerHarness
@@ -252,8 +252,8 @@ def test_topic_wins_over_cluster_over_file_over_default() -> None:
         Source.STATIC_BROKER,
         Source.DEFAULT,
     ]
-    assert topic_values(d.image, "t", static)["retention.ms"] == 8
-    assert topic_values(d.image, "t", {"log.retention.hours": "-1"})["retention.ms"] == 8
+    assert topic_value(d.image, "t", "retention.ms", static) == 8
+    assert topic_value(d.image, "t", "retention.ms", {"log.retention.hours": "-1"}) == 8
     alter(d, TOPIC, "t", ("retention.ms", DELETE, None))
     alter(d, BROKER, "", ("log.retention.ms", DELETE, None))
     assert topic_setting(d.image, "t", "retention.ms", {"log.retention.hours": "-1"}).value == "-1"

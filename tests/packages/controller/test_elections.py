@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from moldau.controller.requests import (
     BrokerRefused,
     ConfigChange,
@@ -70,7 +72,7 @@ def test_an_unknown_type_of_election_is_refused_as_a_whole() -> None:
     assert ControllerHarness(1).submit(ElectLeaders(election_type=5)).code == Code.INVALID_REQUEST
 
 
-def imbalanced_harness(**settings: object) -> ControllerHarness:
+def imbalanced_harness(**settings: Any) -> ControllerHarness:
     """15 partitions, 3 brokers; broker 2 leads one of its five."""
     harness = ControllerHarness(3, **settings)
     orders = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]

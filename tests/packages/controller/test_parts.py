@@ -32,7 +32,9 @@ from moldau.simulator.machines.controller_harness import CLUSTER_ID, ControllerH
 from moldau.wire.records.metadata import ConfigRecord
 
 WHOLE = 10_000
-WHEELS = {"a": [(0, 1, 2), (1, 2, 0), (2, 0, 1)], "b": [(1, 2), (0, 1), (1, 0)]}
+WHEELS: dict[str, list[tuple[int, ...]]] = {
+    "a": [(0, 1, 2), (1, 2, 0), (2, 0, 1)], "b": [(1, 2), (0, 1), (1, 0)],
+}  # fmt: skip
 
 
 class Sizes(ControllerHarness):

@@ -42,7 +42,7 @@ def test_replicas_differ_and_use_as_many_racks_as_they_can(
 
 @given(seed=st.binary(max_size=8), count=st.integers(1, 5))
 def test_leads_are_dealt_out_evenly_when_racks_are_alike(seed: bytes, count: int) -> None:
-    racks = {n: f"r{n % 3}" for n in range(9)}
+    racks: dict[int, str | None] = {n: f"r{n % 3}" for n in range(9)}
     placed = place(image(racks), 9 * count, 3, SeededRng(seed))
     assert isinstance(placed, list)
     leads = Counter(replicas[0] for replicas in placed)

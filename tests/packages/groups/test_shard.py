@@ -6,7 +6,7 @@ import pytest
 
 from moldau.groups import GroupsConfig, Phase, Shard, java_hash, partition_for
 from moldau.groups.facts import Heartbeat, Join, ListGroups, Now, Reply, refuse
-from moldau.groups.records import GroupRecord, OffsetRecord, StoredOffset
+from moldau.groups.records import GroupRecord, OffsetRecord, ReplayedRecord, StoredOffset
 from moldau.model import Code
 from moldau.simulator.machines.groups_world import RANGE, GroupSimulation
 
@@ -52,7 +52,7 @@ def test_members_of_a_loaded_group_have_a_session_from_the_moment_of_loading() -
 def test_tombstones_remove_and_order_decides() -> None:
     shard = Shard(GroupsConfig())
     stored = StoredOffset(1, -1, "", 0)
-    for record in [
+    written: list[ReplayedRecord] = [
         OffsetRecord("a", "t", 0, stored),
         OffsetRecord("a", "t", 0, None),
         OffsetRecord("b", "t", 0, None),
@@ -60,7 +60,8 @@ def test_tombstones_remove_and_order_decides() -> None:
         GroupRecord("d", None),
         OffsetRecord("e", "t", 0, stored),
         GroupRecord("e", None),
-    ]:
+    ]
+    for record in written:
         shard.apply(record)
     shard.loaded(NOW)
     assert {group.group_id: len(group.offsets) for group in shard.groups.values()} == {"a": 0, "c": 1, "e": 1}

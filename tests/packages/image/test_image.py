@@ -377,7 +377,7 @@ def test_a_delta_tells_before_and_after() -> None:
     assert only.before is not None
     assert only.after is not None
     assert (only.topic, only.before.isr, only.after.isr) == ("test", (0, 1, 2), (1,))
-    assert delta.created_topics(image) == {"other": other}
+    assert delta.topics == {other: ("other", False)}
     assert delta.configs == {(2, "test"): {}}
     before = delta.brokers[0]
     assert before is not None
@@ -392,7 +392,7 @@ def test_a_topic_deleted_and_made_again_in_one_batch_is_both() -> None:
         [records.RemoveTopicRecord(topic_id=TOPIC), records.TopicRecord(name="test", topic_id=fresh)], delta=delta
     )
     assert delta.deleted_topics(image) == {TOPIC: "test"}
-    assert delta.created_topics(image) == {"test": fresh}
+    assert delta.topics == {TOPIC: ("test", True), fresh: ("test", False)}
     assert [(c.topic, c.after) for c in delta.partition_changes(image)] == [("test", None), ("test", None)]
 
 
@@ -408,7 +408,7 @@ def test_a_topic_made_and_deleted_within_a_batch_leaves_no_trace() -> None:
         delta=delta,
     )
     assert delta.deleted_topics(image) == {}
-    assert delta.created_topics(image) == {}
+    assert not image.topics
     assert delta.partition_changes(image) == []
 
 

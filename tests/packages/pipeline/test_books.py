@@ -43,6 +43,9 @@ class Memory:
     def put_if_absent(self, name: str, content: bytes) -> bool:
         return self.files.setdefault(name, content) is content
 
+    def replace(self, name: str, content: bytes) -> None:
+        raise AssertionError("lines are written once")
+
 
 def count(outcome: str, records: int, stage: str | None = None) -> Count:
     return Count("t", outcome, stage, records, "t-0@0")

@@ -156,7 +156,7 @@ def test_a_format_that_spark_has_not_is_no_format_of_exported_tables(file: Path,
 
 def test_who_cannot_be_asked_is_sent_to_the_option_that_answers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script got "Give it up? [y/N]: moldau: Abort" with exit 1, where every other command says what it lacks."""
-    one = Unfinished(BATCH, BatchKey("a", "checkpoint", 0), (), ())
+    one = Unfinished(BATCH, BatchKey("a", 0), (), ())
     monkeypatch.setattr("moldau.pipeline.unfinished.unfinished", lambda *_, **__: [one])
     code, told = said("abandon", file)
     assert (code, "Give it up? There is no terminal to ask on: --yes says yes" in told) == (2, True), told

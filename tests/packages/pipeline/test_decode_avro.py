@@ -47,7 +47,7 @@ VALUE = {
 }  # fmt: skip
 
 
-def record(*fields: tuple[str, object], name: str = "R") -> dict[str, object]:
+def record(*fields: tuple[str, object] | tuple[str, object, object], name: str = "R") -> dict[str, object]:
     """A record's schema; a field with a default is (name, type, default)."""
     keys = ("name", "type", "default")
     return {"type": "record", "name": name, "fields": [dict(zip(keys, one, strict=False)) for one in fields]}

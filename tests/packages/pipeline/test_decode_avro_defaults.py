@@ -190,13 +190,13 @@ def defaults(draw: st.DrawFn, names: Iterator[str], depth: int) -> Default:
     if isinstance(inner.kind, list):
         return inner
     other = "null" if shape == "null" else record(("never", "int"), name=name)
-    value = inner.value
+    chosen = inner.value
     if shape == "union" and isinstance(inner.kind, dict) and inner.kind["type"] == "record":
-        value = (inner.kind["name"], value)  # fastavro's writer knows such names of records alone, deeper down
+        chosen = (inner.kind["name"], chosen)  # fastavro's writer knows such names of records alone, deeper down
     if isinstance(inner.kind, dict) and inner.kind.get("logicalType") == "timestamp-micros" and shape == "union":
         return inner
     branches = [inner.kind, other]
-    return Default(branches if draw(st.booleans()) else branches[::-1], inner.given, value)
+    return Default(branches if draw(st.booleans()) else branches[::-1], inner.given, chosen)
 
 
 def test_with_the_field_and_without_it_the_rows_are_the_same() -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TextIO, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, cast
 
 import pyarrow as pa
 import pytest
@@ -331,12 +331,12 @@ def test_a_replay_of_which_a_table_cannot_tell_is_not_given_up(tmp_path: Path, m
     """It said that no sink had any of it, and gave it up: its rows were written twice by the next one."""
     real, take = Table.last, Failing.take
 
-    def last(self: Table, query: str | None = None) -> Entry | None:
+    def last(self: Table, query: str = "") -> Entry | None:
         if self.store.uri.endswith("orders"):
             raise TableError("the store does not answer")
         return real(self, query)
 
-    def lost(self: Failing, *arguments: object) -> object:
+    def lost(self: Failing, *arguments: Any) -> object:
         try:
             return take(self, *arguments)
         finally:
@@ -471,7 +471,7 @@ def test_a_batch_is_given_up_in_all_tables_or_in_none(tmp_path: Path, monkeypatc
     pipeline, folder = half_written(tmp_path)
     real = Table.last
 
-    def last(self: Table, query: str | None = None) -> Entry | None:
+    def last(self: Table, query: str = "") -> Entry | None:
         if self.store.uri.endswith("orders"):
             raise OSError("the store does not answer")
         return real(self, query)

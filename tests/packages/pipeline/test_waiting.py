@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from moldau.model import TopicPartition
@@ -122,7 +123,7 @@ class Refusing(Runner):
         refused = Refused(Count("b", "pause", "decode", 1, "b-0@7", "no JSON"))
         return Tried(refused=refused)
 
-    def _round(self, spark: object, batches: Batches) -> Ended | None:
+    def _round(self, spark: SparkSession, batches: Batches) -> Ended | None:
         return Ended.DONE if self._pipeline.decode.on_error is OnError.SKIP else None
 
 
@@ -203,7 +204,7 @@ class Full(Refusing):
 
     _round = Runner._round
 
-    def _begin(self, spark: object, batches: Batches) -> StreamingQuery:
+    def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
         raise OSError("java.io.IOException: No space left on device")
 
     def _batches(self) -> Batches:
@@ -223,7 +224,7 @@ class Carried(Full):
 
     failing: Exception = KeyError("no such key")
 
-    def _begin(self, spark: object, batches: Batches) -> StreamingQuery:
+    def _begin(self, spark: SparkSession, batches: Batches) -> StreamingQuery:
         told = f"{type(self.failing).__name__}: {self.failing}"
         traceback = f'Traceback (most recent call last):\n  File "x.py", line 1, in y\n{told}'
         raise RuntimeError(f"An exception was raised by the Python Proxy. Return Message: {traceback}")

@@ -279,9 +279,9 @@ def test_whom_the_controller_drops_is_neither_asked_back_nor_waited_for_until_it
     assert bench.fetched(1, 5).effects == (HighWatermark(5),), "without 2, who is at 3"
     assert bench.partition.brokers_changed(bench.now_ms) == ()
 
-    effects = bench.fetched(2, 5).effects
-    assert isinstance(effects[0], AlterIsr), "it lives: it fetches, and is asked back"
-    assert [broker for broker, _ in effects[0].isr] == [0, 1, 2]
+    asked = bench.fetched(2, 5).effects[0]
+    assert isinstance(asked, AlterIsr), "it lives: it fetches, and is asked back"
+    assert [broker for broker, _ in asked.isr] == [0, 1, 2]
 
 
 def test_who_was_dropped_with_nothing_to_fetch_comes_back_when_brokers_change() -> None:

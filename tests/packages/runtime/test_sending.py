@@ -239,15 +239,15 @@ def test_who_reads_nothing_of_a_file_that_is_there_keeps_his_connection(
 ) -> None:
     monkeypatch.setattr(sending, "REMOVED_S", 0.02)
     looks, enough = [0], asyncio.Event()
-    look = sending.Sender._look_at_files
+    look = sending.SendfileProtocol._look_at_files
 
-    def counted(sender: sending.Sender) -> None:
+    def counted(sender: sending.SendfileProtocol) -> None:
         looks[0] += 1
         look(sender)
         if looks[0] > 4:
             enough.set()
 
-    monkeypatch.setattr(sending.Sender, "_look_at_files", counted)
+    monkeypatch.setattr(sending.SendfileProtocol, "_look_at_files", counted)
 
     async def scene() -> None:
         async with connected(tmp_path) as at:

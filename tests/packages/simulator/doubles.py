@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.image import Image, Partition
 from moldau.model import TopicPartition
 from moldau.replication.roles import Role
+from moldau.simulator.cluster import SimCluster
+from moldau.simulator.cluster_observer import BatchListener, ClusterObserver
+from moldau.simulator.cluster_observer_zookeeper import ZooKeeperObserver
 from tests.packages.doubles import UNUSED
 
 KEY = (b"t" * 16, 0)
@@ -62,11 +65,11 @@ class Replica:
 
 
 @dataclass(kw_only=True)
-class ObservedCluster:
+class ObservedCluster(SimCluster):
     """A cluster of this plan; ``broken`` are the laws that do not hold."""
 
     plan: Any = UNUSED
-    directories: Mapping[int, bytes] = field(default_factory=dict)
+    directories: dict[int, bytes] = field(default_factory=dict)
     unclean: set[TopicPartition] = field(default_factory=set)
     broken: list[str] = field(default_factory=list)
 
@@ -75,7 +78,7 @@ class ObservedCluster:
 
 
 @dataclass(kw_only=True)
-class Observer:
+class Observer(ClusterObserver):
     """Eyes that see one partition, as ``state`` and each broker's replica, or none."""
 
     cluster: ObservedCluster = field(default_factory=ObservedCluster)
@@ -83,10 +86,14 @@ class Observer:
     of: dict[int, Replica] = field(default_factory=dict)
     topic: str = "safe"
     image: Image = field(default_factory=Image)
-    listeners: list[Callable[..., object]] = field(default_factory=list)
+    listeners: list[BatchListener] = field(default_factory=list)
 
     def partitions(self) -> Iterator[tuple[str, tuple[bytes, int], Partition]]:
         return iter([] if self.state is None else [(f"{self.topic}-0", KEY, self.state)])
 
     def replicas(self, topic: str | None = None) -> dict[tuple[bytes, int], dict[int, Replica]]:
         return {KEY: self.of} if self.of else {}
+
+
+class ObserverOfZnodes(Observer, ZooKeeperObserver):
+    """The same of a cluster in ZooKeeper mode."""

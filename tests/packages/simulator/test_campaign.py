@@ -33,7 +33,7 @@ def test_what_a_chunk_came_to_is_told() -> None:
 
 def test_marks_that_whole_clusters_never_hit_are_named() -> None:
     assert missed({NODES: Sum(coverage=set(COVERAGE_POINTS))}) == {}
-    assert missed({NODES: Sum(coverage=COVERAGE_POINTS - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
+    assert missed({NODES: Sum(coverage=set(COVERAGE_POINTS) - {"a replica was cut"})}) == {NODES: ["a replica was cut"]}
     assert missed({ZNODES: Sum(coverage=set(ZOOKEEPER_COVERAGE_POINTS))}) == {}
     assert missed({ZNODES: Sum()}) == {ZNODES: sorted(ZOOKEEPER_COVERAGE_POINTS)}
 

@@ -17,14 +17,14 @@ from moldau.simulator.loop import Owner
 from moldau.simulator.plan import draw
 from moldau.simulator.plan_zookeeper import draw_zookeeper
 from moldau.zookeeper import paths
-from tests.packages.simulator.doubles import Observer, partition
+from tests.packages.simulator.doubles import Observer, ObserverOfZnodes, partition
 
 
 @dataclass(frozen=True)
 class OfOwner:
     """A znode, or a session, as far as a fault looks at whose it is."""
 
-    owner: Owner | int
+    owner: Owner | int | None
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def test_the_last_who_is_whole_keeps_his_session_until_who_lost_its_tail_is_hear
 ) -> None:
     plan = next(plan for plan in map(draw_zookeeper, range(50)) if len(plan.hosts) == 3 and not plan.flush)
     cluster = ZooKeeperCluster(plan)
-    injector = ZooKeeperFaultInjector(cluster, one_partition())
+    injector = ZooKeeperFaultInjector(cluster, ObserverOfZnodes(state=partition(1, 2, 3)))
     for host in cluster.hosts.values():
         host.owner = Owner(host.hostname)
     lives = {20: Owner("n2 before the power cut"), 21: cluster.hosts[2].owner, 30: cluster.hosts[3].owner}

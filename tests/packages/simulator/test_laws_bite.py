@@ -16,6 +16,7 @@ from moldau.simulator import storage_faults
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws, Past
 from moldau.simulator.laws.quorum import QuorumLaws
+from moldau.simulator.load import SimulatedMember
 from moldau.simulator.mutants import controller, quorum, voters
 from moldau.simulator.mutants.mutant import Patches
 from moldau.simulator.plan import TopicPlan, draw
@@ -137,8 +138,8 @@ def test_only_an_unclean_election_that_is_marked_and_allowed_makes_forget_what_w
     assert unclean == {TopicPartition("risky", 0)}
 
 
-@dataclass(frozen=True)
-class Member:
+@dataclass
+class Member(SimulatedMember):
     """A member of a group, and the offsets that it was given of each partition."""
 
     topic: TopicPlan
@@ -147,7 +148,9 @@ class Member:
 
 def test_records_that_no_member_of_the_group_was_given_are_seen() -> None:
     observer = Observer(of={1: Replica(machine=Machine(high_watermark=9))})
-    members = [Member(TopicPlan(name="safe", partitions=1, replication_factor=3, configs={}), {0: {6, 7}})]
+    members: list[SimulatedMember] = [
+        Member(TopicPlan(name="safe", partitions=1, replication_factor=3, configs={}), {0: {6, 7}})
+    ]
     assert rest.unread(members, observer) == "partition 0 ends at 9, the group was given it up to 7"
     members[0].given[0].add(8)
     assert rest.unread(members, observer) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,12 +36,12 @@ def log_of(batches: list[tuple[list, Codec]], gap: int = 0) -> bytes:
     return b"".join(parts)
 
 
-def rows_of(data: bytes, start: int = 0, end: int = 1 << 60, **how: object) -> list[dict]:
+def rows_of(data: bytes, start: int = 0, end: int = 1 << 60, **how: Any) -> list[dict]:
     decoder = Decoder(SOURCE, ALL_COLUMNS)._replace(**how)
     return [row for each in decoder.decode(data, start, end) for row in each.to_pylist()]
 
 
-def whole(data: bytes, **how: object) -> None:
+def whole(data: bytes, **how: Any) -> None:
     """Decode all there is; whatever comes out is sound Arrow."""
     for each in Decoder(SOURCE, ALL_COLUMNS)._replace(**how).decode(data, 0, 1 << 60):
         each.validate(full=True)

@@ -15,16 +15,11 @@ from moldau.spark.readers import BatchReader
 from moldau.spark.tasks import read_range
 from moldau.spark.testing import MemoryCluster, MicroBatches, values
 from tests.packages.spark.orders import BASE, stream_reader
-from tests.packages.spark.progress import ProgressEvent, QueryProgress, SourceProgress
+from tests.packages.spark.progress import progress_event, query_progress
 
 
 def query_of(cluster: MemoryCluster, **given: str) -> MicroBatches:
     return MicroBatches(lambda: stream_reader(cluster, **given))
-
-
-def progress(query: MicroBatches) -> QueryProgress:
-    """As Spark makes it: the end of the batch is text."""
-    return QueryProgress([SourceProgress(json.dumps(query.log[-1])), SourceProgress(None)], batchId=3)
 
 
 def test_what_a_batch_skips_stands_in_its_end_offset_and_no_longer_in_the_next(cluster):
@@ -40,9 +35,9 @@ def test_what_a_batch_skips_stands_in_its_end_offset_and_no_longer_in_the_next(c
         assert query.batch() == [b"4"]
     said = "the log now begins after the position: older records expired (position 2, found 3)"
     assert skipped(query.log[-1]) == {"orders-0": said}
-    assert losses_of(progress(query)) == [f"orders-0: {said}"]
+    assert losses_of(query_progress(json.dumps(query.log[-1]), None, batch_id=3)) == [f"orders-0: {said}"]
     with pytest.warns(UserWarning, match=r"query q, batch 3: records lost, going on: orders-0: .*position 2, found 3"):
-        listener().onQueryProgress(ProgressEvent(progress(query)))
+        listener().onQueryProgress(progress_event(json.dumps(query.log[-1]), None, batch_id=3))
     assert query.batch() is None, "what was skipped is no news the next time"
     query.restart()
     assert query.batch() is None
@@ -272,6 +267,7 @@ def test_a_batch_costs_the_driver_three_questions_and_none_while_it_is_handed_ou
     cluster.log("orders").append(b"2")
     cluster.asked.clear()
     assert query.plan(ReadAllAvailable())
+    assert query.start is not None
     query.reader.partitions(query.start, query.log[-1])
     assert cluster.asked == ["ends", "topics", "offsets"]
 

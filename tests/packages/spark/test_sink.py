@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,6 +24,7 @@ from moldau.spark.sink import check_columns
 from moldau.spark.sink_options import ROUND_ROBIN, SinkOptions, parse
 from moldau.spark.source import MoldauSource
 from moldau.wire.batch import BatchHeader, Record, read_header, records
+from tests.packages.doubles import UNUSED
 
 BASE = {"kafka.bootstrap.servers": "memory:1", "topic": "t"}
 
@@ -31,7 +33,7 @@ class Request(Sent):
     """A request whose answer is there already."""
 
     def __init__(self, outcome: dict[TopicPartition, Written]) -> None:
-        super().__init__(None, outcome, None)
+        super().__init__(UNUSED, outcome, None)
         self.outcome = outcome
 
 
@@ -90,6 +92,11 @@ class Out:
         return found
 
 
+def kafka(**settings: str) -> dict[str, Any]:
+    """Options of the Java producer, whose names no Python argument can have."""
+    return {f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()}
+
+
 def write(out: Out, columns: dict[str, list], mark: str = "", pool: Pool | None = None, **options: str) -> int:
     def rows() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(columns)
@@ -102,8 +109,8 @@ def test_keys_go_where_other_clients_send_them_and_order_is_kept():
     out, keys = Out(), [f"k{n % 10}" for n in range(100)]
     assert write(out, {"key": keys, "value": [b"%d" % n for n in range(100)]}) == 100
     for partition, found in out.seen().items():
-        assert all(partition_of(each.key, 3) == partition for each in found)
-        numbers = [int(each.value) for each in found]
+        assert all(each.key is not None and partition_of(each.key, 3) == partition for each in found)
+        numbers = [int(each.value or b"") for each in found]
         assert numbers == sorted(numbers)
     assert sum(map(len, out.seen().values())) == 100
     assert out.closed
@@ -242,7 +249,7 @@ def test_a_batch_in_doubt_is_sent_again_with_its_own_sequence_and_a_double_is_su
     with pytest.raises(SinkError, match=r"t-0: NETWORK_EXCEPTION.*may be in the log"):
         write(
             Out(Code.NETWORK_EXCEPTION), {"value": ["x"], "partition": pa.array([0], pa.int32())},
-            **{"kafka.acks": "1"},
+            **kafka(acks="1"),
         )  # fmt: skip
 
 
@@ -261,18 +268,18 @@ def test_columns_that_are_not_written_are_not_looked_at():
 
 
 def test_every_setting_of_the_java_producer_is_applied_refused_or_named_as_without_effect():
-    assert write(Out(), {"value": ["x"]}, **{"kafka.acks": "0"}) == 1
+    assert write(Out(), {"value": ["x"]}, **kafka(acks="0")) == 1
     out = Out()
-    write(out, {"value": ["x"], "partition": pa.array([0], pa.int32())}, **{"kafka.enable.idempotence": "false"})
+    write(out, {"value": ["x"], "partition": pa.array([0], pa.int32())}, **kafka(enable_idempotence="false"))
     assert (out.ids, out.batches[0][1].producer_id) == (0, -1)
     out = Out()
-    write(out, {"value": [b"x" * 100] * 100, "key": ["k"] * 100}, **{"kafka.batch.size": "1000"})
+    write(out, {"value": [b"x" * 100] * 100, "key": ["k"] * 100}, **kafka(batch_size="1000"))
     assert all(head.size <= 1000 for _, head, _ in out.batches)
     out = Out()
-    write(out, {"value": ["x"] * 9, "key": ["k"] * 9}, **{"kafka.partitioner.class": ROUND_ROBIN})
+    write(out, {"value": ["x"] * 9, "key": ["k"] * 9}, **kafka(partitioner_class=ROUND_ROBIN))
     assert {number: len(found) for number, found in out.seen().items()} == {0: 3, 1: 3, 2: 3}
     with pytest.raises(SinkError, match=r"t-\d: a record of 2\d\d\d bytes is above kafka.max.request.size \(2000\)"):
-        write(Out(), {"value": [b"x" * 2100]}, **{"kafka.max.request.size": "2000"})
+        write(Out(), {"value": [b"x" * 2100]}, **kafka(max_request_size="2000"))
     (warning,) = parse({**BASE, "kafka.linger.ms": "5"}).warnings
     assert warning.startswith("option kafka.linger.ms has no effect on the sink: a batch leaves")
     for name, value, why in (

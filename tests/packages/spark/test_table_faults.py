@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,12 +40,12 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return lambda **how: opened(request.param, tmp_path, **how)
 
 
-def opened(kind: str, folder: Path, **how: object) -> Table:
+def opened(kind: str, folder: Path, **how: Any) -> Table:
     store = open_store(folder / "t")
     if kind == "iceberg":
         catalog = SqlCatalog("c", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
         return Table(IcebergFormat(catalog, "n.t", location=str(folder / "t")), **how)
-    return Table({"delta": DeltaFormat, "parquet": ParquetFormat}[kind](store), **how)
+    return Table(DeltaFormat(store) if kind == "delta" else ParquetFormat(store), **how)
 
 
 def iceberg(folder: Path) -> IcebergTable:
@@ -110,7 +111,7 @@ def test_a_commit_whose_answer_the_catalog_lost_is_not_made_again(tmp_path, monk
     assert add(running, key(0))
     commit, lost = SqlCatalog.commit_table, iter([unknown])
 
-    def losing(*asked: object) -> object:
+    def losing(*asked: Any) -> object:
         done = commit(*asked)
         for error in lost:
             raise error

@@ -55,7 +55,7 @@ def s3() -> Iterator[dict[str, str]]:
     server.wait(120)
 
 
-def opened(kind: str, where: Path, place: str, options: dict[str, str], **how: object) -> Table:
+def opened(kind: str, where: Path, place: str, options: dict[str, str], **how: Any) -> Table:
     by = how.pop("partition_by", ())
     if kind == "iceberg":
         from pyiceberg.catalog.sql import SqlCatalog
@@ -66,8 +66,8 @@ def opened(kind: str, where: Path, place: str, options: dict[str, str], **how: o
         warehouse = place if "://" in place else f"file://{place}"
         catalog = SqlCatalog("c", uri=f"sqlite:///{where}/catalog.db", warehouse=warehouse, **properties)
         return Table(IcebergFormat(catalog, "n.t", location=place, partition_by=by, storage_options=options), **how)
-    made = {"delta": DeltaFormat, "parquet": ParquetFormat}[kind]
-    return Table(made(open_store(place, options), by), **how)
+    store = open_store(place, options)
+    return Table(DeltaFormat(store, by) if kind == "delta" else ParquetFormat(store, by), **how)
 
 
 def files(store: Store, folder: str, rows: pa.Table, layout: Layout) -> list[DataFile]:

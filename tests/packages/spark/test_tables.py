@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,7 +31,7 @@ Make = Callable[..., Table]
 def make(tmp_path: Path) -> Make:
     """A table in its format, opened anew: as another driver would have it."""
 
-    def made(name: str = "t", **how: object) -> Table:
+    def made(name: str = "t", **how: Any) -> Table:
         return Table(DeltaFormat(open_store(tmp_path / name), how.pop("partition_by", ())), **how)
 
     return made
@@ -300,13 +301,14 @@ class ConnectRows:
 
 
 def test_under_connect_the_checkpoint_says_which_query_calls(tmp_path):
+    rows: Any = ConnectRows()  # Any: as a DataFrame of Spark Connect is, where a batch is told from others
     with pytest.raises(NoQuery, match="give checkpoint=, the query's checkpointLocation"):
-        key_of(ConnectRows(), 0, checkpoint=str(tmp_path))
+        key_of(rows, 0, checkpoint=str(tmp_path))
     (tmp_path / "metadata").write_text('{"id":"q"}')
     (tmp_path / "offsets").mkdir()
     for number in (0, 1):
         (tmp_path / "offsets" / str(number)).write_text(f"v1\n{{}}\n{at(number * 10 + 10)[0]}")
-    assert key_of(ConnectRows(), 1, checkpoint=str(tmp_path)) == BatchKey("q", 1, at(10), at(20))
+    assert key_of(rows, 1, checkpoint=str(tmp_path)) == BatchKey("q", 1, at(10), at(20))
 
 
 def test_a_tasks_files_are_one_for_each_partition_value(tmp_path):

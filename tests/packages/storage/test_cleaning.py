@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from moldau.model import Code
 from moldau.model.value import replace
+from moldau.ports import Disk
 from moldau.runtime.disk import RealDisk
 from moldau.storage import DirOffline, Log, LogConfig, LogDirs
 from moldau.storage.compaction import Compaction, plan
@@ -37,7 +39,7 @@ def begin(config: LogConfig, disk: FaultyDisk | None = None) -> tuple[LogDirs, L
     return dirs, dirs.create(P, TOPIC_ID, config)
 
 
-def reopen(disk: FaultyDisk, config: LogConfig) -> tuple[LogDirs, Log]:
+def reopen(disk: Disk, config: LogConfig) -> tuple[LogDirs, Log]:
     dirs = LogDirs(disk, ["/d"])
     dirs.load(lambda _: config)
     return dirs, dirs.logs[P]
@@ -205,7 +207,7 @@ def test_records_deleted_on_request_go_with_their_segments() -> None:
 # -- compaction
 
 
-def write(log: Log, entries: list[tuple[bytes, bytes | None]], now: int = 0, **stamps: int) -> None:
+def write(log: Log, entries: list[tuple[bytes, bytes | None]], now: int = 0, **stamps: Any) -> None:
     data = build([(now + i, key, value, []) for i, (key, value) in enumerate(entries)], **stamps)
     assert log.append_leader(bytearray(data), 0, now).code is Code.NONE
 

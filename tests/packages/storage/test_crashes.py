@@ -19,7 +19,7 @@ from moldau.storage import DirOffline, DiskFull, Log, LogConfig, LogDirs, LogErr
 from moldau.storage.flush import Flush
 from moldau.storage.producer_state import load_producers
 from moldau.storage.reader import epochs_of
-from moldau.storage.truncation import Cutting, settle
+from moldau.storage.truncation import Cutting, drop_done
 from moldau.wire.batch import headers
 from tests.packages.storage.faulty_disk import Crash, FaultyDisk
 from tests.packages.storage.test_log import TOPIC_ID, P, batch, check_files
@@ -242,7 +242,7 @@ def live_with_workers(disk: FaultyDisk, life: Life) -> None:
     dirs.checkpoint()
     cutting = Cutting(log)
     cutting.run()
-    settle(log)
+    drop_done(log)
     assert cutting.error is None
     dirs.checkpoint()
     for _ in range(6):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -138,7 +139,7 @@ def test_names_of_files_and_folders() -> None:
     assert parse_folder(name) is None
 
 
-def header(producer_id: int, epoch: int, sequence: int, count: int = 1, **more: int) -> BatchHeader:
+def header(producer_id: int, epoch: int, sequence: int, count: int = 1, **more: Any) -> BatchHeader:
     return read_header(build([(5, None, b"", [])] * count, producer_id=producer_id, producer_epoch=epoch,
                              base_sequence=sequence, **more))  # fmt: skip
 

@@ -98,7 +98,7 @@ def test_a_log_moves_with_its_records_epochs_producers_and_marks() -> None:
     assert dirs.deletion_pass(10**9) == 0, "a power cut might undo the rename that took its place"
     for sync in dirs.name_syncs_due():
         sync.run()
-        sync.settle()
+        sync.finish()
     assert dirs.deletion_pass(10**9) == 1
     assert disk.list_dir("/a") == [name for name in disk.list_dir("/a") if not name.startswith(P.topic)]
     dirs.close()

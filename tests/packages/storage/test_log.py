@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ TOPIC_ID = bytes(range(16))
 SMALL = LogConfig(internal_segment_bytes=2000)
 
 
-def batch(count: int = 3, *, timestamp: int = 1000, size: int = 100, **stamps: int) -> bytearray:
+def batch(count: int = 3, *, timestamp: int = 1000, size: int = 100, **stamps: Any) -> bytearray:
     """A batch of ``count`` records of ``size`` bytes each."""
     return bytearray(build([(timestamp + i, b"k%d" % i, bytes(size), []) for i in range(count)], **stamps))
 

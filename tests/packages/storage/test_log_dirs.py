@@ -494,7 +494,7 @@ def test_many_logs_go_without_a_sync_on_the_loop_and_for_good_with_one_of_each_d
         sync.run()
     dirs.create(many[0], OTHER_ID, SMALL)  # meanwhile, in the directory that comes first
     for sync in due:
-        sync.settle()
+        sync.finish()
     assert (syncs(disk, "/a"), syncs(disk, "/b")) == (before[0] + 1, before[1] + 1)
     assert not loaded(disk.power_cut(seed=1), "/a", "/b").logs, "they are gone for good"
     assert [sync.dir.path for sync in dirs.name_syncs_due()] == ["/a"], "what changed meanwhile is still to be synced"
@@ -509,7 +509,7 @@ def test_a_directory_whose_names_cannot_be_synced_is_offline() -> None:
     disk.fail_at = disk.steps
     for sync in dirs.name_syncs_due():
         sync.run()
-        sync.settle()
+        sync.finish()
     assert [dir.path for dir in dirs.offline] == ["/a"]
 
 

@@ -19,7 +19,7 @@ MOST = 1 << 16
 
 def read(log: Log, offset: int, times: int) -> set[bytes]:
     """What so many reads of the same place return."""
-    return {bytes(log.lend(offset, MOST, up_to=None, at_least_one=True)) for _ in range(times)}
+    return {bytes(log.slice(offset, MOST, up_to=None, at_least_one=True)) for _ in range(times)}
 
 
 def written(folder: Path) -> tuple[Log, bytes]:
@@ -32,7 +32,7 @@ def written(folder: Path) -> tuple[Log, bytes]:
         log.append_leader(batch(1), 1, 0)
     log.roll()
     log.append_leader(batch(1), 1, 0)
-    return log, bytes(log.lend(0, MOST, up_to=None, at_least_one=True))
+    return log, bytes(log.slice(0, MOST, up_to=None, at_least_one=True))
 
 
 def rot(log: Log, number: int) -> None:
@@ -81,7 +81,7 @@ def test_what_was_looked_at_is_sent_by_its_name_and_holds_no_memory(tmp_path: Pa
     dirs = LogDirs(RealDisk(), [str(tmp_path)])
     dirs.load(lambda _: config)
     log = dirs.logs[P]
-    found = log.lend(0, 1 << 20, up_to=None, at_least_one=True)
+    found = log.slice(0, 1 << 20, up_to=None, at_least_one=True)
     assert not isinstance(found, bytes)
     assert found.was_read, "it counts as work"
     assert [header.base_offset for _, header in headers(bytes(found))] == [0, 1, 2, 3]

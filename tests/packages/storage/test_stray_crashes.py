@@ -37,7 +37,7 @@ def fill(dirs: LogDirs, topic_id: bytes, value: bytes) -> None:
 def sync_names(dirs: LogDirs) -> None:
     for sync in dirs.name_syncs_due():
         sync.run()
-        sync.settle()
+        sync.finish()
 
 
 def folders_with(disk: FaultyDisk, value: bytes) -> dict[str, int]:

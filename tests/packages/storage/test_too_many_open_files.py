@@ -32,7 +32,7 @@ def life(disk: FaultyDisk, offline: list[str]) -> None:
     dirs.checkpoint()
     for sync in dirs.name_syncs_due():
         sync.run()
-        sync.settle()
+        sync.finish()
     dirs.retention_pass(0)
 
 

@@ -180,7 +180,9 @@ def life(draw: Callable[..., int], dirs: LogDirs, log: Log) -> tuple[LogDirs, Lo
         producer = draw(st.sampled_from([7, 8, 9]))
         action = draw(st.sampled_from(["put", "put", "put", "abort", "commit", "roll", "clean", "restart", "cut"]))
         if action == "put":
-            pairs = [(b"k%d" % draw(st.integers(0, 4)), b"%d" % number) for _ in range(draw(st.integers(1, 3)))]
+            pairs: list[tuple[bytes, bytes | None]] = [
+                (b"k%d" % draw(st.integers(0, 4)), b"%d" % number) for _ in range(draw(st.integers(1, 3)))
+            ]
             at = log.log_end_offset
             put(log, producer, sequences[producer], pairs, now_ms)
             sequences[producer] += len(pairs)

@@ -24,8 +24,13 @@ def write(log: Log, *whole: bytes) -> None:
 
 
 def data(log: Log, producer: int, sequence: int = 0) -> None:
-    fields = {"base_offset": log.log_end_offset, "producer_id": producer, "producer_epoch": 0, "leader_epoch": 0}
-    write(log, build([(1, b"k", bytes(300), [])], base_sequence=sequence, transactional=True, **fields))
+    write(
+        log,
+        build(
+            [(1, b"k", bytes(300), [])], base_offset=log.log_end_offset, producer_id=producer, producer_epoch=0,
+            base_sequence=sequence, transactional=True, leader_epoch=0,
+        ),
+    )  # fmt: skip
 
 
 def marker(log: Log, producer: int, type: int) -> None:

@@ -14,6 +14,7 @@ import kio.records.writers as kio_writers
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from moldau.model import Code
 from moldau.wire import batch
@@ -29,7 +30,7 @@ entry = st.tuples(st.integers(NOW - 5_000, NOW + 5_000), nullable, nullable, st.
 entries = st.lists(entry, min_size=1, max_size=60)
 codecs = st.sampled_from(Codec)
 
-SAMPLE = [
+SAMPLE: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
     (NOW, None, b"", []),
     (NOW + 70, b"k", None, [("h", b"1"), ("nil", None), ("", b"")]),
     (NOW - 9_000_000, b"key" * 30, b"v" * 9_000, []),
@@ -87,10 +88,11 @@ def test_an_uncompressed_batch_is_byte_for_byte_what_kio_writes(records):
     kio_writers.write_batch(
         out,
         kio_schema.NewRecordBatch(
-            producer_id=-1, producer_epoch=-1, base_sequence=-1, attributes=0, records=tuple(
+            producer_id=i64(-1), producer_epoch=i16(-1), base_sequence=i32(-1), attributes=i16(0), records=tuple(
                 kio_schema.Record(
-                    attributes=0, timestamp=datetime.datetime.fromtimestamp(t / 1000, datetime.UTC),
-                    offset=i, key=k, value=v,
+                    attributes=i8(0), offset=i64(i),
+                    timestamp=TZAwareMicros.parse(datetime.datetime.fromtimestamp(t / 1000, datetime.UTC)),
+                    key=k, value=v,
                     headers=tuple(kio_schema.RecordHeader(key=a.encode(), value=b) for a, b in h),
                 )
                 for i, (t, k, v, h) in enumerate(whole)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, build, read_header, records
+from moldau.wire.codec import Buffer
 from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import BatchError
 from moldau.wire.scan import FOUND_MAX, Scan, Wanted
@@ -24,7 +25,7 @@ def alike(count: int, size: int = 100, *, key: bytes | None = None, per_ms: int 
     return bytearray(build((BASE + number // per_ms, key, value[:size], ()) for number in range(count)))
 
 
-def scanned(batch: bytes, wanted: Wanted = ANY, *, by_column: bool = True, part: int = LONG_MAX) -> Scan:
+def scanned(batch: Buffer, wanted: Wanted = ANY, *, by_column: bool = True, part: int = LONG_MAX) -> Scan:
     scan = Scan(read_header(batch), bytes(batch[HEADER_SIZE:]), wanted)
     if not by_column:
         scan._misses = 99

@@ -13,15 +13,15 @@ from kazoo.protocol.states import Callback, KeeperState
 
 from moldau.ports.zookeeper import BadVersion, ConnectionLoss, NoAuth, SessionExpired, Stat, ZooKeeperError
 from moldau.zookeeper import link
-from moldau.zookeeper.link import Client, ReadMany, translated
+from moldau.zookeeper.link import ReadMany, ZooKeeperClient, translated
 from tests.packages.doubles import TimeModule
 
 
-def client(told: Any = None) -> Client:
-    return Client("127.0.0.1:1", 4_000, told or (lambda _: None))
+def client(told: Any = None) -> ZooKeeperClient:
+    return ZooKeeperClient("127.0.0.1:1", 4_000, told or (lambda _: None))
 
 
-def asked(one: Client) -> Any:
+def asked(one: ZooKeeperClient) -> Any:
     answer = one.exists_async("/a")
     return answer.exception
 
@@ -99,7 +99,7 @@ def test_the_time_that_servers_give_a_session_is_the_one_that_counts(
     asked_ms: int, given_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Servers bound it: an owner that stood still kept a session of 3 s alive for 20 s, a third of what it wanted."""
-    one = Client("127.0.0.1:1", asked_ms, lambda _: None)
+    one = ZooKeeperClient("127.0.0.1:1", asked_ms, lambda _: None)
     one._stopped.clear()
     pings: list[object] = []
     one._connection._submit = lambda request, timeout, xid: pings.append(request)

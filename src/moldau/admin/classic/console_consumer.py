@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator
 from itertools import islice
 
-from moldau.admin.classic.console_consumer_options import Wish, read_wish
+from moldau.admin.classic.console_consumer_options import ReadOptions, read_options
 from moldau.admin.classic.console_formatters import FORMATTERS, Formatter, Seen
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
@@ -26,7 +26,7 @@ NEW_PROTOCOL = (
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    wish = read_wish(arguments)
+    wish = read_options(arguments)
     formatter = FORMATTERS[wish.formatter](wish.formatter_properties)
     with caught_signals() as signals:
         try:
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
             return 1
 
 
-def _run(wish: Wish, formatter: Formatter, signals: Signals) -> int:
+def _run(wish: ReadOptions, formatter: Formatter, signals: Signals) -> int:
     servers, timeout_ms = wish.given.text("bootstrap-server"), call_ms(wish.timeout_ms)
     options = consumer_options(wish.properties)
     demand_group(wish.properties)

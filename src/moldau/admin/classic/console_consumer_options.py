@@ -131,7 +131,7 @@ FOREVER = -1
 _RENAMED = (("command-property", "consumer-property"), ("command-config", "consumer.config"))
 
 
-class Wish(NamedTuple):
+class ReadOptions(NamedTuple):
     """What the tool is to do. ``offset``: where a partition is read from; ``timeout_ms`` -1: never give up."""
 
     given: Given
@@ -145,7 +145,7 @@ class Wish(NamedTuple):
     formatter_properties: dict[str, str]
 
 
-def read_wish(arguments: Sequence[str]) -> Wish:
+def read_options(arguments: Sequence[str]) -> ReadOptions:
     """What a command line asks for; UsageError, JavaError or Finished where Kafka's tool ends."""
     try:
         given = Given(OPTIONS, arguments)
@@ -166,7 +166,7 @@ def read_wish(arguments: Sequence[str]) -> Wish:
     given.value("bootstrap-server")  # given twice, it is refused here
     timeout_ms = given.integer("timeout-ms", 64) if given.has("timeout-ms") else FOREVER
     formatter, formatter_properties = _formatter(given)
-    return Wish(
+    return ReadOptions(
         given,
         next(iter(given.values("topic")), None),
         next(iter(given.values("include")), None),

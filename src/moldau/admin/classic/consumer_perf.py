@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from random import randrange
 
-from moldau.admin.classic.console_consumer_options import Wish
+from moldau.admin.classic.console_consumer_options import ReadOptions
 from moldau.admin.classic.console_properties import key_values, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
 from moldau.admin.classic.java import JavaError, illegal_argument
@@ -162,7 +162,7 @@ def _run(given: Given, signals: Signals) -> None:
     interval_ms = given.integer("reporting-interval", 64) or 0
     if interval_ms <= 0:
         raise illegal_argument("Reporting interval must be greater than 0.")
-    wish = Wish(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
+    wish = ReadOptions(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
     timeout_ms = call_ms(given.integer("timeout", 64) or 0)
     with consumer_session(properties, given.text("bootstrap-server"), timeout_ms=timeout_ms) as session:
         consumer = Consumer(session.cluster.client, options)

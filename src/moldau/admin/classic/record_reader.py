@@ -13,7 +13,7 @@ from itertools import islice
 
 from moldau.admin.classic.client_keys import split_list
 from moldau.admin.classic.client_topics import want_topics
-from moldau.admin.classic.console_consumer_options import FOREVER, Wish
+from moldau.admin.classic.console_consumer_options import FOREVER, ReadOptions
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log
 from moldau.admin.classic.java import JavaError, illegal_argument
@@ -64,7 +64,7 @@ def demand_group(properties: Mapping[str, str]) -> None:
 class Reader:
     """What is to be read, record by record, over breaks of connections and elections."""
 
-    def __init__(self, cluster: Cluster, consumer: Consumer, wish: Wish) -> None:
+    def __init__(self, cluster: Cluster, consumer: Consumer, wish: ReadOptions) -> None:
         self.cluster = cluster
         self.client: Client = cluster.client
         self.consumer = consumer
@@ -229,7 +229,7 @@ class Reader:
                 yield seen
 
 
-def _pattern(wish: Wish) -> re.Pattern[str]:
+def _pattern(wish: ReadOptions) -> re.Pattern[str]:
     """The names of topics that are included; JavaError where Kafka's consumer refuses what is to be read."""
     if wish.topic is not None and not wish.topic.strip():
         if wish.partition is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.admin.classic.console_consumer_options import FOREVER, Wish
+from moldau.admin.classic.console_consumer_options import FOREVER, ReadOptions
 from moldau.admin.classic.console_formatters import Seen
 from moldau.admin.classic.console_properties import log, tell_unused
 from moldau.admin.classic.consumer_config import USED, consumer_options
@@ -35,7 +35,7 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     options = consumer_options(properties)
     demand_group(properties)
     tell_unused(properties, USED, TOOL)
-    wish = Wish(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
+    wish = ReadOptions(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
     with caught_signals() as signals, consumer_session(properties) as session:
         consumer = Consumer(session.cluster.client, options)
         consumer.on_assigned = lambda given: event("partitions_assigned", partitions=_listed(given))

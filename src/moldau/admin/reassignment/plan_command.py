@@ -53,7 +53,7 @@ class Change(TypedDict):
     """What is copied."""
 
 
-class Wish(TypedDict):
+class PlanOptions(TypedDict):
     """What is wished, and where the plan goes."""
 
     drain: str | None
@@ -89,7 +89,7 @@ class Wish(TypedDict):
 )  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan here; else it is printed.")
 @OUTPUT
-def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | None, **wish: Unpack[Wish]) -> None:
+def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | None, **wish: Unpack[PlanOptions]) -> None:
     """Make a plan: drain, add or replace brokers, set the replication factor, balance.
 
     \b
@@ -163,7 +163,7 @@ def _goals(text: str | None) -> list[str]:
     return goals
 
 
-def _plan(planner: Planner, wish: Wish, goals: Collection[str], known: set[int]) -> None:
+def _plan(planner: Planner, wish: PlanOptions, goals: Collection[str], known: set[int]) -> None:
     if wish["drain"] is not None:
         gone = ids("--drain", wish["drain"])
         _demand_known(gone, known)

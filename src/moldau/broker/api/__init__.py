@@ -69,8 +69,7 @@ QUORUM_ONLY = frozenset({55, 57, 64, 80, 81})
 ON_ZOOKEEPER = {key: answer for key, answer in ON_BROKER.items() if key not in QUORUM_ONLY} | _answers(
     (4, 0, 7), (5, 0, 4), (6, 0, 8), (7, 0, 3), (56, 2, 3), (67, 0, 0),
 )  # fmt: skip
-"""Answered on the broker listeners of a node on the ZooKeeper plane: what its controller tells it, what brokers ask
-their
+"""Answered on the broker listeners of a node in ZooKeeper mode: what its controller tells it, what brokers ask their
 controller, and nothing of a quorum."""
 
 ANSWERS = {BROKER: ON_BROKER, CONTROLLER: ON_CONTROLLER, ZOOKEEPER: ON_ZOOKEEPER}

@@ -91,8 +91,9 @@ class Permits:
             raise
         return True
 
-    async def ask(self) -> asyncio.Future[None]:
-        """Ask, after the producer's earlier requests. What is returned is the turn to be given to ``appended``."""
+    async def verify(self) -> asyncio.Future[None]:
+        """Have the coordinator add or verify the partitions, after the producer's earlier requests. Return the turn to
+        be given to ``appended``."""
         transactions, id = self._transactions, self._request.transactional_id
         assert id is not None, "a transactional request"
         earlier, turn = transactions.turn_of(id), transactions.take_turn(id)
@@ -120,7 +121,7 @@ class Permits:
                 asked[replica.partition] = replica
                 begun = self._transactions.begin(replica, who.producer_id)
                 self._begun[replica.key] = replica, who.producer_id, begun
-        for partition, verdict in (await self._transactions.ask(who, list(asked), self._renew)).items():
+        for partition, verdict in (await self._transactions.add_or_verify(who, list(asked), self._renew)).items():
             self._verdicts[asked[partition].key] = verdict
 
     def _renew(self) -> None:

@@ -30,7 +30,7 @@ class AskedPartition(Protocol):
     committed_metadata: str | None
 
 
-class Slot(Protocol):
+class ResponsePartition(Protocol):
     """A partition in the answer."""
 
     error_code: int
@@ -42,15 +42,17 @@ class RequestedPartition(NamedTuple):
 
     known: Topic | None
     partition: AskedPartition
-    slot: Slot
+    slot: ResponsePartition
 
 
-AskOf = Callable[[tuple[CommitItem, ...]], GroupRequest]
+RequestOf = Callable[[tuple[CommitItem, ...]], GroupRequest]
 
 
-def commit(node: BrokerServices, answer: Message, asked: Iterable[RequestedPartition], ask_of: AskOf) -> Answering:
+def commit(
+    node: BrokerServices, answer: Message, asked: Iterable[RequestedPartition], request_of: RequestOf
+) -> Answering:
     """Put what can be committed to the group; ``answer``, or a future of it, is complete then."""
-    begun = at_once_or_in_slices(node.world.tasks, _commit(node, answer, asked, ask_of))
+    begun = at_once_or_in_slices(node.world.tasks, _commit(node, answer, asked, request_of))
     return _finished(begun) if inspect.isawaitable(begun) else begun
 
 
@@ -60,12 +62,12 @@ async def _finished(begun: Awaitable[Answering]) -> Message:
 
 
 def _commit(
-    node: BrokerServices, answer: Message, asked: Iterable[RequestedPartition], ask_of: AskOf
+    node: BrokerServices, answer: Message, asked: Iterable[RequestedPartition], request_of: RequestOf
 ) -> Generator[None, None, Answering]:
     pace = Pace(node.world.step)
     commits: list[Answering] = []
     items: list[CommitItem] = []
-    slots: list[Slot] = []
+    slots: list[ResponsePartition] = []
     for known, partition, slot in asked:
         if known is not None and partition.partition_index in known.partitions:
             slots.append(slot)
@@ -74,11 +76,11 @@ def _commit(
             slot.error_code = Code.UNKNOWN_TOPIC_OR_PARTITION
         if pace.spent(1):
             if items:
-                commits.append(_put(node, answer, ask_of(tuple(items)), slots))
+                commits.append(_put(node, answer, request_of(tuple(items)), slots))
                 items, slots = [], []
             yield
     if items:
-        commits.append(_put(node, answer, ask_of(tuple(items)), slots))
+        commits.append(_put(node, answer, request_of(tuple(items)), slots))
     waits = [one for one in commits if inspect.isawaitable(one)]
     return _all_of(waits, answer) if waits else answer
 
@@ -99,7 +101,9 @@ def _item(topic: str, asked: AskedPartition) -> CommitItem:
     )
 
 
-def _put(node: BrokerServices, answer: Message, group_request: GroupRequest, slots: list[Slot]) -> Answering:
+def _put(
+    node: BrokerServices, answer: Message, group_request: GroupRequest, slots: list[ResponsePartition]
+) -> Answering:
     """Commit some; their codes are in ``slots`` when what is returned is done."""
 
     def finish(replies: Sequence[CommitReply]) -> Message:

@@ -78,7 +78,7 @@ async def _append_when_permitted(
     node: WithReplicas, request: ProduceRequest, produce: _Produce, permits: Permits
 ) -> Message | None:
     """Append what begins transactions, once their coordinator knows of it."""
-    turn = await permits.ask()
+    turn = await permits.verify()
     try:
         try:
             work = produce.append_in_slices(request, node.world.step)

@@ -19,7 +19,7 @@ from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.broker.controller.topic_creation import NAMED_MS, create_automatically
 from moldau.broker.loop import Pace, answer_in_slices, each, finished, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
-from moldau.broker.metadata.encoded_topics import EncodedTopic, EncodedTopics, Kind
+from moldau.broker.metadata.encoded_topics import EncodedTopic, EncodedTopics, Variant
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.image import Endpoint, Image, Partition, Topic
@@ -45,7 +45,7 @@ def handle(
     """Answer now, or after topics were created."""
     settled = node.world.clock.monotonic_ms() - context.connection.since_ms >= SETTLED_MS
     if settled or node.suspects_a_death():
-        return _settled(node, request, context)
+        return _when_known(node, request, context)
     return _unless_long(node, request, context)
 
 
@@ -63,7 +63,7 @@ def _unless_long(
     return _answer(node, request, context, {})
 
 
-async def _settled(node: BrokerServices, request: MetadataRequest, context: Context) -> MetadataResponse:
+async def _when_known(node: BrokerServices, request: MetadataRequest, context: Context) -> MetadataResponse:
     """Answer when a death in the making is in the image, or was none.
 
     A client that lost its leader asks at once, and librdkafka then waits a second before it asks again: an answer that
@@ -159,8 +159,8 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
 
 def _kept(node: BrokerServices, request: MetadataRequest, context: Context) -> EncodedTopic:
     """What was encoded already for such a question."""
-    kind = Kind(context.api_version, context.listener, request.include_topic_authorized_operations)
-    return node.encoded_topics.of(kind)
+    variant = Variant(context.api_version, context.listener, request.include_topic_authorized_operations)
+    return node.encoded_topics.of(variant)
 
 
 def _is_long(node: BrokerServices, request: MetadataRequest, context: Context) -> bool:

@@ -26,7 +26,7 @@ def handle(node: BrokerServices, request: OffsetCommitRequest, context: Context)
     """Put what can be committed to the group, a slice in each turn of the loop; fill the rest in at once."""
     answer = OffsetCommitResponse()
 
-    def ask_of(items: tuple[CommitItem, ...]) -> OffsetCommit:
+    def request_of(items: tuple[CommitItem, ...]) -> OffsetCommit:
         return OffsetCommit(
             request.group_id,
             request.member_id,
@@ -37,7 +37,7 @@ def handle(node: BrokerServices, request: OffsetCommitRequest, context: Context)
             Code.GROUP_ID_NOT_FOUND if context.api_version >= 9 else Code.ILLEGAL_GENERATION,
         )
 
-    return commit(node, answer, _asked(node, request, answer, context.api_version), ask_of)
+    return commit(node, answer, _asked(node, request, answer, context.api_version), request_of)
 
 
 def _asked(

@@ -1,8 +1,7 @@
 """ApiVersions, 0-4: what this listener answers, and the cluster's features.
 
 A version that we lack is answered in version 0 with error 35 and the list (KIP-511). Client software names are checked
-as
-KIP-511 says. Features are shown from version 3 on (KIP-584).
+as KIP-511 says. Features are shown from version 3 on (KIP-584).
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ def handle(
 ) -> DeleteRecordsResponse | Awaitable[Message | None]:
     """Delete here, some partitions in each turn of the loop, then wait for the followers."""
     deleted = at_once_or_in_slices(node.world.tasks, _delete_all(node, request))
-    return _settled(node, request, *deleted) if isinstance(deleted, tuple) else _wait(node, request, deleted)
+    return _when_deleted(node, request, *deleted) if isinstance(deleted, tuple) else _wait(node, request, deleted)
 
 
 async def _wait(node: BrokerServices, request: DeleteRecordsRequest, deleted: Awaitable[Deleted]) -> Message | None:
-    answer = _settled(node, request, *await deleted)
+    answer = _when_deleted(node, request, *await deleted)
     return answer if isinstance(answer, DeleteRecordsResponse) else await answer
 
 
@@ -58,7 +58,7 @@ def _delete_all(node: BrokerServices, request: DeleteRecordsRequest) -> Generato
     return response, here
 
 
-def _settled(
+def _when_deleted(
     node: BrokerServices,
     request: DeleteRecordsRequest,
     response: DeleteRecordsResponse,

@@ -60,7 +60,7 @@ async def _permitted(
     produce = PRODUCE_VERSIONS.get(version, ABORTABLE_SINCE - 1)
     who = Producing(request.transactional_id, request.producer_id, request.producer_epoch, produce)
     transactions = node.replicas.transactions
-    found = await transactions.ask(
+    found = await transactions.add_or_verify(
         who, [replica.partition], lambda: begun.append(transactions.renewed(replica, request.producer_id))
     )
     code = found[replica.partition].code
@@ -72,12 +72,12 @@ async def _put(node: BrokerServices, request: TxnOffsetCommitRequest) -> Message
     answer = TxnOffsetCommitResponse()
     producer = Producer(request.producer_id, request.producer_epoch)
 
-    def ask_of(items: tuple[CommitItem, ...]) -> TxnCommit:
+    def request_of(items: tuple[CommitItem, ...]) -> TxnCommit:
         return TxnCommit(
             request.group_id, request.member_id, request.group_instance_id, request.generation_id, items, producer
         )
 
-    done = commit(node, answer, _asked(node, request, answer), ask_of)
+    done = commit(node, answer, _asked(node, request, answer), request_of)
     return await done if inspect.isawaitable(done) else done
 
 

@@ -44,7 +44,7 @@ def _begin(
 
     def begin(one: tuple[TopicPartition, str]) -> tuple[str, int, Code]:
         partition, path = one
-        code = Code.INVALID_REQUEST if times[partition] > 1 else node.replicas.alter_log_dirs.ask(partition, path)
+        code = Code.INVALID_REQUEST if times[partition] > 1 else node.replicas.alter_log_dirs.alter(partition, path)
         return partition.topic, partition.partition, code
 
     codes = yield from each_in_slices(node, dict(asked).items(), begin)

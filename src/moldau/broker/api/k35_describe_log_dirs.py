@@ -53,7 +53,7 @@ def _directory(
     here = tuple((*one, False) for one in dirs.logs.items() if one[1] is not futures.get(one[0]))
     copies = tuple((*one, True) for one in futures.items())
 
-    def look(one: tuple[TopicPartition, Log, bool]) -> tuple[int, tuple[str, int, Part] | None]:
+    def describe(one: tuple[TopicPartition, Log, bool]) -> tuple[int, tuple[str, int, Part] | None]:
         partition, log, is_future = one
         if log.dir is not dir or (is_future and partition not in dirs.logs):
             return 0, None
@@ -64,8 +64,8 @@ def _directory(
         part = Part(partition_index=partition.partition, partition_size=size, offset_lag=lag, is_future_key=is_future)
         return size, (partition.topic, partition.partition, part)
 
-    looked = yield from each_in_slices(node, (*here, *copies), look)
-    found = sorted((one for _, one in looked if one is not None), key=lambda one: one[:2])
+    described = yield from each_in_slices(node, (*here, *copies), describe)
+    found = sorted((one for _, one in described if one is not None), key=lambda one: one[:2])
     topics = yield from by_topic_in_slices(node, found, lambda number, part: part)
     return Answer.DescribeLogDirsResult(
         log_dir=dir.path,

@@ -2,8 +2,7 @@
 KIP-1073).
 
 A broker listener answers endpoint type 1 (brokers), a controller listener type 2 (controllers). Fenced brokers are
-shown
-when asked for (version 2).
+shown when asked for (version 2).
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class ControllerRegistration:
                 await self._changed.wait()
                 wait_ms = 0
                 continue
-            if not await self._ask():
+            if not await self._register():
                 wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
                 await self._pause(wait_ms)
             elif not self.done:
@@ -91,7 +91,7 @@ class ControllerRegistration:
         await self._changed.wait()
         timer.cancel()
 
-    async def _ask(self) -> bool:
+    async def _register(self) -> bool:
         wanted = self._wanted()
         kind = ControllerRegistrationRequest
         request = kind(

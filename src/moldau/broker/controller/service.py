@@ -17,7 +17,7 @@ from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.host import Host, WithClusterId, WithIncarnation, WithPeers
 from moldau.broker.loop import yield_to_loop
 from moldau.controller import requests
-from moldau.controller.active import ActiveController, Outcome
+from moldau.controller.active import ActiveController, ControllerResult
 from moldau.controller.facts import Facts, Settings
 from moldau.controller.feature_support import demand_to_lead
 from moldau.controller.features import is_empty
@@ -142,7 +142,7 @@ class ControllerService:
             return answer.reply
         return await self._promise(answer)
 
-    def _promise(self, answer: Outcome) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
+    def _promise(self, answer: ControllerResult) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
         """The reply, once it is true."""
         assert answer.token is not None, "the reply waits for its records"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # Any: as above
@@ -150,7 +150,7 @@ class ControllerService:
         self._propose(answer)
         return future
 
-    def _propose(self, answer: Outcome) -> None:
+    def _propose(self, answer: ControllerResult) -> None:
         if answer.records:
             self._last_record_ms = self._world.clock.monotonic_ms()
             last = self._node.plane.propose(answer.records, self.epoch)

@@ -76,12 +76,12 @@ class WithImage(Protocol):
     def image(self) -> Image: ...
 
 
-class Question(Generic[R]):
-    """One request's asks on their way: ``finish`` makes the response of all their answers, in the order asked."""
+class PendingResponse(Generic[R]):
+    """One client request's parts on their way: ``finish`` makes the response of all their replies, in order."""
 
     __slots__ = ("_answers", "_finish", "_missing", "future", "response")
 
-    def __init__(self, count: int, finish: Callable[[Sequence[Any]], R]) -> None:  # Any: the answer to each ask
+    def __init__(self, count: int, finish: Callable[[Sequence[Any]], R]) -> None:  # Any: the reply to each part
         self._answers: list[ShardReply | None] = [None] * count
         self._missing = count
         self._finish = finish
@@ -99,11 +99,11 @@ class Question(Generic[R]):
                 self.future.set_result(self.response)
 
 
-Asked = tuple[Question[Any], int]  # Any: whatever is made of the answers
-"""The token of an ask: whose answer it is, and which."""
+ResponseToken = tuple[PendingResponse[Any], int]  # Any: whatever is made of the answers
+"""The token of a request to a shard: whose response it is part of, and which."""
 
 
-class Led:
+class ShardContext:
     """One partition of the offsets topic that this broker leads, and its shard."""
 
     __slots__ = (
@@ -135,12 +135,12 @@ class Led:
         """Leadership is over, nobody waits for the watermark any more."""
 
 
-class _Landing:
+class _WatermarkListener:
     """Waits until the high watermark has passed an append."""
 
     __slots__ = ("_call", "_led")
 
-    def __init__(self, led: Led, call: Callable[[], object]) -> None:
+    def __init__(self, led: ShardContext, call: Callable[[], object]) -> None:
         self._led = led
         self._call = call
 
@@ -155,7 +155,7 @@ class _Landing:
 
 
 class Coordinator:
-    """The group coordinator of one broker. ``requestmit`` is what request handlers call."""
+    """The group coordinator of one broker. ``submit`` is what request handlers call."""
 
     def __init__(self, world: World, metadata: WithImage, replicas: ReplicaManager, config: ReplicaSettings) -> None:
         self._world = world
@@ -163,8 +163,8 @@ class Coordinator:
         self._replicas = replicas
         self._config, self._held_bytes = groups_config(config), HeldBytes()
         self._max_bytes: int = config["message.max.bytes"] // 2
-        self.shards: dict[int, Led] = {}
-        self._heap: list[tuple[int, int, Led, TimerKey]] = []
+        self.shards: dict[int, ShardContext] = {}
+        self._heap: list[tuple[int, int, ShardContext, TimerKey]] = []
         self._count = 0
         self._timer: Handle | None = None
         self._timer_at = 0
@@ -176,10 +176,10 @@ class Coordinator:
     def submit(
         self,
         requests: Sequence[GroupRequest],
-        finish: Callable[[Sequence[Any]], R],  # Any: the answer to each ask
+        finish: Callable[[Sequence[Any]], R],  # Any: the reply to each part
     ) -> R | Awaitable[R]:
         """Put each ask to the shard of its group; ``finish`` turns the answers, in order, into the response."""
-        question = Question(len(requests), finish)
+        question = PendingResponse(len(requests), finish)
         for number, request in enumerate(requests):
             led = self.shards.get(self.partition_of(request.group_id))
             self._put(led, request, (question, number))
@@ -188,10 +188,10 @@ class Coordinator:
     def submit_in_slices(
         self,
         requests: Sequence[GroupRequest],
-        finish: Callable[[Sequence[Any]], R],  # Any: the answer to each ask
+        finish: Callable[[Sequence[Any]], R],  # Any: the reply to each part
     ) -> Generator[None, None, R | Awaitable[R]]:
-        """As ``requestmit``, with a pause after so many asks: a long group id counts as several."""
-        question, pace = Question(len(requests), finish), Pace(self._world.step)
+        """As ``submit``, with a pause after so many asks: a long group id counts as several."""
+        question, pace = PendingResponse(len(requests), finish), Pace(self._world.step)
         for number, request in enumerate(requests):
             if pace.spent(weight(request.group_id)):
                 yield
@@ -206,7 +206,7 @@ class Coordinator:
     ) -> R | Awaitable[R]:
         """Put one ask to every shard of this broker."""
         shards = list(self.shards.values())
-        question = Question(len(shards), finish)
+        question = PendingResponse(len(shards), finish)
         for number, led in enumerate(shards):
             self._put(led, request, (question, number))
         return self._outcome(question)
@@ -216,7 +216,7 @@ class Coordinator:
         topic = self._metadata.image.topic(OFFSETS)
         return -1 if topic is None else partition_for(group_id, len(topic.partitions))
 
-    def _put(self, led: Led | None, request: ShardRequest, asked: Asked) -> None:
+    def _put(self, led: ShardContext | None, request: ShardRequest, asked: ResponseToken) -> None:
         if led is None:
             # A nameless group is nobody's: NOT_COORDINATOR would send its member round and round.
             nameless = isinstance(request, (Join, SyncGroup, Heartbeat, Leave)) and not request.group_id
@@ -229,7 +229,7 @@ class Coordinator:
                 led.shard.record_bytes_max = led.replica.log.config.max_message_bytes
             self._carry_out(led, led.shard.step(request, self._now(), asked))
 
-    def _outcome(self, question: Question[R]) -> R | Awaitable[R]:
+    def _outcome(self, question: PendingResponse[R]) -> R | Awaitable[R]:
         if question.response is not None:
             return question.response
         question.future = asyncio.get_running_loop().create_future()
@@ -244,7 +244,7 @@ class Coordinator:
         if led is not None:
             led.epoch = epoch  # the same leader under a new epoch: nobody else has written meanwhile
             return
-        led = self.shards[replica.partition.partition] = Led(replica, epoch, self._config, self._held_bytes)
+        led = self.shards[replica.partition.partition] = ShardContext(replica, epoch, self._config, self._held_bytes)
         if not replica.log.log_end_offset:
             # A new log has nothing to load: a member that is told to wait for it waits 3 s if it is librdkafka's.
             self._carry_out(led, led.shard.loaded(self._now()))
@@ -256,7 +256,7 @@ class Coordinator:
         if led is not None and led.replica is replica:
             self._unload(led)
 
-    def _unload(self, led: Led) -> None:
+    def _unload(self, led: ShardContext) -> None:
         del self.shards[led.replica.partition.partition]
         led.done = True
         if led.task is not None:
@@ -265,7 +265,7 @@ class Coordinator:
         self._carry_out(led, led.shard.unload())
         log.info("unloaded the groups of %s", led.replica.partition)
 
-    async def _load(self, led: Led) -> None:
+    async def _load(self, led: ShardContext) -> None:
         partition_log = led.replica.log
         started_ms = self._world.clock.monotonic_ms()
         end = partition_log.log_end_offset
@@ -310,10 +310,10 @@ class Coordinator:
         else:
             self._end_transaction(led, next_offset, ended)
 
-    def _end_transaction(self, led: Led, next_offset: int, ended: TransactionEnded) -> None:
+    def _end_transaction(self, led: ShardContext, next_offset: int, ended: TransactionEnded) -> None:
         self._when_committed(led, next_offset, lambda: self._feed(led, ended))
 
-    async def _committed_up_to(self, led: Led, end: int) -> None:
+    async def _committed_up_to(self, led: ShardContext, end: int) -> None:
         """What an older leader wrote last may not be committed yet: read, it could still be taken back."""
         landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -324,8 +324,8 @@ class Coordinator:
         self._when_committed(led, end, land)
         await landed
 
-    def _when_committed(self, led: Led, next_offset: int, call: Callable[[], object]) -> None:
-        landing = _Landing(led, call)
+    def _when_committed(self, led: ShardContext, next_offset: int, call: Callable[[], object]) -> None:
+        landing = _WatermarkListener(led, call)
         code = led.replica.machine.acknowledged(next_offset)
         if code is None:
             led.replica.when_committed(next_offset, landing)
@@ -356,11 +356,11 @@ class Coordinator:
         clock = self._world.clock
         return Now(clock.monotonic_ms(), clock.wall_ms())
 
-    def _carry_out(self, led: Led, effects: list[Effect]) -> None:
+    def _carry_out(self, led: ShardContext, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply(token, value):
-                    question, number = cast("Asked", token)
+                    question, number = cast("ResponseToken", token)
                     question.answer(number, value)
                 case Schedule(deadline_ms, key):
                     self._schedule(deadline_ms, led, key)
@@ -369,7 +369,7 @@ class Coordinator:
                         self._world.tasks.call_soon(lambda: self._flush(led))
                     led.outbox.append(effect)
 
-    def _feed(self, led: Led, event: Event) -> None:
+    def _feed(self, led: ShardContext, event: Event) -> None:
         """Give a shard the outcome of an append. One may come while another is being carried out: in turn, then."""
         led.events.append(event)
         if led.stepping:
@@ -381,7 +381,7 @@ class Coordinator:
         finally:
             led.stepping = False
 
-    def _flush(self, led: Led) -> None:
+    def _flush(self, led: ShardContext) -> None:
         """Append what one turn of the loop has gathered."""
         appends, led.outbox = led.outbox, []
         if led.done:
@@ -398,7 +398,7 @@ class Coordinator:
                 else:
                     self._append(led, one)
 
-    def _append(self, led: Led, one: OffsetsBatch) -> None:
+    def _append(self, led: ShardContext, one: OffsetsBatch) -> None:
         if led.replica.machine.leader_epoch != led.epoch:
             code = Code.NOT_LEADER_OR_FOLLOWER
         else:
@@ -413,7 +413,7 @@ class Coordinator:
 
     # ---- time
 
-    def _schedule(self, deadline_ms: int, led: Led, key: TimerKey) -> None:
+    def _schedule(self, deadline_ms: int, led: ShardContext, key: TimerKey) -> None:
         self._count += 1
         heappush(self._heap, (deadline_ms, self._count, led, key))
         if self._timer is None or deadline_ms < self._timer_at:
@@ -443,7 +443,9 @@ def _producer_of(append: Append | AppendInTransaction) -> Producer | None:
     return append.producer if isinstance(append, AppendInTransaction) else None
 
 
-def _committed(feed: Callable[[Led, Event], None], led: Led, seqs: tuple[int, ...]) -> Callable[[], object]:
+def _committed(
+    feed: Callable[[ShardContext, Event], None], led: ShardContext, seqs: tuple[int, ...]
+) -> Callable[[], object]:
     return lambda: feed(led, AppendCommitted(seqs))
 
 

@@ -30,7 +30,7 @@ class _Told(NamedTuple):
     event: Callable[[PlaneEvents], None] | None = None
 
 
-class Delivery:
+class CommitDelivery:
     """Where the listeners are: everything below ``end`` has been delivered; its last record is of ``epoch``."""
 
     def __init__(

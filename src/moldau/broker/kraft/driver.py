@@ -60,7 +60,7 @@ class Driver:
         blank, election = self.executor.open()
         self.quorum, effects = start(blank, election, self._at())
         log.info("[%s] starts as %s", self.executor.label, _named(self.quorum))
-        self._watch.look(self.quorum)
+        self._watch.update(self.quorum)
         self._do(effects)
 
     def end(self) -> None:
@@ -89,7 +89,7 @@ class Driver:
             else:
                 self.fail(error)
             return
-        self._watch.look(self.quorum)
+        self._watch.update(self.quorum)
         role = self.quorum.role
         if type(role) is not type(before) or role.epoch != before.epoch:
             log.info("[%s] becomes %s on %s", self.executor.label, _named(self.quorum), type(event).__name__)

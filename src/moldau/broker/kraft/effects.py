@@ -16,7 +16,7 @@ from typing import Protocol
 from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
 from moldau.broker.kraft.committed import CommittedNote, Noted, note_path
-from moldau.broker.kraft.delivery import READ_BYTES, Delivery
+from moldau.broker.kraft.delivery import READ_BYTES, CommitDelivery
 from moldau.broker.kraft.files import QuorumFiles
 from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
 from moldau.broker.kraft.retention import first_kept
@@ -74,7 +74,7 @@ class EffectExecutor:
         self._driver = driver
         self._world = settings.world
         self.log: Log
-        self.delivery: Delivery
+        self.delivery: CommitDelivery
         self.files = QuorumFiles(settings.world.disk, f"{settings.folder}/{PARTITION}")
         self.label = f"Quorum id={settings.me.id}"
         self.closed = asyncio.Event()
@@ -109,7 +109,7 @@ class EffectExecutor:
         if held:
             self._start_log_at(held[0].offset)
         self.files.drop(point for point in points if point not in held)
-        self.delivery = Delivery(self.log, settings.listeners, self._world, self._driver.fail)
+        self.delivery = CommitDelivery(self.log, settings.listeners, self._world, self._driver.fail)
         self.delivery.delivered = self._snapshot_if_due
         if held:
             self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
@@ -174,8 +174,8 @@ class EffectExecutor:
         self.log.high_watermark = max(self.log.high_watermark, offset)
         self.log.advance_log_start(offset)
         self.log.retention_pass(self._world.clock.wall_ms())
-        doomed, self.log.dir.doomed = self.log.dir.doomed, []
-        for _, path in doomed:
+        pending_deletion, self.log.dir.pending_deletion = self.log.dir.pending_deletion, []
+        for _, path in pending_deletion:
             self._world.disk.remove(path)
 
     def close(self) -> None:

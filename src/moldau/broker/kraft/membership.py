@@ -52,12 +52,12 @@ class MembershipPlane(Protocol):
     def quorum(self) -> Quorum | None: ...
 
 
-Wish = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
-WishResponse = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
+RaftVoterRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
+RaftVoterResponse = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
 
 
 class Membership:
-    """One controller's entry. ``look`` is called whenever the voters or the leader may have changed."""
+    """One controller's entry. ``update`` is called whenever the voters or the leader may have changed."""
 
     def __init__(self, node: MembershipNode, me: ReplicaKey, endpoints: Callable[[], Sequence[VoterEndpoint]]) -> None:
         self._node = node
@@ -66,9 +66,9 @@ class Membership:
         self._joins: bool = node.config["controller.quorum.auto.join.enable"]
         self._task: Handle | None = None
 
-    def look(self, quorum: Quorum) -> None:
+    def update(self, quorum: Quorum) -> None:
         """Begin to mend what is wrong, if nothing is under way."""
-        if self._task is None and self._wish(quorum) is not None:
+        if self._task is None and self._request_needed(quorum) is not None:
             self._task = self._node.world.tasks.spawn(self._mend(), "quorum membership")
 
     def stop(self) -> None:
@@ -79,16 +79,16 @@ class Membership:
         wait_ms = RETRY_MS
         try:
             while (quorum := self._node.plane.quorum) is not None:
-                wish = self._wish(quorum)
-                if wish is None:
+                wanted = self._request_needed(quorum)
+                if wanted is None:
                     return
-                await self._submit(wish)
+                await self._submit(wanted)
                 await sleep(self._node.world.tasks, wait_ms)
                 wait_ms = longer_ms(wait_ms, RETRY_MS, RETRY_MAX_MS)
         finally:
             self._task = None
 
-    def _wish(self, quorum: Quorum) -> Wish | None:
+    def _request_needed(self, quorum: Quorum) -> RaftVoterRequest | None:
         """What to ask of the leader, if anything."""
         endpoints = tuple(self._endpoints())
         if not quorum.kraft_version or not endpoints:
@@ -123,13 +123,13 @@ class Membership:
             ack_when_committed=False,
         )
 
-    async def _submit(self, wish: Wish) -> None:
+    async def _submit(self, wanted: RaftVoterRequest) -> None:
         try:
-            request: Request[WishResponse] = wish
+            request: Request[RaftVoterResponse] = wanted
             answer = await self._node.controller_channel.send(request, PATIENCE_MS)
         except OSError as error:
             log.debug("the leader was not asked to change the voters: %s", error)
             return
-        what = f"{type(wish).__name__} for controller {wish.voter_id}"
+        what = f"{type(wanted).__name__} for controller {wanted.voter_id}"
         level = logging.INFO if answer.error_code in (Code.NONE, Code.REQUEST_TIMED_OUT) else logging.WARNING
         log.log(level, "%s: %s", what, Code(answer.error_code).name)

@@ -168,7 +168,7 @@ class QuorumPlane:
 
     def _look(self) -> None:
         if self._membership is not None and self._driver is not None:
-            self._membership.look(self._driver.quorum)
+            self._membership.update(self._driver.quorum)
 
     # ---- the way to the other voters
 

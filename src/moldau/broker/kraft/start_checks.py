@@ -17,7 +17,7 @@ from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller.kafkas_controllers import refuse_beside
 from moldau.broker.kraft.batches import NewerLevel
 from moldau.broker.kraft.committed import note_of
-from moldau.broker.kraft.tail import LogPlace, Standing, standing
+from moldau.broker.kraft.tail import LogPlace, TailStatus, tail_status
 from moldau.controller.feature_support import newer_than_supported
 from moldau.controller.kafkas_migration import of_log
 from moldau.image.snapshot import METADATA_VERSION
@@ -61,10 +61,10 @@ async def _refuse_unless_cut(config: NodeConfig, world: World, cluster_id: str, 
     """NewerLevel unless the quorum has gone on without that level, or has a snapshot in its place, which is read first.
     A sole voter decides alone: what it has counts."""
     others = [where for id, where in config.voters.items() if id != config.node_id]
-    found = Standing.COMMITTED
+    found = TailStatus.COMMITTED
     if others or config.bootstrap_controllers:
-        found = await standing(world, cluster_id, [*others, *config.bootstrap_controllers], level.at)
-    if found not in (Standing.CUT, Standing.REPLACED):
+        found = await tail_status(world, cluster_id, [*others, *config.bootstrap_controllers], level.at)
+    if found not in (TailStatus.CUT, TailStatus.REPLACED):
         raise NewerLevel(f"{level} ({found.value}, at offset {level.at.offset} of the metadata log)") from level
     log.warning("what stands at the end of the metadata log is left out (%s): %s", found.value, level)
 

@@ -34,7 +34,7 @@ class LogPlace(NamedTuple):
     epoch: int
 
 
-class Standing(Enum):
+class TailStatus(Enum):
     """What the quorum says of a record."""
 
     CUT = "the leader's log has another one there"
@@ -43,24 +43,26 @@ class Standing(Enum):
     UNKNOWN = "no leader has said"
 
 
-async def standing(world: World, cluster_id: str, controllers: Iterable[tuple[str, int]], at: LogPlace) -> Standing:
+async def tail_status(
+    world: World, cluster_id: str, controllers: Iterable[tuple[str, int]], at: LogPlace
+) -> TailStatus:
     """What becomes of a record; UNKNOWN when no controller that leads says so in time."""
     places = list(controllers)
     deadline_ms = world.clock.monotonic_ms() + PATIENCE_MS
     while True:
         for host, port in places:
             try:
-                said = await _ask(world, cluster_id, host, port, at)
+                said = await _tail_status(world, cluster_id, host, port, at)
             except (OSError, UnsupportedApi, Malformed):  # it may be no controller at all
                 continue
-            if said is not Standing.UNKNOWN:
+            if said is not TailStatus.UNKNOWN:
                 return said
         if world.clock.monotonic_ms() > deadline_ms:
-            return Standing.UNKNOWN
+            return TailStatus.UNKNOWN
         await sleep(world.tasks, PAUSE_MS)
 
 
-async def _ask(world: World, cluster_id: str, host: str, port: int, at: LogPlace) -> Standing:
+async def _tail_status(world: World, cluster_id: str, host: str, port: int, at: LogPlace) -> TailStatus:
     connection = await connect(world, host, port, _OPTIONS)
     try:
         said = _partition(await connection.ask(_fetch(cluster_id, at, at.epoch)))
@@ -69,14 +71,14 @@ async def _ask(world: World, cluster_id: str, host: str, port: int, at: LogPlace
     finally:
         connection.close()
     if said is None or said.error_code:
-        return Standing.UNKNOWN
+        return TailStatus.UNKNOWN
     if said.snapshot_id.end_offset >= 0:
-        return Standing.REPLACED
+        return TailStatus.REPLACED
     if said.high_watermark < 0:  # it has committed nothing of its own yet: another may lead with what is here
-        return Standing.UNKNOWN
+        return TailStatus.UNKNOWN
     if said.diverging_epoch.end_offset >= 0:
-        return Standing.CUT
-    return Standing.COMMITTED if said.high_watermark > at.offset else Standing.UNKNOWN
+        return TailStatus.CUT
+    return TailStatus.COMMITTED if said.high_watermark > at.offset else TailStatus.UNKNOWN
 
 
 def _fetch(cluster_id: str, at: LogPlace, epoch: int) -> FetchRequest:

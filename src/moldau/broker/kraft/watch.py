@@ -39,7 +39,7 @@ class QuorumWatch:
         self._silent: dict[int, int] = {}
         self._unfit_ms: int | None = None
 
-    def look(self, quorum: Quorum) -> None:
+    def update(self, quorum: Quorum) -> None:
         """The state after an event."""
         self._quorum = quorum
         if is_led(quorum):

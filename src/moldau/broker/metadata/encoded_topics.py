@@ -11,11 +11,11 @@ from moldau.image import Delta, Image
 from moldau.model.named import NamedTuple
 from moldau.wire.codec import Packed
 
-KINDS_MAX = 8
+VARIANTS_MAX = 8
 """Versions and listeners that are kept at a time; the one that was not asked for the longest goes."""
 
 
-class Kind(NamedTuple):
+class Variant(NamedTuple):
     """What the bytes depend on besides the image."""
 
     version: int
@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
 
 class EncodedTopic:
-    """What is kept for one kind of question."""
+    """What is kept for one variant."""
 
     __slots__ = ("being_encoded", "everything", "topics")
 
@@ -41,30 +41,30 @@ class EncodedTopics:
     """One broker's."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Kind, EncodedTopic] = {}
+        self._variants: dict[Variant, EncodedTopic] = {}
         self.changes = 0
         """Counts changes: what was begun before one may not be kept after it."""
 
-    def of(self, kind: Kind) -> EncodedTopic:
-        """What is kept for this kind of question."""
-        found = self._kinds.pop(kind, None)
+    def of(self, variant: Variant) -> EncodedTopic:
+        """What is kept for this variant."""
+        found = self._variants.pop(variant, None)
         if found is None:
             found = EncodedTopic()
-            while len(self._kinds) >= KINDS_MAX:
-                del self._kinds[next(iter(self._kinds))]
-        self._kinds[kind] = found
+            while len(self._variants) >= VARIANTS_MAX:
+                del self._variants[next(iter(self._variants))]
+        self._variants[variant] = found
         return found
 
     def changed(self, image: Image, delta: Delta) -> None:
         """A batch of metadata was applied: forget what it changed."""
         if delta.brokers or delta.features:
             self.changes += 1
-            self._kinds.clear()
+            self._variants.clear()
             return
         ids = dict.fromkeys(delta.topics) | dict.fromkeys(id for id, _ in delta.partitions)
         if ids:
             self.changes += 1
-            for kept in self._kinds.values():
+            for kept in self._variants.values():
                 kept.everything = None
                 for id in ids:
                     kept.topics.pop(id, None)

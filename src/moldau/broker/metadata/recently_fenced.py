@@ -1,10 +1,9 @@
 """Brokers that were fenced a moment ago: kept on the list of brokers that clients see, leading nothing.
 
-When an answer no longer lists the broker that led, librdkafka tears its handle down while partitions are still moving
-off
-it, takes them for leaderless, and waits for a timer of a whole second before it asks again. Measured with its own log:
-gaps of
-1.0 and 2.0 s in acknowledged writes after elections that had taken 50 ms. Only ``api/k03_metadata.py`` asks here.
+When a response no longer lists the broker that led, librdkafka tears its handle down while partitions are still moving
+off it, takes them for leaderless, and waits for a timer of a whole second before it asks again. Measured with its own
+log: gaps of 1.0 and 2.0 s in acknowledged writes after elections that had taken 50 ms. Only ``api/k03_metadata.py``
+asks here.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ LINGER_MS = 3_000
 """How long: a client's move to the new leaders takes milliseconds, its timers a second or two."""
 RELAPSE_MS = 15_000
 """A broker that falls again so soon leaves the list at once: a handle that lives on makes the client wait longer with
-every
-failed connection (up to reconnect.backoff.max.ms, 10 s), and one torn down begins anew."""
+every failed connection (up to reconnect.backoff.max.ms, 10 s), and one torn down begins anew."""
 
 
 class RecentlyFencedBrokers:

@@ -166,7 +166,7 @@ class _Partitions:
             )
         }
 
-    def look(self, replica: Replica) -> None:
+    def count(self, replica: Replica) -> None:
         """Count one replica in."""
         machine, log = replica.machine, replica.log
         where = {"topic": replica.partition.topic, "partition": replica.partition.partition}
@@ -203,7 +203,7 @@ async def _partitions(node: Reported) -> list[Family]:
     replicas = node.replicas
     sums = _Partitions(node)
     for number, replica in enumerate(list(replicas.by_key.values()), 1):
-        sums.look(replica)
+        sums.count(replica)
         if number % AT_ONCE == 0:
             await sleep(node.world.tasks, 0)
     return [

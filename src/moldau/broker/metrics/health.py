@@ -1,8 +1,8 @@
 """Whether a node lives, is ready for clients, and may be stopped without anybody noticing; each with its reasons.
 
 Decides only from what the node knows. Ready is more than running: metadata covers the node's own registration, logs are
-recovered (they are before anything else starts). Read next: ``page.py``; what
-speaks against a stop: ``moldau.image.leaving``.
+recovered (they are before anything else starts). Read next: ``page.py``; what speaks against a stop:
+``moldau.image.leaving``.
 """
 
 from __future__ import annotations

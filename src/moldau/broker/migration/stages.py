@@ -108,7 +108,7 @@ class End(NamedTuple):
 
 Effect = Action | Say | End
 
-_FROM_THE_START = "the cluster began on the quorum's plane, and there is nothing to migrate: take the setting away"
+_FROM_THE_START = "the cluster began in KRaft mode, and there is nothing to migrate: take the setting away"
 _FINISHED = "the migration is finished; zookeeper.metadata.migration.enable has no effect any more"
 
 

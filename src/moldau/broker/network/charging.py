@@ -57,7 +57,7 @@ class Charge:
             return self._timed_slices(result)
         return self._timed_coroutine(result) if inspect.iscoroutine(result) else result
 
-    def settle(self, response: Message | None) -> int:
+    def complete(self, response: Message | None) -> int:
         """The response is known: it is told for how long its client is throttled, and that is returned."""
         wait_ms = max(self.throttle_ms, getattr(response, "throttle_time_ms", 0))
         if isinstance(response, FetchResponse) and (size := _size(response)):

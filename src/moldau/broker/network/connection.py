@@ -335,7 +335,7 @@ class Connection(Regulated):
         """The handler has returned: throttle the client as it is due now; what is left to do is counted too."""
         account.handled()
         now = result is None or isinstance(result, Message)
-        self.throttle(account.settle(result) if now else account.throttle_ms)
+        self.throttle(account.complete(result) if now else account.throttle_ms)
         return account.timed(result)
 
     def _unsupported(self, header: RequestHeader) -> None:
@@ -369,7 +369,7 @@ class Connection(Regulated):
     def _settle(self, slot: Slot, response: Message | None, header: RequestHeader) -> None:
         """A request that was not answered at once has its answer, or None."""
         if slot.charge is not None:
-            self.throttle(slot.charge.settle(response))
+            self.throttle(slot.charge.complete(response))
         if response is None:
             self._made(slot, 0)
             self._slots.remove(slot)

@@ -3,8 +3,7 @@
 The loop asks for room, fills it and says so in one go, one connection after the other, so that one buffer serves all:
 an idle connection owns none. The beginning of a small frame is kept as it is and put before what comes next; a larger
 frame gets a buffer of its own, which grows with what has really come, now or in the frame before: a size alone takes no
-memory (law X1). Decides no
-limits: ``memory.py``. Read next: ``connection.py``, which finds the frames.
+memory (law X1). Decides no limits: ``memory.py``. Read next: ``connection.py``, which finds the frames.
 """
 
 from __future__ import annotations

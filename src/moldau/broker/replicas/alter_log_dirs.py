@@ -49,7 +49,7 @@ class AlterReplicaLogDirs:
         self._copying: dict[str, Handle] = {}
         """The directories that something is copied into."""
 
-    def ask(self, partition: TopicPartition, path: str) -> Code:
+    def alter(self, partition: TopicPartition, path: str) -> Code:
         """Have the partition's replica lie in directory ``path``; where it is not here yet, once it comes."""
         if len(future_folder(partition, "0" * 32)) > NAME_MAX:
             return Code.INVALID_TOPIC_EXCEPTION

@@ -93,7 +93,7 @@ class AssignmentsManager:
     async def _tell(self, told: dict[Key, bytes]) -> bool:
         """One request; whether it was answered. What is refused is gone from the cluster, or from here."""
         try:
-            answer = await self._deps.ask_controller(self._request(told.items()))
+            answer = await self._deps.send_to_controller(self._request(told.items()))
         except OSError as error:
             log.debug("the controller is not told of directories: %s", error)
             return False

@@ -27,7 +27,7 @@ class ReplicaSettings(Protocol):
     def static_topic_config(self) -> Mapping[str, str]: ...
 
 
-class AskController(Protocol):
+class SendToController(Protocol):
     """Sends a request to the active controller, once."""
 
     def __call__(self, message: Request[ResponseT], /) -> Awaitable[ResponseT]: ...
@@ -63,7 +63,7 @@ class Uncounted:
 class ReplicaManagerDeps:
     """The node as its replicas see it.
 
-    ``ask_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
+    ``send_to_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
     address. ``refused`` is told of a leader whose address refuses connections: fast death; ``broke`` of one
     whose connection has just ended. ``survived`` is told of errors that nobody expected, and that cost no more than one
     partition's turn. ``requests`` counts the bytes of batches that wait to be examined.
@@ -73,7 +73,7 @@ class ReplicaManagerDeps:
     world: World
     config: ReplicaSettings
     logs: LogDirs
-    ask_controller: AskController
+    send_to_controller: SendToController
     connect: Callable[[str, int], Awaitable[Line]]
     broker_epoch: Callable[[], int]
     refused: Callable[[int], object] = lambda broker_id: None

@@ -36,7 +36,7 @@ class DiskProbes:
         self._looks.pop(dir, None)
         self._alone.pop(dir, None)
 
-    def look(self, online: Sequence[LogDir]) -> list[LogDir]:
+    def hung(self, online: Sequence[LogDir]) -> list[LogDir]:
         """Directories that hang while another answers; to be called regularly."""
         for dir in self._looks:
             self._looks[dir] += 1

@@ -80,7 +80,7 @@ class IsrUpdates:
 
     async def _send(self, pending: PendingUpdates) -> dict[tuple[bytes, int], IsrAnswer]:
         try:
-            response = await self._deps.ask_controller(self._request(pending))
+            response = await self._deps.send_to_controller(self._request(pending))
             if (buggify := self._deps.world.buggify) is not None and buggify(UNHEARD_ISR):
                 raise ConnectionError("the answer is lost")
         except OSError:

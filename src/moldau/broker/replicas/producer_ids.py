@@ -38,7 +38,7 @@ class ProducerIds:
             (self._next, self._end), self._spare = self._spare, None
         if self._end - self._next <= AHEAD and self._spare is None and not self._asking:
             self._asking = True
-            self._deps.world.tasks.spawn(self._ask(), "producer-ids")
+            self._deps.world.tasks.spawn(self._allocate(), "producer-ids")
         if self._next < self._end:
             self._next += 1
             return self._next - 1
@@ -46,12 +46,12 @@ class ProducerIds:
         self._waiting.append(waiting)
         return waiting
 
-    async def _ask(self) -> None:
+    async def _allocate(self) -> None:
         """Ask until a block is allotted. Who waits for an id waits at most as long as its client does."""
         while True:
             request = AllocateProducerIdsRequest(broker_id=self._deps.me, broker_epoch=self._deps.broker_epoch())
             try:
-                answer = await self._deps.ask_controller(request)
+                answer = await self._deps.send_to_controller(request)
                 start, count = answer.producer_id_start, answer.producer_id_len
                 if answer.error_code == Code.NONE and start >= 0 and 0 < count <= ID_MAX - start:
                     break

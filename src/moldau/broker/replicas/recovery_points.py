@@ -16,7 +16,7 @@ from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.ports import pools
-from moldau.storage.truncation import Cutting, settle
+from moldau.storage.truncation import Cutting, drop_done
 
 if TYPE_CHECKING:
     from moldau.storage import Log
@@ -85,7 +85,7 @@ class RecoveryPoints:
         """Cut the files of a log; False when that failed, and the log's replica has been told."""
         cutting = Cutting(log)
         await self._tasks.off_loop(cutting.run, pools.flushes(log.dir.path))
-        settle(log)
+        drop_done(log)
         if cutting.error is None or not self._logs.uses(log):
             return True
         error = log.dir.judge(cutting.error)

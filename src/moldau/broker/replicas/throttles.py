@@ -45,18 +45,18 @@ class Quota:
 
     def spend(self, size: int) -> None:
         """So many bytes went out."""
-        self._settle()
+        self._refill()
         self._level = max(self._level - size, -float(self.rate) * DEBT_MAX_S)
 
     @property
     def wait_ms(self) -> float:
         """How long to wait before the next byte; 0: it may go now."""
-        self._settle()
+        self._refill()
         if self._level > 0:
             return 0
         return min((1 - self._level) * 1000 / self.rate, RECHECK_MS) if self.rate else RECHECK_MS
 
-    def _settle(self) -> None:
+    def _refill(self) -> None:
         now_ms = self._clock.monotonic_ms()
         self._level = min(self._level + (now_ms - self._at_ms) * self.rate / 1000, float(self.rate) * BURST_S)
         self._at_ms = now_ms
@@ -89,7 +89,7 @@ class Side:
         if mine:
             self._some[topic] = mine
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """After changes: whether there is anything to hold."""
         self.on = self.quota.rate != LONG_MAX and bool(self._all or self._some)
 
@@ -124,7 +124,7 @@ class Throttles:
                     text = own.get(key)
                     side.list(topic, text if text is not None and TOPIC_KEYS[key].is_good(text) else None, self._me)
         for side in sides:
-            side.settle()
+            side.refresh()
 
     # ---- as the leader
 

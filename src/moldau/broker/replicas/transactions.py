@@ -170,7 +170,7 @@ class Transactions:
         if asked is not None:
             asked[0] += 1
 
-    async def ask(
+    async def add_or_verify(
         self, who: Producing, partitions: Sequence[TopicPartition], again: Callable[[], object]
     ) -> dict[TopicPartition, TransactionVerdict]:
         """What the coordinator of the transaction says of each partition; ``again`` is called before it is asked once
@@ -181,7 +181,7 @@ class Transactions:
         clock = deps.world.clock
         until_ms, rest = clock.monotonic_ms() + deps.config[RETRY_MAX], list(partitions)
         while rest:
-            found = await self._ask_once(who, rest)
+            found = await self._add_or_verify_once(who, rest)
             verdicts.update(found)
             ends = [one for one, verdict in found.items() if verdict.code is Code.CONCURRENT_TRANSACTIONS]
             if not ends or who.version < TELLS_SINCE or clock.monotonic_ms() >= until_ms:
@@ -191,7 +191,7 @@ class Transactions:
             again()
         return {partition: _told(verdict) for partition, verdict in verdicts.items()}
 
-    async def _ask_once(
+    async def _add_or_verify_once(
         self, who: Producing, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, TransactionVerdict]:
         def all_of(code: Code, why: str = "") -> dict[TopicPartition, TransactionVerdict]:

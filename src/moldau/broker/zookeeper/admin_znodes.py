@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from moldau.broker.loop import yield_to_loop
 from moldau.broker.replicas.manager import REMOVED_AT_ONCE
-from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
+from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.controller import requests
 from moldau.controller.replies import DeleteResult, Refused
 from moldau.image import Delta, Image, Partition
@@ -39,7 +39,7 @@ Moves = dict[TopicPartition, tuple[int, ...]]
 class AdminZnodes:
     """The part of ``Watching`` that carries out requests of tools. ``mark`` has a look repeated."""
 
-    def __init__(self, node: ZooKeeperNode, plane: Plane, mark: Callable[[str], None]) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: PlaneParts, mark: Callable[[str], None]) -> None:
         self._node = node
         self._plane = plane
         self._mark = mark

@@ -23,7 +23,7 @@ from moldau.broker.replicas.folder_work import LAST_WORD_MS, RENAME_WAIT_MS
 from moldau.broker.replicas.manager import REMOVED_AT_ONCE
 from moldau.broker.zookeeper import own_logs, request_lines, translation
 from moldau.broker.zookeeper.batch import FULL, UNKNOWN
-from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
+from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.image.partition import Key
 from moldau.model import Code, TopicPartition
@@ -81,7 +81,7 @@ class RequestLog:
 class ControllerRequestHandler:
     """One broker's. ``controller_epoch`` is the newest that was seen, in a request or won here."""
 
-    def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: PlaneParts) -> None:
         self._node = node
         self._plane = plane
         self._order = asyncio.Lock()
@@ -374,7 +374,7 @@ class ControllerRequestHandler:
 
     async def _epochs(self, brokers: Sequence[int]) -> dict[int, int]:
         """Epochs of registrations: the transactions that made them. Who is not registered in ZooKeeper has -1: it is a
-        broker of the quorum's plane (KIP-866), or the next request tells of it. So has who cannot be looked up."""
+        KRaft broker (KIP-866), or the next request tells of it. So has who cannot be looked up."""
         found = {}
         self._blind = False
         if any(id != self._node.config.node_id for id in brokers):

@@ -3,7 +3,7 @@
 The broker writes /log_dir_event_notification/log_dir_event_N. The controller tells that broker its roles again, and its
 answer says which replicas it cannot have; so says its answer to any controller that becomes active, and nothing about
 it needs to stand in ZooKeeper. A controller asks its own disks. What becomes of the partitions is the controller's
-decision, as on the quorum's plane (KIP-858): such a replica is in directory LOST. While a cluster migrates the quorum's
+decision, as in KRaft mode (KIP-858): such a replica is in directory LOST. While a cluster migrates the quorum's
 controller reads the notes (``migration/mode.py``). Source: KIP-112; Kafka 3.9's znodes.
 """
 
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from moldau.broker.host import Host
 from moldau.broker.node_parts import WithController, WithReplicas
-from moldau.broker.zookeeper.parts import Plane, Roles
+from moldau.broker.zookeeper.parts import PlaneParts, Roles
 from moldau.controller import requests
 from moldau.image.partition import LOST, UNASSIGNED, Key
 from moldau.model import Code
@@ -42,7 +42,7 @@ def partition_codes(request: LeaderAndIsrRequest, answer: LeaderAndIsrResponse) 
     return found
 
 
-async def tell(plane: Plane, broker_id: int) -> None:
+async def tell(plane: PlaneParts, broker_id: int) -> None:
     """A directory of this broker's has failed. When the session ends meanwhile, whoever hears of the next one is told
     by the answer to its roles."""
     note = log_dir_event_json(LogDirEvent(broker_id))
@@ -112,10 +112,10 @@ class Directories:
                 found.append(key)
         if lost:
             log.warning("broker %d has %d replica(s) in log directories that failed", broker_id, len(lost))
-        self._ask(broker_id, broker_epoch, LOST, lost)
-        self._ask(broker_id, broker_epoch, UNASSIGNED, found)
+        self._assign(broker_id, broker_epoch, LOST, lost)
+        self._assign(broker_id, broker_epoch, UNASSIGNED, found)
 
-    def _ask(self, broker_id: int, broker_epoch: int, directory: bytes, keys: Iterable[Key]) -> None:
+    def _assign(self, broker_id: int, broker_epoch: int, directory: bytes, keys: Iterable[Key]) -> None:
         left = sorted(keys)
         for at in range(0, len(left), AT_ONCE):
             some = {directory: tuple(left[at : at + AT_ONCE])}

@@ -113,7 +113,7 @@ class ControllerElection:
         if where is None or not self._node.config.migrates:
             log.error(
                 "controller %d of the quorum rules: restart this broker with zookeeper.metadata.migration.enable=true"
-                " and controller.quorum.voters, or as a broker of the quorum's plane (process.roles)",
+                " and controller.quorum.voters, or as a KRaft broker (process.roles)",
                 id,
             )
         return where

@@ -84,6 +84,6 @@ class ZooKeeperHost:
         """Where clients and brokers reach this broker."""
         return self._node.own_endpoints()
 
-    async def settle_in(self) -> None:
+    async def open_to_clients(self) -> None:
         """The controller has told this broker everything: act on it, and let clients in."""
-        await self._node.settle_in()
+        await self._node.open_to_clients()

@@ -35,7 +35,7 @@ LOOK_MS = 200
 
 
 class ZooKeeperLifecycle:
-    """What ``broker/lifecycle.py`` is on the quorum's plane, with the same surface."""
+    """What ``broker/lifecycle.py`` is in KRaft mode, with the same surface."""
 
     def __init__(self, node: ZooKeeperNode) -> None:
         self._node = node
@@ -104,7 +104,7 @@ class ZooKeeperLifecycle:
             )
         except SessionExpired:
             return  # the next registration comes here again
-        await node.settle_in()
+        await node.open_to_clients()
         self.running.set()
 
     # ---- leaving

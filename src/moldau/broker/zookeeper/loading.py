@@ -45,7 +45,7 @@ from moldau.zookeeper.survey import survey
 log = logging.getLogger(__name__)
 
 
-class Loaded(NamedTuple):
+class LoadedZnodes(NamedTuple):
     """Records of a snapshot, what stands beside them, brokers whose death no controller has seen, and those whose
     process died since the states were written and that are registered again. ``written_by``: as in what was read."""
 
@@ -68,7 +68,7 @@ async def read_all(node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes
     return found
 
 
-def keep(node: ZooKeeperNode, found: Loaded) -> None:
+def keep(node: ZooKeeperNode, found: LoadedZnodes) -> None:
     """Before all that was read becomes this node's image: what it knows and could not read stays as it is, and what is
     gone without anybody's decision is only set aside."""
     image = node.metadata.image
@@ -112,7 +112,7 @@ def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:
     return kept
 
 
-async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: int) -> Loaded:
+async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: int) -> LoadedZnodes:
     """Read everything; what cannot be read is named in the log, and left out. ZooKeeperError as the port says."""
     image = node.metadata.image
     guard = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
@@ -149,7 +149,7 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
     ]
     kept = [r for r in found.records if not (isinstance(r, RegisterBrokerRecord) and r.broker_id in back)]
     kept += _known_settings(image, found)
-    return Loaded([*ghosts, *kept], found.known_znodes, dead, back, found.written_by)
+    return LoadedZnodes([*ghosts, *kept], found.known_znodes, dead, back, found.written_by)
 
 
 async def _not_older(node: ZooKeeperNode, zk: ZooKeeper, found: Reading, guard: Check, epoch: int) -> Reading:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
+from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.image import Delta, Image
 from moldau.image.partition import Key
 from moldau.ports.zookeeper import NoAuth, NoNode, ZooKeeperError
@@ -29,7 +29,7 @@ of its looks do not wait."""
 class MovingStates:
     """The part of ``Watching`` that watches moves. ``mark`` has ``check`` called."""
 
-    def __init__(self, node: ZooKeeperNode, plane: Plane, mark: Callable[[], None]) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: PlaneParts, mark: Callable[[], None]) -> None:
         self._node = node
         self._plane = plane
         self._mark = mark

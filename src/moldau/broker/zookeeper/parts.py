@@ -126,7 +126,7 @@ class WriterPlane(Protocol):
         """What was proposed up to ``offset`` cannot be written."""
 
 
-class Plane(Protocol):
+class PlaneParts(Protocol):
     """The ZooKeeper plane, as its own parts see it."""
 
     claimed_epoch: int | None
@@ -178,7 +178,7 @@ class BrokerHost(
     @property
     def listeners(self) -> list[SocketListener]: ...
 
-    async def settle_in(self) -> None:
+    async def open_to_clients(self) -> None:
         """The controller has told this broker everything: act on it, and let clients in."""
 
 
@@ -186,7 +186,7 @@ class ZooKeeperNode(BrokerHost, Protocol):
     """One node in ZooKeeper mode."""
 
     @property
-    def plane(self) -> Plane: ...
+    def plane(self) -> PlaneParts: ...
 
     @property
     def lifecycle(self) -> PlaneLifecycle: ...

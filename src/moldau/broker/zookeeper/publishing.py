@@ -2,7 +2,7 @@
 
 A request may delete two thousand replicas; carried out at once they would hold up everybody whom this broker serves.
 The image changes at once, and whoever looks meanwhile finds replicas that have not yet heard (epochs tell). The
-next batch begins when the one before is through. Decides nothing. On the quorum's plane this is ``kraft/delivery.py``.
+next batch begins when the one before is through. Decides nothing. In KRaft mode this is ``kraft/delivery.py``.
 """
 
 from __future__ import annotations

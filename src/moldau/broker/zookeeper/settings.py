@@ -14,7 +14,7 @@ from functools import partial
 
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.folders import make_folders
-from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
+from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.controller import requests
 from moldau.image import Image
 from moldau.image.quotas import quota, quota_record, quotas
@@ -41,7 +41,7 @@ _KINDS = {folder: kind for kind, folder in RESOURCES.items()}
 class ZnodeSettings:
     """One node's view of settings in znodes, and its watches of them, in one session after the other."""
 
-    def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: PlaneParts) -> None:
         self._node = node
         self._plane = plane
         self._news = asyncio.Event()

@@ -17,7 +17,7 @@ from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
 from moldau.broker.zookeeper.moving_states import MovingStates
-from moldau.broker.zookeeper.parts import Plane, ZooKeeperNode
+from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
 from moldau.controller import requests
 from moldau.controller.replies import Refused
@@ -47,7 +47,7 @@ SECOND_LOOK_MS = 1_000
 class Watching:
     """The watches of an active controller; closed while this node is not active."""
 
-    def __init__(self, node: ZooKeeperNode, plane: Plane) -> None:
+    def __init__(self, node: ZooKeeperNode, plane: PlaneParts) -> None:
         self._node = node
         self._plane = plane
         self._news = asyncio.Event()

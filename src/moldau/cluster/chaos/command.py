@@ -2,8 +2,7 @@
 
 Exit codes: 0 passed, 1 an anomaly, 2 a wrong option, 3 the run proves nothing. The seed is printed first.
 History, timeline, nodes' logs and the report are kept in a folder; data only when the run did not pass, or with
-``--keep``.
-Read next: ``checking.py``.
+``--keep``. Read next: ``checking.py``.
 """
 
 from __future__ import annotations

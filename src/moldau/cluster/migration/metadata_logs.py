@@ -17,7 +17,7 @@ from moldau.wire.records import metadata as records
 from moldau.zookeeper.writing import NOT_HERE
 
 
-class Known(NamedTuple):
+class LoggedMigration(NamedTuple):
     """What logs say: how far the migration is, and the offset of the last batch that decides what stands in znodes (-1
     for none)."""
 
@@ -25,23 +25,23 @@ class Known(NamedTuple):
     decision: int = -1
 
 
-def of_quorum(folders: Sequence[Path]) -> Known:
+def of_quorum(folders: Sequence[Path]) -> LoggedMigration:
     """What a majority of these controllers' folders agrees on."""
     found = [of_controller(folder) for folder in folders]
     agreed = len(found) // 2
     if not found:
-        return Known()
-    return Known(
+        return LoggedMigration()
+    return LoggedMigration(
         sorted((each.state for each in found), reverse=True)[agreed],
         sorted((each.decision for each in found), reverse=True)[agreed],
     )
 
 
-def of_controller(folder: Path) -> Known:
+def of_controller(folder: Path) -> LoggedMigration:
     """What one controller's snapshot and log say."""
     where = folder / "data" / f"{METADATA_TOPIC}-0"
     snapshots = sorted(where.glob("*.checkpoint"))[-1:]
-    known = Known()
+    known = LoggedMigration()
     for file in (*snapshots, *sorted(where.glob("*.log"))):
         try:
             known = _read(file.read_bytes(), known, in_log=file.suffix == ".log")
@@ -50,7 +50,7 @@ def of_controller(folder: Path) -> Known:
     return known
 
 
-def _read(data: bytes, known: Known, *, in_log: bool) -> Known:
+def _read(data: bytes, known: LoggedMigration, *, in_log: bool) -> LoggedMigration:
     try:
         for batch in decided(data):
             for record in batch.records:

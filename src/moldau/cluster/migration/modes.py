@@ -1,6 +1,6 @@
 """The properties of a node in each mode of a migration. Pure: properties in, properties out.
 
-A broker on ZooKeeper keeps what it was given; one that takes part knows the quorum as well; one on the quorum's plane
+A broker on ZooKeeper keeps what it was given; one that takes part knows the quorum as well; one in KRaft mode
 knows ZooKeeper no more. The same edits that an operator makes by hand (docs/migration.md).
 """
 

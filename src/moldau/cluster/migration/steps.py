@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.ensemble import LocalEnsemble
 from moldau.cluster.migration import modes
-from moldau.cluster.migration.metadata_logs import Known, of_quorum
+from moldau.cluster.migration.metadata_logs import LoggedMigration, of_quorum
 from moldau.cluster.nodes import HOST, NodeSpec, free_ports, is_alive
 from moldau.cluster.serving import ask_zookeeper
 from moldau.controller.migration import MigrationState
@@ -35,7 +35,7 @@ LEVEL_S = 15.0
 """How long ZooKeeper is given to be told what is decided already, before there is a way back."""
 
 
-class Progress(Enum):
+class MigrationPhase(Enum):
     """How far a cluster is."""
 
     ZOOKEEPER = "on ZooKeeper; nothing has begun"
@@ -43,10 +43,10 @@ class Progress(Enum):
     BEHIND = "the quorum leads, and ZooKeeper does not hold every decision yet"
     BOTH = "the quorum leads, and every decision is written to ZooKeeper too"
     FINISHING = "the quorum has left ZooKeeper for good; the command that finishes it was cut off"
-    FINISHED = "on the quorum's plane"
+    FINISHED = "in KRaft mode"
 
 
-LEADS = (Progress.BEHIND, Progress.BOTH)
+LEADS = (MigrationPhase.BEHIND, MigrationPhase.BOTH)
 """The quorum leads, and there is a way back."""
 
 
@@ -81,21 +81,21 @@ class Migration:
             return Mode.QUORUM
         return Mode.TAKES_PART if given.get(modes.ENABLE) == "true" else Mode.ZOOKEEPER
 
-    def progress(self) -> Progress:
+    def progress(self) -> MigrationPhase:
         """As the controllers' logs say, and ZooKeeper, which may be out of date."""
         if not self.cluster.spec.zookeeper:
-            return Progress.FINISHED
+            return MigrationPhase.FINISHED
         if not self.controllers:
-            return Progress.ZOOKEEPER
+            return MigrationPhase.ZOOKEEPER
         known = self._known()
         if known.state is MigrationState.POST_MIGRATION:
-            return Progress.FINISHING
+            return MigrationPhase.FINISHING
         written = self._in_zookeeper(_written)
         if written < 0 or known.state is not MigrationState.MIGRATION:
-            return Progress.WAITING
-        return Progress.BOTH if written >= known.decision else Progress.BEHIND
+            return MigrationPhase.WAITING
+        return MigrationPhase.BOTH if written >= known.decision else MigrationPhase.BEHIND
 
-    def _known(self) -> Known:
+    def _known(self) -> LoggedMigration:
         return of_quorum([Path(node.folder) for node in self.controllers])
 
     def _in_zookeeper(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -168,13 +168,13 @@ class Migration:
 
     def wait_until_both(self, timeout_s: float = WAIT_S) -> None:
         """Until the quorum leads and ZooKeeper holds what it knows."""
-        self.cluster.wait_until(lambda: self.progress() is Progress.BOTH, "the quorum leads", timeout_s)
+        self.cluster.wait_until(lambda: self.progress() is MigrationPhase.BOTH, "the quorum leads", timeout_s)
         self.cluster.wait_until_in_sync()
-        self._say(Progress.BOTH.value)
+        self._say(MigrationPhase.BOTH.value)
 
     def cross(self, broker: NodeSpec) -> None:
-        """A broker restarts on the quorum's plane."""
-        if self.progress() not in (*LEADS, Progress.FINISHING):
+        """A broker restarts in KRaft mode."""
+        if self.progress() not in (*LEADS, MigrationPhase.FINISHING):
             raise ClusterError(f"broker {broker.id} must stay: {self.progress().value}")
         self._switch(broker, Mode.QUORUM, modes.on_quorum(self._given(broker), self._voters()))
 
@@ -182,11 +182,11 @@ class Migration:
         """Take ZooKeeper away from the controllers: there is no way back."""
         progress = self.progress()
         left = [broker.id for broker in self.brokers if self.mode(broker) is not Mode.QUORUM]
-        if progress is Progress.FINISHED:
+        if progress is MigrationPhase.FINISHED:
             self._let_go()
             self._say("the migration is finished")
             return
-        if progress is not Progress.FINISHING and (left or progress not in LEADS):
+        if progress is not MigrationPhase.FINISHING and (left or progress not in LEADS):
             raise ClusterError(f"not yet: {progress.value}; brokers still on ZooKeeper: {left}")
         for node in self.controllers:
             self._write_controller(node, "")
@@ -233,7 +233,7 @@ class Migration:
         up: topics made meanwhile would be gone, and leader epochs be used again.
         """
         progress = self.progress()
-        if progress in (Progress.ZOOKEEPER, Progress.FINISHING, Progress.FINISHED):
+        if progress in (MigrationPhase.ZOOKEEPER, MigrationPhase.FINISHING, MigrationPhase.FINISHED):
             raise ClusterError(f"there is no way back: {progress.value}")
         if not force and progress in LEADS:
             self._wait_until_level()

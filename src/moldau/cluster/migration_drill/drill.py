@@ -18,7 +18,7 @@ from typing import Any
 from moldau.client.admin import AlterOp, Resource, ResourceType, alter_configs, describe_configs
 from moldau.cluster.cluster import Cluster, ClusterError
 from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
-from moldau.cluster.migration.steps import Migration, Mode, Progress
+from moldau.cluster.migration.steps import Migration, MigrationPhase, Mode
 from moldau.cluster.nodes import is_alive
 from moldau.history import checks
 from moldau.history.rows import History
@@ -75,7 +75,7 @@ class Drill:
         self._lose_a_broker()
         first = self._shuffled()[0]
         self._migration.cross(first)
-        self._stage(f"broker {first.id} is on the quorum's plane, the others are not")
+        self._stage(f"broker {first.id} is in KRaft mode, the others are not")
         if self._brief:
             self._migration.hand_back()
         else:
@@ -83,7 +83,7 @@ class Drill:
         self._stage("back on ZooKeeper")
         self._go_there()
         self.cross_all()
-        self._stage("all brokers are on the quorum's plane")
+        self._stage("all brokers are in KRaft mode")
         self.finalise()
         self._stage("finished")
         self._load.stop()
@@ -102,7 +102,7 @@ class Drill:
         self._migration.wait_until_both()
 
     def cross_all(self) -> None:
-        """Every broker restarts on the quorum's plane."""
+        """Every broker restarts in KRaft mode."""
         for broker in self._shuffled():
             self._migration.cross(broker)
 
@@ -245,7 +245,7 @@ class Drill:
 def assert_done(cluster: Cluster) -> None:
     """What is left of ZooKeeper when all is over: nothing."""
     migration = Migration(cluster)
-    assert migration.progress() is Progress.FINISHED
+    assert migration.progress() is MigrationPhase.FINISHED
     assert all(migration.mode(broker) is Mode.QUORUM for broker in migration.brokers)
 
 

@@ -70,10 +70,10 @@ class Writers(Generic[W]):
             return None, Writer(None, f"schema id {number} is larger than any registry's ({LARGEST_ID})")
         found = self._known.get(number)
         if found is None or self._clock() >= found.until:
-            found = self._known[number] = self._ask(number)
+            found = self._known[number] = self._look_up(number)
         return number, found
 
-    def _ask(self, number: int) -> Writer[W]:
+    def _look_up(self, number: int) -> Writer[W]:
         """The writer of an id. An unknown id is asked for again after a while, and not for every value."""
         try:
             found = self._registry.by_id(number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.broker.node import Node
-from moldau.controller.active import Outcome
+from moldau.controller.active import ControllerResult
 from moldau.controller.facts import Facts
 from moldau.controller.laws import LawChecker
 from moldau.image import Delta, Image, image_hash
@@ -74,8 +74,8 @@ class ControlLaws:
         decide, settle = controller.decide, shell._settle
         saw: dict[int, int] = {}
 
-        def requested(request: Any, facts: Facts) -> Outcome:  # Any: each request's own kind
-            answer: Outcome = decide(request, facts)
+        def requested(request: Any, facts: Facts) -> ControllerResult:  # Any: each request's own kind
+            answer: ControllerResult = decide(request, facts)
             if controller.epoch is None:
                 return answer
             if answer.records and controller.epoch >= self._asks.get(controller._last_proposed, (0, None))[0]:

@@ -17,13 +17,13 @@ from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum import laws as machine_laws
 from moldau.quorum.election_state import ElectionState
-from moldau.quorum.laws import Entry, History, Sight
+from moldau.quorum.laws import Entry, QuorumHistory, Sight
 from moldau.quorum.messages import RaftFetchRequest, RaftSnapshotRequest
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.machines.quorum_coverage import coverage
 from moldau.wire import batch
 
-CHECKS: tuple[Callable[[History, Sight], None], ...] = (
+CHECKS: tuple[Callable[[QuorumHistory, Sight], None], ...] = (
     machine_laws.one_leader_per_epoch,
     machine_laws.a_vote_is_never_changed,
     machine_laws.epochs_never_go_back,
@@ -33,7 +33,7 @@ CHECKS: tuple[Callable[[History, Sight], None], ...] = (
     machine_laws.the_exposed_high_watermark_never_goes_back,
     machine_laws.observers_never_vote,
 )
-AT_EACH_STEP: tuple[Callable[[History, Sight], None], ...] = (
+AT_EACH_STEP: tuple[Callable[[QuorumHistory, Sight], None], ...] = (
     machine_laws.nothing_committed_is_truncated,
     machine_laws.nothing_is_exposed_before_the_leaders_own_record,
     machine_laws.voters_change_one_at_a_time,
@@ -66,7 +66,7 @@ class QuorumLaws:
 
     def __init__(self, observer: ClusterObserver) -> None:
         self._observer = observer
-        self._history = History(tuple(observer.cluster.plan.voters), 0)
+        self._history = QuorumHistory(tuple(observer.cluster.plan.voters), 0)
         self._awake_ms: dict[int, int] = {}
         self._checked_up_to = 0
         self.coverage: set[str] = set()
@@ -129,7 +129,7 @@ class QuorumLaws:
         self._submit((machine_laws.a_majority_has_flushed_what_is_committed,), sight._replace(effects=[]))
         self._epochs_rise()
 
-    def _submit(self, checks: Iterable[Callable[[History, Sight], None]], sight: Sight) -> None:
+    def _submit(self, checks: Iterable[Callable[[QuorumHistory, Sight], None]], sight: Sight) -> None:
         for check in checks:
             try:
                 check(self._history, sight)

@@ -123,7 +123,7 @@ class QuorumSimulation:
         self.sequence = 0
         self.nodes = {id: QuorumNode(id) for id in range(self.voters + self.observers)}
         self.voter_set = VoterSet.of(*range(self.voters))
-        self.history = laws.History(tuple(range(self.voters)), self.timing.fetch_timeout_ms)
+        self.history = laws.QuorumHistory(tuple(range(self.voters)), self.timing.fetch_timeout_ms)
         self.blocked: Callable[[int, int], bool] = lambda source, target: False
         self.value = 0
         for id in self.nodes:

@@ -46,7 +46,7 @@ class QuorumState(NamedTuple):
 
     replicas: tuple[SmallReplica, ...]
     messages: tuple[MessageInFlight, ...]
-    history: laws.History
+    history: laws.QuorumHistory
     ticks: int
     crashes: int
     losses: int
@@ -61,7 +61,7 @@ class VotersScope:
         self.left = ticks, crashes, losses, proposals
 
     def start(self) -> QuorumState:
-        state = QuorumState((), (), laws.History(VOTERS.ids, 2000), 1, 0, 0, 0)
+        state = QuorumState((), (), laws.QuorumHistory(VOTERS.ids, 2000), 1, 0, 0, 0)
         for id in VOTERS.ids:
             quorum, effects = start(_blank(id, QuorumDisk()), ElectionState(), At(0, id))
             state = state._replace(replicas=(*state.replicas, SmallReplica(quorum)))

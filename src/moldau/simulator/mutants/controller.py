@@ -183,15 +183,17 @@ def the_elr_repeats_the_isr(patches: Patches) -> None:
 
 
 def a_crash_is_forgiven(patches: Patches) -> None:
-    patches.set(failures, "distrust", lambda view, broker_id: failures.leave(view, frozenset({broker_id})))
+    patches.set(
+        failures, "handle_unclean_shutdown", lambda view, broker_id: failures.leave(view, frozenset({broker_id}))
+    )
 
 
 def the_last_isr_trusts_who_lost_its_tail(patches: Patches) -> None:
-    def distrust(view: Any, broker_id: int) -> list[Any]:
+    def handle_unclean_shutdown(view: Any, broker_id: int) -> list[Any]:
         return real(view, broker_id) if view.elr else failures.leave(view, frozenset({broker_id}))
 
-    real = failures.distrust
-    patches.set(failures, "distrust", distrust)
+    real = failures.handle_unclean_shutdown
+    patches.set(failures, "handle_unclean_shutdown", handle_unclean_shutdown)
 
 
 def a_broker_may_always_go(patches: Patches) -> None:

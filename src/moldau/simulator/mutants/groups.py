@@ -43,14 +43,14 @@ def offsets_are_read_before_they_are_committed(patches: Patches) -> None:
 
 
 def committed_offsets_are_not_read(patches: Patches) -> None:
-    settle = offsets.settle
+    offsets_stored = offsets.offsets_stored
 
     def mutant(s: Any, change: Any, seq: int) -> None:
         held = dict(s.groups[change.group_id].offsets)
-        settle(s, change, seq)
+        offsets_stored(s, change, seq)
         s.groups[change.group_id].offsets.update(held)
 
-    patches.set(offsets, "settle", mutant)
+    patches.set(offsets, "offsets_stored", mutant)
 
 
 def an_append_is_answered_when_late_and_again_when_committed(patches: Patches) -> None:

@@ -1,8 +1,7 @@
 """Metadata records as values of log records, and group records as keys and values.
 
 A metadata value is: frame version (1), record type, record version (three unsigned varints), then the message
-(KIP-631).
-A group key or value is an int16 version, then the message.
+(KIP-631). A group key or value is an int16 version, then the message.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class FetchPartition:
         self.sent_high_watermark = -1
         self.sent_log_start = -1
 
-    def ask(self, part: FetchRequest.FetchPartition) -> None:
+    def update(self, part: FetchRequest.FetchPartition) -> None:
         """What a request says of the partition."""
         self.fetch_offset = part.fetch_offset
         self.last_fetched_epoch = part.last_fetched_epoch

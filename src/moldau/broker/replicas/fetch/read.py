@@ -81,7 +81,7 @@ def _add_records(data: Data, asked: FetchPartition, up_to: int | None, limit: in
             reader.load(asked, load)
         return
     # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
-    data.records = replica.log.lend(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
+    data.records = replica.log.slice(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
     if up_to is not None and reader.terms.committed and data.records:
         data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
 

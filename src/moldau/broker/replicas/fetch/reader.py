@@ -101,7 +101,7 @@ class FetchReader:
                 asked = self.parts.get(key)
                 if asked is None:
                     asked = self.parts[key] = FetchPartition(self, key, topic)
-                asked.ask(part)
+                asked.update(part)
                 self.unread[key] = asked
 
     def forget(self, key: PartKey) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 
 from moldau.broker.network.peers import ask_over
-from moldau.broker.replicas.follow.partition import AWAITS_DISK, FollowedPartition, Sent, retry_wait_ms
+from moldau.broker.replicas.follow.partition import AWAITS_DISK, FollowedPartition, SentFetch, retry_wait_ms
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.lost import append_failed
 from moldau.broker.replicas.replica import Key, Replica
@@ -64,7 +64,7 @@ class Fetcher:
         self._sessionless = False
         self._told_epoch = self._deps.broker_epoch()
         self._serial = 0
-        self._in_flight: deque[Sent] = deque()
+        self._in_flight: deque[SentFetch] = deque()
         self._due: Handle | None = None
         self._failures = 0
         self._stopped = False
@@ -260,7 +260,7 @@ class Fetcher:
     def _send(self, line: Line) -> None:
         self._serial += 1
         request = self._request()
-        sent = Sent(self._serial, self._session_epoch == 0)
+        sent = SentFetch(self._serial, self._session_epoch == 0)
         self._in_flight.append(sent)
         self._session_epoch = 1 if self._session_epoch == 0x7FFFFFFF else self._session_epoch + 1
         try:
@@ -318,7 +318,7 @@ class Fetcher:
 
     # ---- answers
 
-    def _answered(self, sent: Sent, done: asyncio.Future[FetchResponse]) -> None:
+    def _answered(self, sent: SentFetch, done: asyncio.Future[FetchResponse]) -> None:
         if not self._in_flight or self._in_flight[0] is not sent:
             if not done.cancelled():
                 done.exception()  # of a conversation that has ended
@@ -338,7 +338,7 @@ class Fetcher:
         elif self._dirty or self._forgotten:  # came while two were under way; what is under way now may wait for long
             self._wake(PARKED_MS)
 
-    def _take(self, sent: Sent, response: FetchResponse) -> None:
+    def _take(self, sent: SentFetch, response: FetchResponse) -> None:
         code = Code(response.error_code)
         if code in _SESSION_ERRORS:
             self._in_flight.clear()

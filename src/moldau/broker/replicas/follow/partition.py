@@ -17,7 +17,7 @@ Mention = tuple[int, tuple[int, int], int]
 """(leader epoch, (fetch offset, last fetched epoch), log start): what a request says of a partition."""
 
 
-class Sent(NamedTuple):
+class SentFetch(NamedTuple):
     """A request under way."""
 
     serial: int
