@@ -66,7 +66,7 @@ class Member:
 
 
 @value(frozen=False)
-class HeldBytes:
+class MemberBytes:
     """About how many bytes members take, of all groups that share it."""
 
     total: int = 0
@@ -112,7 +112,7 @@ class Group:
     """How many appends are under way for an offset."""
     size_bytes: int = 0
     """About how many its members take, and the ids of who is to join."""
-    held: HeldBytes = field(default_factory=HeldBytes)
+    held: MemberBytes = field(default_factory=MemberBytes)
 
     # --- states
 

@@ -24,7 +24,7 @@ from moldau.groups.facts import (
     Token,
     refuse,
 )
-from moldau.groups.group import INT32_MAX, Group, HeldBytes
+from moldau.groups.group import INT32_MAX, Group, MemberBytes
 from moldau.groups.pending import Pending, SettledOffsets
 from moldau.groups.records import Record
 from moldau.model import Code
@@ -56,9 +56,9 @@ class ShardState:
         "sweep",
     )
 
-    def __init__(self, config: GroupsConfig, held_bytes: HeldBytes | None = None) -> None:
+    def __init__(self, config: GroupsConfig, held_bytes: MemberBytes | None = None) -> None:
         self.config = config
-        self.held_bytes = HeldBytes() if held_bytes is None else held_bytes
+        self.held_bytes = MemberBytes() if held_bytes is None else held_bytes
         """Of members, in all shards of the broker."""
         self.record_bytes_max = INT32_MAX
         """What the log takes of one record: max.message.bytes of the offsets topic."""

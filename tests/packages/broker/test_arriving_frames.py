@@ -146,6 +146,27 @@ def test_no_more_are_closed_than_have_to_be_and_who_holds_most_is_the_first() ->
     assert len(left) == 24
 
 
+def test_the_more_wait_for_each_who_holds_a_buffer_the_sooner_is_seen_who_is_too_slow() -> None:
+    """1,500 clients that sent nearly all of 200 KB held up the next for 36 s: half of 48 MB at a time, each 3 s."""
+    rules = Rules()
+    lying = [rules.client() for _ in range(360)]
+    held = [one for one in lying if one.takes(MB, ORDINARY)]
+    assert len(held) < 48
+    sound = rules.client(came=MB)
+    assert not sound.takes(MB, ORDINARY)
+    waited_ms = 0.0
+    while not sound.woken or not sound.takes(MB, ORDINARY):
+        (timer,) = (one for one in rules.tasks.timers if arriving.PACE_LEAST_MS <= one.delay_ms <= arriving.PACE_MS)
+        waited_ms += timer.delay_ms
+        timer.cancel()
+        timer()
+        for one in lying:
+            if one.woken and not one.closed and not one.buffers:
+                one.woken = False
+                one.takes(MB, ORDINARY)
+    assert waited_ms <= 12_000
+
+
 def test_an_ordinary_frame_and_one_of_a_node_wait_for_no_large_one_and_not_for_one_another() -> None:
     rules = Rules()
     assert rules.client().takes(100 * MB, LARGE)

@@ -49,7 +49,7 @@ from moldau.groups.facts import (
     TransactionEnded,
     refuse,
 )
-from moldau.groups.group import HeldBytes
+from moldau.groups.group import MemberBytes
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports import Handle, World, pools
@@ -119,7 +119,7 @@ class ShardContext:
         "task",
     )
 
-    def __init__(self, replica: Replica, epoch: int, config: GroupsConfig, held_bytes: HeldBytes) -> None:
+    def __init__(self, replica: Replica, epoch: int, config: GroupsConfig, held_bytes: MemberBytes) -> None:
         self.replica = replica
         self.epoch = epoch
         self.shard = Shard(config, held_bytes)
@@ -161,7 +161,7 @@ class Coordinator:
         self._world = world
         self._metadata = metadata
         self._replicas = replicas
-        self._config, self._held_bytes = groups_config(config), HeldBytes()
+        self._config, self._held_bytes = groups_config(config), MemberBytes()
         self._max_bytes: int = config["message.max.bytes"] // 2
         self.shards: dict[int, ShardContext] = {}
         self._heap: list[tuple[int, int, ShardContext, TimerKey]] = []

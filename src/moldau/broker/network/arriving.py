@@ -18,7 +18,11 @@ from moldau.ports import Handle, Tasks
 ORDINARY_BYTES = 1 << 21
 """Larger frames are large ones: a producer's request has a megabyte, unless somebody has said otherwise."""
 PACE_MS = 3_000
-"""While anybody waits for a buffer it is seen so often who is too slow."""
+"""While anybody waits for a buffer it is seen so often who is too slow..."""
+PACE_LEAST_MS = 300
+"""...or, when many wait for each who goes on, more often, up to this: who comes last waits behind all of them."""
+A_FEW = 16
+"""So many wait for each other without being many."""
 FILLED_IN_MS = 10_000
 """In this time what somebody holds has to come in again, while others wait..."""
 RATE = 1 << 20
@@ -65,12 +69,10 @@ Owner = TypeVar("Owner", bound=Arriving)
 
 class ArrivingFrames(Generic[Owner]):
     """Who holds buffers, of the connections that share one ``RequestMemory``; ``bytes_max`` is all that may be in
-    use, ``in_use`` how much is, ``somebody_waits`` whether anybody waits for a buffer."""
+    use, ``in_use`` how much is, ``waiting`` how many wait for a buffer."""
 
-    def __init__(
-        self, tasks: Tasks, bytes_max: int, in_use: Callable[[], int], somebody_waits: Callable[[], bool]
-    ) -> None:
-        self._tasks, self._bytes_max, self._in_use, self._somebody_waits = tasks, bytes_max, in_use, somebody_waits
+    def __init__(self, tasks: Tasks, bytes_max: int, in_use: Callable[[], int], waiting: Callable[[], int]) -> None:
+        self._tasks, self._bytes_max, self._in_use, self._waiting = tasks, bytes_max, in_use, waiting
         self._held: list[dict[Owner, int]] = [{} for _ in FrameKind]
         """Bytes of each holder, by the kind of its frame; who began first stands first."""
         self._bytes = [0 for _ in FrameKind]
@@ -79,6 +81,8 @@ class ArrivingFrames(Generic[Owner]):
         self._seen: dict[Owner, int] = {}
         """Who has held bytes since the last look, and how many they were."""
         self._timer: Handle | None = None
+        self._pace_ms = PACE_MS
+        """From the last look to the next; no longer than the last one, until nobody waits any more."""
 
     @property
     def holders(self) -> list[Owner]:
@@ -134,28 +138,38 @@ class ArrivingFrames(Generic[Owner]):
 
     def _look_later(self) -> None:
         self._seen = {owner: self._held[kind][owner] for owner, kind in self._kinds.items()}
-        self._timer = self._tasks.call_later(PACE_MS, self._look)
+        self._pace_ms = min(self._pace_ms, max(PACE_MS // (1 + self._lines), PACE_LEAST_MS))
+        self._timer = self._tasks.call_later(self._pace_ms, self._look)
+
+    @property
+    def _lines(self) -> int:
+        """How many wait for each who goes on with its frame, who are taken to be a few at least. Who waits may hold the
+        first bytes of its own."""
+        waiting = self._waiting()
+        return waiting // max(len(self._kinds) - waiting, A_FEW)
 
     def _look(self) -> None:
         """Look at what has come, when all that has come is read: a process that stood still has it in its sockets."""
         self._tasks.call_soon(lambda: self._tasks.call_soon(self._look_at_pace))
 
     def _look_at_pace(self) -> None:
-        """Close who is too slow while others wait, who holds most first, until frames have half of the memory: what
-        else is in use is not freed by closing them."""
+        """Close who is too slow while others wait, who holds most first, until frames have half of the memory, or all
+        of them when as many wait: what else is in use is not freed by closing them."""
         self._timer = None
-        if not self._somebody_waits():
+        if not self._waiting():
+            self._pace_ms = PACE_MS
             return
-        keep_pace = {owner: owner.keeps_pace(_least(self._seen.get(owner, 0))) for owner in self._kinds}
+        pace_ms, enough = self._pace_ms, 0 if self._lines else self._bytes_max // 2
+        keep_pace = {owner: owner.keeps_pace(_least(self._seen.get(owner, 0), pace_ms)) for owner in self._kinds}
         slow = [owner for owner in self._seen if not keep_pace[owner]]
         left = sum(self._bytes)
         for owner in sorted(slow, key=lambda one: -self._held[self._kinds[one]][one]):
-            if left > self._bytes_max // 2:
-                held, least = self._held[self._kinds[owner]][owner], _least(self._seen[owner])
+            if left > enough:
+                held, least = self._held[self._kinds[owner]][owner], _least(self._seen[owner], pace_ms)
                 left -= held
                 owner.give_up(
                     f"others wait for the {held} bytes of memory that its request takes, and less than {least} bytes"
-                    f" of it came in {PACE_MS} ms"
+                    f" of it came in {pace_ms} ms"
                 )
         self._look_later()
 
@@ -165,6 +179,6 @@ class ArrivingFrames(Generic[Owner]):
             self._timer.cancel()
 
 
-def _least(held: int) -> int:
-    """So many bytes have to come from one look to the next of who holds so many."""
-    return min(held * PACE_MS // FILLED_IN_MS, RATE * PACE_MS // 1000)
+def _least(held: int, pace_ms: int) -> int:
+    """So many bytes have to come in that time of who holds so many."""
+    return min(held * pace_ms // FILLED_IN_MS, RATE * pace_ms // 1000)

@@ -134,7 +134,7 @@ class RequestMemory:
         self._under_way: Counter[LongWork] = Counter()
         """How many of them are the same."""
         self._frames: ArrivingFrames[MemoryOwner] = ArrivingFrames(
-            tasks, self._request_bytes_max, lambda: self.request_bytes, self._is_waited_for
+            tasks, self._request_bytes_max, lambda: self.request_bytes, self._waiting_for_buffers
         )
         """Frames that are being received into buffers of their own."""
         self._responses: dict[MemoryOwner, int] = {}
@@ -200,8 +200,8 @@ class RequestMemory:
         self._look_later()
         return buffer
 
-    def _is_waited_for(self) -> bool:
-        return bool(self._for_buffers or self._woken)
+    def _waiting_for_buffers(self) -> int:
+        return len(self._for_buffers) + len(self._woken)
 
     def _take(self, size: int) -> bytearray:
         """A buffer that was used before, if one is large enough; fresh ones are made as large as can be kept."""
