@@ -31,6 +31,7 @@ else:
     raise AssertionError("mood was taken")
 print("all is so")
 """
+SERVERS = """moldau status -o json | python -c 'import json, sys; print(json.load(sys.stdin)["bootstrap_servers"])'"""
 
 
 def examples() -> list[str]:
@@ -45,6 +46,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the page's commands were run, and left the files of a cluster that was stopped."""
     found = tmp_path_factory.mktemp("pipelines")
     script = "\n".join(text for kind, text in blocks(PAGE) if kind == "sh")
+    (text,) = [text for kind, text in blocks(PAGE) if kind == "yaml"]
+    (found / "state-changes.yaml").write_text(text)
+    script = script.replace("moldau pipeline run", f"KAFKA=$({SERVERS}) moldau pipeline run")
     script = script.replace("--brokers 3", "--brokers 3 --port 0")  # other tests run beside this one
     path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
     try:
@@ -63,6 +67,14 @@ def test_the_commands_of_the_page_do_what_it_says(folder: Path) -> None:
     assert {row["broker"] for row in rows} == {1, 2, 3}
     assert sum(row["records"] for row in rows if row["broker"] == 1) == 3
     assert (folder / "plan.json").exists()
+    metrics = [json.loads(json.loads(line)["value"]) for line in (folder / "metrics.json").read_text().splitlines()]
+    assert {one["node"] for one in metrics} <= {1, 2, 3}
+    assert len(metrics) == 3
+    from moldau.spark.tables import Table
+
+    now = Table(folder / "tables" / "partitions", pipeline="state-changes").read().to_pylist()
+    assert {(row["topic"], row["partition"]) for row in now} >= {("orders", 0), ("orders", 1)}
+    assert len({(row["topic"], row["partition"]) for row in now}) == len(now)
 
 
 def test_the_examples_of_the_help_are_run(folder: Path) -> None:

@@ -47,6 +47,7 @@ SPECIAL = {
     ("broker stop", "id"): "1",
     ("broker start", "id"): "1",
     ("job metadata", "path"): "{folder}/metadata",
+    ("publish", "paths"): "{folder}/logs",
 }
 MORE = {
     "topic alter": ["--partitions", "4"],
@@ -58,6 +59,7 @@ MORE = {
     "leader elect": ["--all"],
     "record get": ["--offset", "0"],
     "produce": ["-m", "text"],
+    "publish": ["--once"],
     "tail": ["-n", "1", "--from", "earliest"],
     "consume": ["-n", "1"],
     "perf produce": ["-n", "1"],
@@ -100,6 +102,8 @@ class Place:
         (folder / "plan.json").write_text(json.dumps({"version": 1, "partitions": [part]}))
         (folder / "pipeline.yaml").write_text(PIPELINE.format(bootstrap=bootstrap))
         (folder / "state-change.log").write_text("")
+        (folder / "logs").mkdir(exist_ok=True)
+        (folder / "logs" / "state-change.jsonl").write_text('{"time_ms":1,"node":1}\n')
         (folder / "server.properties").write_text(
             "process.roles=broker,controller\nnode.id=5\nlisteners=PLAINTEXT://127.0.0.1:0,C://127.0.0.1:0\n"
             "controller.listener.names=C\ncontroller.quorum.bootstrap.servers=127.0.0.1:1\n"

@@ -35,6 +35,7 @@ COMMANDS = {
     "replica": ("moldau.admin.replica:replica", "Look whether replicas hold the same, byte for byte."),
     "log": ("moldau.admin.log:log", "Merge state-change logs; tell who led a partition when, and why."),
     "job": ("moldau.admin.job:job", "Make tables of what a cluster keeps itself, from the files of its nodes."),
+    "publish": ("moldau.admin.publish:publish", "Write nodes' state changes and metrics to topics, as they come."),
     "migrate": ("moldau.admin.migrate:migrate", "Move a cluster from ZooKeeper to KRaft, or back."),
     "spark": ("moldau.admin.spark:spark", "Look at tables that Spark streams fill; say who may go on from where."),
     "install-scripts": (

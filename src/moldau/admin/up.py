@@ -20,6 +20,7 @@ from moldau.admin.output import note, say, show, show_one
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES, take_back
 from moldau.cluster.nodes import ClusterSpec, is_alive, leave_running, setting
+from moldau.cluster.publisher import LOG, end_publisher
 from moldau.cluster.serving import zookeeper_trouble
 from moldau.cluster.stopping import Ending
 from moldau.model.broker_config import BROKER_KEYS
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from moldau.client.view import Partition
 
 MISMATCH = 4
+ANY_PAGE = "127.0.0.1:0"
+"""Where the nodes of a cluster whose metrics are published show them, if nothing else is said: each on a free port."""
+TOPICS = "__moldau_state_changes, __moldau_metrics"
 NO_CONTROLLER = "no controller is active: no leader is elected, no topic is made or changed (`moldau doctor`)"
 
 
@@ -72,6 +76,12 @@ LOOKS_UNTIL_GONE = 4
     metavar=f"{EMBEDDED}|HOST:PORT,.../CHROOT",
     help="The ZooKeeper plane, on a server of the cluster's own or on yours; implies --plane zookeeper.",
 )
+@click.option(
+    "--publish/--no-publish",
+    default=None,
+    help="Write state changes and metrics to topics, by a process beside the nodes (`moldau publish --help`); or no"
+    " more.",
+)
 @click.option("--detach", is_flag=True, help="Leave it running and return; `moldau down` stops it.")
 def up(
     brokers: int,
@@ -81,6 +91,7 @@ def up(
     settings: tuple[str, ...],
     plane: str,
     zookeeper: str | None,
+    publish: bool | None,
     detach: bool,
 ) -> None:
     """Start a whole cluster on this machine: real processes, TCP on loopback, replicated logs.
@@ -93,6 +104,7 @@ def up(
     )
     _demand_sense(controllers, plane, zookeeper)
     _warn_of_unknown(pairs)
+    more = {} if PAGES in pairs or not publish else {PAGES: ANY_PAGE}
     started = time.monotonic()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -100,14 +112,18 @@ def up(
             brokers,
             controllers=controllers,
             data=data.resolve(),
-            config=pairs,
+            config=pairs | more,
             port=port,
             plane=ZOOKEEPER if zookeeper else plane,
             zookeeper=zookeeper or EMBEDDED,
         )
         _agree(cluster, pairs)
         missing = len(cluster.spec.nodes) - len(cluster.alive())
+        if publish is not None:
+            cluster.spec.publishing = publish
         _start(cluster, data, pairs)
+        if publish is False:
+            end_publisher(cluster)
     except (ClusterError, ValueError, OSError) as error:
         fail(reason(error))
         return
@@ -166,7 +182,7 @@ def down(data: Path) -> None:
     called again, it goes on.
     """
     cluster = found(data)
-    if not cluster.alive() and not _servers(cluster):
+    if not cluster.alive() and not _servers(cluster) and not is_alive(cluster.spec.publisher):
         say("nothing runs.")
         return
     _end(_stop(cluster, data))
@@ -194,6 +210,10 @@ def _tell(cluster: Cluster, data: Path, missing: int, took_s: float) -> None:
     say(f"bootstrap servers: {cluster.bootstrap_servers}")
     if cluster.spec.zookeeper:
         say(f"ZooKeeper: {cluster.spec.zookeeper}")
+    if cluster.spec.publishing:
+        say(f"published: {TOPICS}    its words: {data / LOG}")
+        if without := [str(node.id) for node in cluster.spec.nodes if not setting(node, PAGES)]:
+            say(f"no metrics are published of node {', '.join(without)}: its server.properties has no {PAGES}")
     here = "" if data == DATA else f" --data {quote(str(data))}"
     say(f"folder: {data}    look: moldau status{here}    stop: moldau down{here}")
 
@@ -316,12 +336,21 @@ def status(data: Path, output: str) -> None:
     if trouble is not None:
         note(f"moldau: {trouble}")
     rows = _rows(cluster)
-    whole = {"cluster_id": cluster.cluster_id, "bootstrap_servers": cluster.bootstrap_servers, "nodes": rows}
+    publisher = cluster.spec.publisher if is_alive(cluster.spec.publisher) else None
+    whole: dict[str, object] = {
+        "cluster_id": cluster.cluster_id,
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "nodes": rows,
+    }
+    whole |= {"publisher": publisher} if cluster.spec.publishing else {}
     if output == "tsv":
         show(rows, output, rows[0])
     elif not show_one(whole, output):
         say(f"cluster {cluster.cluster_id}    bootstrap servers: {cluster.bootstrap_servers}")
         _table(rows)
+        if cluster.spec.publishing:
+            by = publisher or f"nobody ({data / LOG} may say why; `moldau up` starts it again)"
+            say(f"published: {TOPICS}    by process: {by}")
     well = all(row["state"] == "serving" for row in rows) and any(row["controller"] for row in rows)
     raise SystemExit(0 if trouble is None and well else 1)
 

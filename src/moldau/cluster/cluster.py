@@ -26,15 +26,12 @@ from moldau.cluster.nodes import (
     HOST,
     ClusterSpec,
     NodeSpec,
-    cluster_ids_on_disk,
-    find_running,
     is_alive,
-    is_paused,
     last_words,
-    launch,
     send,
     wait_gone,
 )  # fmt: skip
+from moldau.cluster.publisher import end_publisher, go_on_publishing
 from moldau.cluster.serving import brief_client, foreign_zookeeper, is_told, node_status
 from moldau.cluster.stopping import Ending, Gone, stop_nodes
 from moldau.ports.zookeeper import ZooKeeperError
@@ -111,7 +108,7 @@ class Cluster:
         try:
             try:
                 self.spec = ClusterSpec.load(self.folder)
-                find_running(self.spec.nodes)
+                nodes.find_running(self.spec.nodes)
                 self.is_new = False
             except FileNotFoundError:
                 where = zookeeper if plane == ZOOKEEPER else ""
@@ -153,9 +150,10 @@ class Cluster:
                 raise ClusterError(trouble)
         for node in self.spec.nodes:
             if not is_alive(node.pid):
-                self.processes[node.id] = launch(node)
+                self.processes[node.id] = nodes.launch(node)
         self.spec.save(self.folder)
         self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker], timeout_s)
+        go_on_publishing(self)
         return self
 
     def stop(self, timeout_s: float = 60.0, gone: Gone = lambda id, ending: None) -> None:
@@ -165,6 +163,7 @@ class Cluster:
         Cut off by a signal it can be called again, and goes on.
         """
         self._close_client()
+        end_publisher(self)
 
         def told(id: int, ending: Ending) -> None:
             self.spec.save(self.folder)
@@ -177,6 +176,7 @@ class Cluster:
     def close(self) -> None:
         """End everything at once; a temporary folder is removed."""
         self._close_client()
+        end_publisher(self, only_own=True)
         for node in self.spec.nodes:
             if is_alive(node.pid) and node.id in self.processes:
                 send(node, signal.SIGKILL)
@@ -218,7 +218,7 @@ class Cluster:
 
     def cluster_ids(self) -> list[str]:
         """The ids by which nodes of this cluster are known, without asking any: none before ZooKeeper has given one."""
-        return [self.spec.cluster_id] if self.spec.cluster_id else cluster_ids_on_disk(self.spec)
+        return [self.spec.cluster_id] if self.spec.cluster_id else nodes.cluster_ids_on_disk(self.spec)
 
     @property
     def plane(self) -> str:
@@ -245,7 +245,7 @@ class Cluster:
 
     def paused(self) -> list[int]:
         """Numbers of nodes whose process is stopped by ``pause``."""
-        return [node.id for node in self.spec.nodes if is_paused(node.pid)]
+        return [node.id for node in self.spec.nodes if nodes.is_paused(node.pid)]
 
     # ---- faults
 
@@ -268,7 +268,7 @@ class Cluster:
         if is_alive(node.pid):
             self.terminate(id)
         self._demand_ports([node])
-        self.processes[id] = launch(node)
+        self.processes[id] = nodes.launch(node)
         self.spec.save(self.folder)
         if wait and node.is_broker:
             self.wait_for_brokers([id], timeout_s)

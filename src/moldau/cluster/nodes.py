@@ -63,6 +63,10 @@ class ClusterSpec:
     """``host:port,.../chroot`` of the ZooKeeper plane; empty on the quorum's."""
     embedded: bool = False
     """Whether that ZooKeeper is part of this cluster."""
+    publishing: bool = False
+    """Whether a process beside the nodes publishes their state changes and metrics (``publisher.py``)."""
+    publisher: int | None = None
+    """That process, when it runs."""
 
     def save(self, folder: Path) -> None:
         text = json.dumps(asdict(self), indent=2)
@@ -89,6 +93,7 @@ class ClusterSpec:
                     " Move it back, or take another --data"
                 )
             node.pid = ours(node.pid, home)
+        spec.publisher = ours(spec.publisher, folder)
         return spec
 
 

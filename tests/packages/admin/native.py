@@ -18,8 +18,8 @@ NATIVE = (
 )
 
 ELSEWHERE = (
-    "reassign", "leader", "replica", "log", "job", "quorum", "adopt", "status", "storage", "migrate", "spark",
-    "pipeline",
+    "reassign", "leader", "replica", "log", "job", "publish", "quorum", "adopt", "status", "storage", "migrate",
+    "spark", "pipeline",
 )  # fmt: skip
 """Those whose examples need plans, several nodes or their files: tests/packages/admin/test_examples.py says which tests
 run them."""

@@ -17,7 +17,8 @@ from tests.packages.admin.native import ELSEWHERE, NATIVE
 
 NOUNS = (
     "topic", "config", "group", "record", "produce", "consume", "tail", "perf", "reassign", "leader", "replica",
-    "broker", "log", "job", "quorum", "feature", "doctor", "adopt", "status", "storage", "migrate", "spark", "pipeline",
+    "broker", "log", "job", "publish", "quorum", "feature", "doctor", "adopt", "status", "storage", "migrate", "spark",
+    "pipeline",
 )  # fmt: skip
 
 LOOK, READ, RECORDS, CHANGE, DESTROY, WAIT = "look", "read", "records", "change", "destroy", "wait"
@@ -85,6 +86,7 @@ KINDS: dict[str, set[str]] = {
     "job groups": {READ},
     "job lag": {READ},
     "job metadata": {READ},
+    "publish": {READ, CHANGE},
     "quorum status": {LOOK},
     "quorum add-controller": {CHANGE, WAIT},
     "quorum remove-controller": {DESTROY},

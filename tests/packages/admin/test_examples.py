@@ -34,6 +34,7 @@ RUN_BY = {
     "moldau doctor": ("live/test_command_line.py", "live/test_adopt.py"),
     "moldau adopt": ("live/test_adopt.py",),
     "moldau job": ("live/test_cluster_pipelines.py",),
+    "moldau publish": ("live/test_publish.py",),
     "moldau spark": ("packages/spark/test_table_commands.py",),
     "moldau pipeline": ("live/test_snippets.py",),  # as tutorial.md and pipelines.md show the same lines
     "README.md": ("live/test_snippets.py", "live/test_doctor_zookeeper.py", "packages/simulator/test_runs.py"),

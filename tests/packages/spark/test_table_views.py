@@ -74,6 +74,21 @@ def test_a_keyed_table_holds_the_latest_row_of_each_key_and_takes_a_batch_once(t
     assert (last.batch_id, last.rows) == (2, 0)
 
 
+def test_a_keyed_table_of_several_keys_tells_rows_apart_by_all_of_them_null_too(tmp_path):
+    """`a IS NOT DISTINCT FROM b AND c` is read as of `b AND c`: no batch could be merged (type_coercion)."""
+
+    def of(**rows: str) -> pa.Table:
+        keys = [name.split("_") for name in rows]
+        partitions = pa.array([None if part == "none" else int(part) for _, part in keys], pa.int32())
+        return pa.table({"topic": [topic for topic, _ in keys], "partition": partitions, "value": list(rows.values())})
+
+    table = Upserts(tmp_path / "t", keys=["topic", "partition"], order_by=["value"])
+    table.merge(of(a_0="1", a_1="1", b_0="1", a_none="1"), BatchKey("q", 0))
+    table.merge(of(a_1="2", b_1="2", a_none="2"), BatchKey("q", 1))
+    found = {(row["topic"], row["partition"]): row["value"] for row in table.read().to_pylist()}
+    assert found == {("a", 0): "1", ("a", 1): "2", ("b", 0): "1", ("b", 1): "2", ("a", None): "2"}
+
+
 def test_a_helping_column_takes_no_name_that_the_rows_have():
     assert unused_name("_place", ["id", "value"]) == "_place"
     assert unused_name("_place", ["_Place", "_place_"]) == "_place__"

@@ -174,7 +174,7 @@ class DeltaFormat:
         """Replace the rows of the same keys, add new ones, delete where the condition holds: as ``commit``."""
         table = self._judged(entry)
         names = [name.replace('"', '""') for name in keys]
-        same = " AND ".join(f'old."{name}" IS NOT DISTINCT FROM new."{name}"' for name in names)
+        same = " AND ".join(f'(old."{name}" IS NOT DISTINCT FROM new."{name}")' for name in names)
         merger = table.merge(
             rows, same, source_alias="new", target_alias="old", commit_properties=marked(entry),
             post_commithook_properties=_KEEP_LOGS,
