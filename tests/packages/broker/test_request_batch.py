@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from moldau.broker.metadata.state_change_log import StateChangeLog
 from moldau.broker.zookeeper import batch
 from moldau.broker.zookeeper.channels import Channels
 from moldau.broker.zookeeper.request_batch import RequestBatch, UnsentRequests
@@ -49,7 +50,8 @@ def test_a_controller_whose_batch_failed_half_way_sends_no_other(monkeypatch: py
     told: list[str] = []
     tasks = ManualTasks()
     world = manual_world(tasks=tasks)
-    channels = Channels(NodeDouble(config=zookeeper_config(), world=world, state_change_log=UnwrittenLog()), Rules())
+    unwritten = cast("StateChangeLog", UnwrittenLog())
+    channels = Channels(NodeDouble(config=zookeeper_config(), world=world, state_change_log=unwritten), Rules())
     channels.on_unsent.append(told.append)
     channels._sender = batch.Sender(controller_id=1, controller_epoch=1, listener="IN")
     real = batch.requests
