@@ -56,13 +56,21 @@ RESTLESS = {"connections.max.idle.ms": 2_000, "metadata.max.age.ms": 2_000}
 one of its connections changes (its issues 5456 and 5511): each does, all the time."""
 
 
+def is_stuck(error: KafkaError | None) -> bool:
+    """Whether a consumer's partitions wait for ever: librdkafka 2.16 asks for committed offsets once, and when the one
+    it asks coordinates the group no more, which may be so whenever the lead moves, it does not ask the next (its issue
+    5586). It tells its application, which has to assign them again."""
+    return error is not None and error.code() == KafkaError.NOT_COORDINATOR
+
+
 class Billing:
     """Reads orders and writes one bill for each, in transactions; some of those it aborts, and begins anew."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self.committed = self.aborted = self.renewed = self.empty = 0
-        """``empty``: how often no order came, since one did last."""
+        self.committed = self.aborted = self.renewed = self.empty = self.begun_again = 0
+        """``empty``: how often no order came, since one did last. ``begun_again``: how often the consumer was told to
+        ask for its offsets once more."""
         self.doing = "begins"
         self.errors: list[str] = []
         self.over = threading.Event()
@@ -97,6 +105,9 @@ class Billing:
         self.doing = "consume"
         found = consumer.consume(20, 0.3)
         self.errors += [f"consume: {one.error()}" for one in found if one.error() is not None]
+        if any(is_stuck(one.error()) for one in found):
+            self.begun_again += 1
+            consumer.assign(consumer.assignment())  # from what is committed on: no transaction is under way here
         orders = [one for one in found if one.error() is None]
         self.empty += 1
         if not orders:
@@ -166,8 +177,9 @@ def billing_runs(bootstrap: str) -> Iterator[Billing]:
         yield billing
     except BaseException:
         print(
-            f"{billing.committed} committed, {billing.aborted} aborted, {billing.renewed} renewed; no order came"
-            f" {billing.empty} times; it does {billing.doing}; {len(billing.errors)} errors: {billing.errors[-10:]}"
+            f"{billing.committed} committed, {billing.aborted} aborted, {billing.renewed} renewed,"
+            f" {billing.begun_again} begun again; no order came {billing.empty} times; it does {billing.doing};"
+            f" {len(billing.errors)} errors: {billing.errors[-10:]}"
         )
         raise
     finally:

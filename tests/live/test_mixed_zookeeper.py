@@ -209,7 +209,10 @@ def test_each_order_is_billed_once_while_the_lead_goes_to_and_fro_between_kafka_
                     wait_until(partial(_is_led_by, peer, SINK, leader), f"{leader} leads")
             wait_until(lambda: len(read(where)) >= len(orders), "all orders are billed", 240)
         assert sorted(read(where), key=int) == orders
-        print(f"{mix}: {len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted")
+        print(
+            f"{mix}: {len(orders)} orders billed once, {billing.committed} committed, {billing.aborted} aborted,"
+            f" {billing.begun_again} begun again"
+        )
 
 
 @long

@@ -5,7 +5,17 @@ from __future__ import annotations
 import click
 
 from moldau.simulator.machines.seeds import MACHINES
-from moldau.simulator.scenes import DELETIONS, MIXED, PIPELINED, QUORUM, SCENES, UPKEEP, ZOOKEEPER, ZOOKEEPER_SCENES
+from moldau.simulator.scenes import (
+    DELETIONS,
+    MIXED,
+    PIPELINED,
+    QUORUM,
+    SCENES,
+    TRANSACTIONS,
+    UPKEEP,
+    ZOOKEEPER,
+    ZOOKEEPER_SCENES,
+)
 
 
 @click.command()
@@ -13,7 +23,7 @@ from moldau.simulator.scenes import DELETIONS, MIXED, PIPELINED, QUORUM, SCENES,
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, counting up.")
 @click.option(
     "--scene",
-    type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED, PIPELINED, DELETIONS)),
+    type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED, PIPELINED, DELETIONS, TRANSACTIONS)),
     help="One kind of fault only; any mix otherwise.",
 )
 @click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
@@ -26,7 +36,7 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
         return
     if scene in UPKEEP and plane == ZOOKEEPER:
         raise click.UsageError(f"--scene {scene} is a fault of the quorum plane: controllers there have a log")
-    if scene is not None and plane == QUORUM and scene not in (*SCENES, PIPELINED, DELETIONS):
+    if scene is not None and plane == QUORUM and scene not in (*SCENES, PIPELINED, DELETIONS, TRANSACTIONS):
         raise click.UsageError(f"--scene {scene} is a fault of the ZooKeeper plane: add --plane {ZOOKEEPER}")
     _nodes(seed, seeds, scene, plane)
 

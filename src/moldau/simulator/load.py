@@ -16,7 +16,7 @@ from moldau.client.consumer import NO_RESET, Chunk, Consumer, ConsumerOptions
 from moldau.client.groups import committed
 from moldau.client.membership import GroupOptions
 from moldau.client.producer import Producer, ProducerOptions
-from moldau.client.reading import EARLIEST
+from moldau.client.reading import EARLIEST, READ_UNCOMMITTED
 from moldau.client.world_lines import WorldLines
 from moldau.history.rows import INFO, OK, Read, Send, is_tombstone, key_of
 from moldau.model import Code, TopicPartition
@@ -142,11 +142,15 @@ class SimulatedProducer(TopicWriter):
 class SimulatedReader(Actor):
     """Reads all partitions of a topic from the start, and goes on through everything."""
 
+    isolation = READ_UNCOMMITTED
+
     def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
         super().__init__(cluster, name)
         self.topic = topic
         self.reads: list[Read] = []
-        options = ConsumerOptions(reset=NO_RESET, partition_max_bytes=self.rng.choice((500, 1 << 20)))
+        options = ConsumerOptions(
+            reset=NO_RESET, isolation=self.isolation, partition_max_bytes=self.rng.choice((500, 1 << 20))
+        )
         self._consumer = Consumer(self.client, options)
 
     async def read(self, ends: dict[int, int] | None = None) -> None:
@@ -167,14 +171,18 @@ class SimulatedReader(Actor):
         elif chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE:
             self.cluster.violated(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
         elif chunk.fetched.code is Code.NONE:
-            for record in chunk.records():
+            for record in chunk.records(self.isolation):
                 value = dict(record.headers)[TEXT] if record.value is None else record.value
                 self.reads.append(
                     Read(self.name, chunk.partition.partition, record.offset, bytes(value or b"").decode())
                 )
 
     def _is_at(self, ends: dict[int, int]) -> bool:
-        return all(self._consumer.position(TopicPartition(self.topic.name, n)) >= end for n, end in ends.items())
+        return all(self.position(number) >= end for number, end in ends.items())
+
+    def position(self, number: int) -> int:
+        """The next offset of a partition."""
+        return self._consumer.position(TopicPartition(self.topic.name, number))
 
 
 class Auditor(Actor):

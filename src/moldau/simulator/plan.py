@@ -60,6 +60,7 @@ class Plan:
     __consumer_offsets, where it is compacted all the time. ``kafka``: brokers that go by Apache Kafka's rules
     (kafka_rules.py). ``pipelined``: whether a producer has several requests under way (pipelined_producer.py).
     ``deletions``: the topic whose records a client deletes (deleter.py); they expire after ``expires_ms``, if not 0.
+    ``transactions``: the topic to which transactional producers write (transactional.py).
     ``buggify``: whether production code takes buggify points now and then (buggify.py). ``step``: how much one step of
     a node's loop holds; None: little, by the seed.
     """
@@ -91,6 +92,7 @@ class Plan:
     pipelined: bool = False
     deletions: TopicPlan | None = None
     expires_ms: int = 0
+    transactions: TopicPlan | None = None
     buggify: bool = True
     step: int | None = None
 
@@ -120,6 +122,11 @@ class Plan:
         if self.deletions is not None:
             expire = f", and expire after {self.expires_ms} ms" if self.expires_ms else ""
             topics += f"; {self.deletions.name}: {self.deletions.partitions} partitions, records are deleted{expire}"
+        if self.transactions is not None:
+            compacted = ", compacted" if self.transactions.keys else ""
+            topics += (
+                f"; {self.transactions.name}: {self.transactions.partitions} partitions, in transactions{compacted}"
+            )
         kept = "" if self.elr else "no "
         voters = f"voters {', '.join(map(str, self.first_voters))}, who change; " if self.first_voters else ""
         kept = "".join((f"{kept}eligible leader replicas", *(f"; {name} {at}" for name, at in self.levels.items())))

@@ -46,7 +46,7 @@ def with_keys(plan: Plan) -> Plan:
         configs=configs,
     )
     topics = tuple(one for one in plan.topics if one.idempotent)
-    return _busy(rng, replace(plan, topics=(*topics, keyed)))
+    return busy(rng, replace(plan, topics=(*topics, keyed)))
 
 
 def with_group_log(plan: Plan) -> Plan:
@@ -60,10 +60,10 @@ def with_group_log(plan: Plan) -> Plan:
         "internal.segment.bytes": str(rng.choice((2_000, 6_000))),  # a group's members go into one batch
         "min.cleanable.dirty.ratio": "0.01",
     }
-    return _busy(rng, replace(plan, group_log=configs))
+    return busy(rng, replace(plan, group_log=configs))
 
 
-def _busy(rng: random.Random, plan: Plan) -> Plan:
+def busy(rng: random.Random, plan: Plan) -> Plan:
     """Return the plan with cleaners that look often, and a fault for them."""
     settings = {
         **plan.settings,

@@ -22,9 +22,20 @@ from moldau.simulator.plan import Plan, with_pipelined
 from moldau.simulator.plan_deletions import with_deletions
 from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
+from moldau.simulator.plan_transactions import with_transactions
 from moldau.simulator.plan_upkeep import with_upkeep
 from moldau.simulator.plan_zookeeper import draw_zookeeper, with_kafka_brokers
-from moldau.simulator.scenes import DELETIONS, KEYED, LOST_SEGMENT, MIXED, PIPELINED, QUORUM, UPKEEP, ZOOKEEPER
+from moldau.simulator.scenes import (
+    DELETIONS,
+    KEYED,
+    LOST_SEGMENT,
+    MIXED,
+    PIPELINED,
+    QUORUM,
+    TRANSACTIONS,
+    UPKEEP,
+    ZOOKEEPER,
+)
 
 __all__ = ["Parts", "parts_of", "plan_of"]
 
@@ -42,8 +53,8 @@ class Parts(NamedTuple):
 
 def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -> Plan:
     """Return the plan of a seed. Without buggify points it is what it was before there were any: old finds stay."""
-    mixed, pipelined = scene == MIXED, scene == PIPELINED
-    scene = None if mixed or pipelined else scene
+    mixed, pipelined, transactional = scene == MIXED, scene == PIPELINED, scene == TRANSACTIONS
+    scene = None if mixed or pipelined or transactional else scene
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
     if plane == ZOOKEEPER and (buggify or mixed):
         plan = with_kafka_brokers(plan, always=mixed)
@@ -56,6 +67,8 @@ def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -
         plan = with_group_log(with_keys(plan))
     if buggify or pipelined:
         plan = with_pipelined(plan, always=pipelined)
+    if buggify or transactional:
+        plan = with_transactions(plan, always=transactional)
     if scene == DELETIONS:
         plan = with_deletions(plan)
     return replace(plan, buggify=buggify)

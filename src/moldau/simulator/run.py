@@ -36,8 +36,9 @@ from moldau.simulator.load import (
 from moldau.simulator.pipelined_producer import PipelinedProducer
 from moldau.simulator.plan import Plan
 from moldau.simulator.planes import parts_of, plan_of
-from moldau.simulator.scenes import PIPELINED, QUORUM, SCENES
+from moldau.simulator.scenes import PIPELINED, QUORUM, SCENES, TRANSACTIONS
 from moldau.simulator.timeline import Timeline
+from moldau.simulator.transactional import TransactionalLoad
 
 __all__ = ["SCENES", "RunOutcome", "simulate"]
 
@@ -96,9 +97,9 @@ def _simulate(plan: Plan, *, fail_fast: bool = False) -> RunOutcome:
 
 def first_broken(seed: int, scene: str | None, plane: str) -> str | None:
     """Run one seed until a law does not hold; return which. Without buggify points, but for a pipelined producer:
-    few other faults refuse one batch and take the next.
+    few other faults refuse one batch and take the next. So for transactions, whose markers are lost with answers.
     """
-    broken = _simulate(plan_of(seed, scene, plane, buggify=scene == PIPELINED), fail_fast=True).broken
+    broken = _simulate(plan_of(seed, scene, plane, buggify=scene in (PIPELINED, TRANSACTIONS)), fail_fast=True).broken
     return broken[0] if broken else None
 
 
@@ -128,6 +129,9 @@ class SimulatedRun:
         if plan.deletions is not None:
             laws = DeletionLaws(self.observer, plan.deletions, expires=plan.expires_ms > 0)
             self.deleter = Deleter(self.cluster, plan.deletions, laws)
+        self.transactional: TransactionalLoad | None = None
+        if plan.transactions is not None:
+            self.transactional = TransactionalLoad(self.cluster, self.observer, plan.transactions)
         self.timeline = Timeline(self.observer, plan.topics[0].name)
         self._looked_s = -1.0
         self.cluster.loop.after_turn = self._look
@@ -140,6 +144,8 @@ class SimulatedRun:
             self.plane.look()
             if self.deleter is not None:
                 self.deleter.laws.look()
+            if self.transactional is not None:
+                self.transactional.laws.look()
             self.observer.note_controller()
             self.timeline.note(now_s)
             if self._fail_fast and self.cluster.broken:
@@ -156,6 +162,10 @@ class SimulatedRun:
         deleter = self.deleter
         if deleter is not None:
             tasks += [deleter.begin(deleter.delete()), deleter.writer.begin(deleter.writer.write())]
+        transactional = self.transactional
+        if transactional is not None:
+            tasks += transactional.write()
+            reading.append(transactional.reader.begin(transactional.reader.read()))
         administrator = self.admin.begin(self.admin.administrate())
         breaking = asyncio.create_task(self.injector.run())
         await asyncio.sleep(self.plan.span_s)
@@ -167,10 +177,7 @@ class SimulatedRun:
         await asyncio.sleep(2)
         if not await self._heals(core, moving=True):
             return
-        for writer in (one for writers in self.writers.values() for one in writers):
-            writer.going = False
-        if deleter is not None:
-            deleter.going = deleter.writer.going = False
+        self._end_writing()
         await self._ended(tasks, "producers")
         # Members go on committing until all is read; what they have written is in sync when they have left.
         if await self._heals(core, moving=False, written=OFFSETS if self.members else None):
@@ -178,14 +185,27 @@ class SimulatedRun:
             ruled = len(self.observer.controllers)
             if not await self.cluster.until(lambda: not rest.unread(self.members, self.observer), HEALED_LIMIT_S):
                 self.cluster.violated(f"L9: {rest.unread(self.members, self.observer)}")
-            for reader in (*self.readers.values(), *self.members, *self.auditors):
-                reader.going = False
+            self._end_reading()
             await self._ended(reading, "readers")
             if deleter is not None:
                 await self._ended([deleter.begin(deleter.end())], "the deleter")
             await self._check_laws(core)
             if len(self.observer.controllers) > ruled and not self.plan.network.spikes:
                 self.cluster.violated("L8: the controller changed, and nothing had happened to the last one")
+
+    def _end_writing(self) -> None:
+        for writer in (one for writers in self.writers.values() for one in writers):
+            writer.going = False
+        if self.deleter is not None:
+            self.deleter.going = self.deleter.writer.going = False
+        if self.transactional is not None:
+            self.transactional.end()
+
+    def _end_reading(self) -> None:
+        for reader in (*self.readers.values(), *self.members, *self.auditors):
+            reader.going = False
+        if self.transactional is not None:
+            self.transactional.reader.going = False
 
     async def _begin(self) -> bool:
         for id in self.plan.hosts:
@@ -196,7 +216,8 @@ class SimulatedRun:
         if self.plan.plane == QUORUM and not await self.admin.begin(self.admin.begin_lower()):
             self.cluster.violated("C13: levels of features cannot be lowered where there is no partition")
             return False
-        topics = (*self.plan.topics, *((self.plan.deletions,) if self.plan.deletions is not None else ()))
+        others = (self.plan.deletions, self.plan.transactions)
+        topics = (*self.plan.topics, *(one for one in others if one is not None))
         new = [
             NewTopic(
                 name=one.name, partitions=one.partitions, replication_factor=one.replication_factor, configs=one.configs
@@ -290,6 +311,8 @@ class SimulatedRun:
         if self.deleter is not None:
             for law in self.deleter.laws.at_rest(self.deleter.writer.sends):
                 self.cluster.violated(law)
+        if self.transactional is not None:
+            await self._read_committed(self.transactional)
         for topic in self.plan.topics:
             await self._read_back(topic.name)
         if self.members:
@@ -306,6 +329,14 @@ class SimulatedRun:
         history = rest.history_of(self.writers[name], self.readers[name], reader, ends)
         for law in rest.histories(history, reader.topic, unclean):
             self.cluster.violated(law)
+
+    async def _read_committed(self, load: TransactionalLoad) -> None:
+        reading = asyncio.create_task(load.last_reader())
+        await self._ended([reading], "the last reader of committed records")
+        if reading.done() and not reading.exception():
+            views = [load.reader.view(), reading.result().view()]
+            for law in load.laws.at_rest(views, load.plain.sends):
+                self.cluster.violated(law)
 
     async def _check_group(self) -> None:
         asker = Actor(self.cluster, "asker")
@@ -343,6 +374,7 @@ class SimulatedRun:
             | self.data.compaction.coverage
             | self.injector.coverage
             | (set() if self.deleter is None else self.deleter.laws.coverage)
+            | (set() if self.transactional is None else self.transactional.laws.coverage)
             | (set() if cluster.buggify is None else cluster.buggify.coverage),
             buggify={} if cluster.buggify is None else cluster.buggify.taken,
         )
@@ -365,4 +397,6 @@ class SimulatedRun:
             found.append("the group committed nothing")
         if self.deleter is not None and not self.deleter.answered:
             found.append("no records were deleted")
+        if self.transactional is not None and not all(self.transactional.decided):
+            found.append("no transaction with records was committed, or none was aborted")
         return found

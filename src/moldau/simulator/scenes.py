@@ -32,4 +32,6 @@ PIPELINED = "pipelined"
 """A producer with several requests under way is there; faults are drawn as in any run."""
 DELETIONS = "deletions"
 """A client deletes records of a topic of its own while nodes die; comes when it is asked for."""
+TRANSACTIONS = "transactions"
+"""Transactional producers write to a topic of their own; faults are drawn as in any run."""
 RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

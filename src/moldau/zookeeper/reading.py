@@ -209,29 +209,6 @@ def judge(path: str, assignment: ReplicaAssignment, state: StateZnode) -> None:
         raise BadZnode(path, f"a leader that was elected unclean is in sync with {list(state.isr)!r:.100}")
 
 
-def first_state(
-    topic_id: bytes, number: int, assignment: ReplicaAssignment, live: Callable[[int], bool]
-) -> records.PartitionRecord | None:
-    """New -> Online for a partition that a tool asked for: all live replicas in sync, led by the first.
-
-    None when no replica is alive: it has no state until one is.
-    """
-    isr = [r for r in assignment.replicas if live(r)]
-    if not isr:
-        return None
-    return records.PartitionRecord(
-        partition_id=number,
-        topic_id=topic_id,
-        replicas=list(assignment.replicas),
-        isr=isr,
-        adding_replicas=list(assignment.adding),
-        removing_replicas=list(assignment.removing),
-        leader=isr[0] if isr else NO_LEADER,
-        leader_epoch=0,
-        partition_epoch=0,
-    )
-
-
 def _features(survey: Survey, known_znodes: KnownZnodes, bad: list[BadZnode]) -> list[Message]:
     """Levels of features. Those that cannot be read are as if nobody had set any."""
     if survey.feature is None:

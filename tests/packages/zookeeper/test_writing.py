@@ -16,7 +16,7 @@ from moldau.wire.records import metadata as records
 from moldau.zookeeper import laws, paths
 from moldau.zookeeper.known_znodes import KnownZnodes
 from moldau.zookeeper.notes import config_json
-from moldau.zookeeper.reading import first_state, read
+from moldau.zookeeper.reading import read
 from moldau.zookeeper.writing import operations
 from moldau.zookeeper.znodes import ReplicaAssignment, TopicZnode, parse_state, parse_topic, topic_json
 from tests.packages.zookeeper.tree import Tree
@@ -245,21 +245,16 @@ def test_a_topic_that_a_tool_made_is_born_where_it_stands() -> None:
     pen.known_znodes.saw(paths.config("topics/t"), config)
     pen.known_znodes.saw(paths.topic("t"), topic_json(written))
     assert pen.known_znodes.new_partitions["t"] == written.partitions
-    first = first_state(topic_id(1), 0, written.partitions[0], {2}.__contains__)
-    assert first is not None
-    assert (first.isr, first.leader) == ([2], 2)
-    assert first_state(topic_id(1), 1, written.partitions[1], {2}.__contains__) is None
+    topic, first, second = new_topic("t", topic_id(1), [1, 2], [3])
+    first.isr, first.leader = [2], 2
     ops = pen.write(
-        records.TopicRecord(name="t", topic_id=topic_id(1)),
-        records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
-        first,
+        topic, records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"), first
     )
     assert not any(isinstance(op, Create) and op.path in (paths.topic("t"), paths.config("topics/t")) for op in ops)
     # The partition without a live replica is still asked for.
     assert parse_topic("t", pen.tree.nodes[paths.topic("t")][0]).partitions == written.partitions
     again = read(pen.tree.survey(), lambda: topic_id(99)).known_znodes
     assert again.new_partitions == pen.known_znodes.new_partitions == {"t": {1: ReplicaAssignment((3,))}}
-    second = first_state(topic_id(1), 1, written.partitions[1], {3}.__contains__)
     pen.write(second)
     assert pen.known_znodes.new_partitions == {}
     ops = pen.write(records.RemoveTopicRecord(topic_id=topic_id(1)))

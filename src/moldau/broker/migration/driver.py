@@ -84,6 +84,7 @@ class MigrationDriver:
         self._link = Link.CONNECTED
         self._link_news = asyncio.Event()
         self.channels = Channels(node, Rules(), to_migrating=True)
+        self.channels.on_unsent.append(self.deposed)
         self.writer = Writer(node, self, self._seal)
         self._directories = Directories(node, zk, self.channels, self._remove)
         self.mode = ZooKeeperMode(node, zk, self.channels, self._take_notes)

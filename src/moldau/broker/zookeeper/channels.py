@@ -3,7 +3,7 @@
 A channel appears with its broker and goes with it, or with the controller role; what was queued then is void, for
 whoever comes gets everything. A request is repeated until it is answered: all of them may be (``translation.py``). Its
 connection stands for the broker: when it breaks, the controller role finds out why. What is sent is decided in
-``batch.py``.
+``batch.py``. Batches are begun one after the other (``request_batch.py``); a refused one ends the controller role.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from moldau.broker.network.peers import PeerLink
 from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import partition_codes
+from moldau.broker.zookeeper.request_batch import RequestBatch, Told, UnsentRequests
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.translation import roles_in
 from moldau.broker.zookeeper.undeleted import Undeleted
@@ -181,6 +182,9 @@ class Channels:
         """Called with partition -> leader epoch, where a broker's log has a later epoch than it was told."""
         self.on_newer_controller: list[Callable[[int], object]] = []
         """Called with a broker that knows a newer controller epoch than ours, and refuses our requests from now on."""
+        self._batch = RequestBatch()
+        self.on_unsent: list[Callable[[str], object]] = []
+        """Called with why, when a batch was refused since the one before was not sent: nothing more may be decided."""
 
     def open(self, controller_epoch: int, offset: int, written_by: Mapping[Key, int] | None = None) -> None:
         """Begin as controller: every live broker is told everything, before any decision is made. ``written_by``: see
@@ -196,16 +200,16 @@ class Channels:
             written_by=self._written_by,
         )
         image = self._node.metadata.image
-        told = {broker.id: batch.full(image, broker, self._sender) for broker in batch.reachable(image, self._sender)}
+        told = self._batch.begin()  # nothing is left over: it was closed
+        told |= {broker.id: batch.full(image, broker, self._sender) for broker in batch.reachable(image, self._sender)}
         if self._node.state_change_log.is_traced:  # every replica of the cluster has a step
             self._log_steps(self.states.start(image))
-        self._log(self._sender, told)
-        for id, messages in told.items():
-            self._channel(image.brokers[id]).enqueue(messages, offset)
+        self._send([self._channel(image.brokers[id]) for id in told], told, offset)
 
     def close(self) -> None:
         """Be controller no longer: what is queued is not sent any more."""
         self._sender = None
+        self._batch.sent()
         self._written_by.clear()
         self.undeleted.clear()
         self.states.clear()
@@ -225,9 +229,11 @@ class Channels:
                 channel.close()
                 del self._open[id]
                 self._deletion_answered()  # nothing that waits for an answer of this broker may wait any longer
+        if (told := self._begin()) is None:
+            return
         changes = list(delta.changes(image)) if self._written_by else []
         self._forget_writers(c.key for c in changes if batch.is_written(c))
-        told = batch.requests(image, delta, sender, self.states.deleting)
+        told |= batch.requests(image, delta, sender, self.states.deleting)
         self._forget_writers(c.key for c in changes if c.after is None)
         self.undeleted.asked(image, delta, sender)
         steps = self.states.follow(image, delta, also_healthy=self._node.state_change_log.is_traced)
@@ -238,9 +244,7 @@ class Channels:
             if id in self._open and id in live:
                 told[id] = [*told.get(id, []), *self._deletions(image, live[id], steps)]
         self._log_steps(steps)
-        self._log(sender, told)
-        for id, broker in live.items():
-            self._channel(broker, just_registered=True).enqueue(told.get(id, []), offset)
+        self._send([self._channel(broker, just_registered=True) for broker in live.values()], told, offset)
 
     def _forget_writers(self, keys: Iterable[Key]) -> None:
         """This controller wrote the states of these partitions, or they are gone."""
@@ -259,8 +263,31 @@ class Channels:
             if replica in before.replicas and before.directory(replica) == LOST != after.directory(replica)
         }
 
-    def _log(self, sender: batch.Sender, told: dict[int, list[Message]]) -> None:
-        self._node.state_change_log.say(request_lines.sent, Author(sender.controller_id, sender.controller_epoch), told)
+    def _begin(self) -> Told | None:
+        """A new batch; None where that is refused, and this is no controller any more."""
+        sender = self._sender
+        try:
+            return self._batch.begin()
+        except UnsentRequests as error:
+            why = str(error)
+            log.error("no further requests can be sent: %s", why)
+            # Not here: the writer of znodes may be in the middle of telling what it has written.
+            self._node.world.tasks.call_soon(lambda: self._tell_unsent(sender, why))
+            return None
+
+    def _tell_unsent(self, sender: batch.Sender | None, why: str) -> None:
+        if self._sender is sender:
+            for listener in self.on_unsent:
+                listener(why)
+
+    def _send(self, channels: Iterable[Channel], told: Told, offset: int) -> None:
+        """Queue a batch: what each of these brokers is told of the records up to ``offset``, which may be nothing."""
+        assert self._sender is not None
+        author = Author(self._sender.controller_id, self._sender.controller_epoch)
+        self._node.state_change_log.say(request_lines.sent, author, told)
+        for channel in channels:
+            channel.enqueue(told.get(channel.broker.id, []), offset)
+        self._batch.sent()
 
     def _everything(self, image: Image, broker: Broker, sender: batch.Sender) -> list[Message]:
         return batch.full(
@@ -281,11 +308,12 @@ class Channels:
         broker, sender = channel.broker, self._sender
         if sender is None or self._open.get(broker.id) is not channel:
             return
+        if (told := self._begin()) is None:
+            return
         image, steps = self._node.metadata.image, list[ReplicaStep]()
-        told = self._again(image, broker, sender, steps)
+        told[broker.id] = self._again(image, broker, sender, steps)
         self._log_steps(steps)
-        self._log(sender, {broker.id: told})
-        channel.enqueue(told, image.offset)
+        self._send([channel], told, image.offset)
 
     def _deletions(self, image: Image, broker: Broker, steps: list[ReplicaStep]) -> list[Message]:
         """What a broker that registered is told of topics that are being deleted."""
@@ -311,18 +339,15 @@ class Channels:
         are returned. The others are told when they register, and each answer calls ``on_deletion_answered``."""
         image = self._node.metadata.image
         begun = [id for id in topic_ids if id in image.topics and id not in self.states.deleting]
-        if self._sender is None or not begun:
+        if self._sender is None or not begun or (told := self._begin()) is None:
             return []
         steps = [step for id in begun for step in self.states.delete(image, id)]
-        told = {}
         for id, channel in self._open.items():
             keys = self.states.on_broker(id, ReplicaState.DELETION_STARTED)
             new = [key for key in keys if key[0] in begun]
             told[id] = self._tell_to_delete(image, channel.broker, begun, new)
         self._log_steps(steps)
-        self._log(self._sender, told)
-        for id, messages in told.items():
-            self._open[id].enqueue(messages, image.offset)
+        self._send(self._open.values(), told, image.offset)
         self._deletion_answered()
         return begun
 
@@ -382,16 +407,15 @@ class Channels:
     def send_roles_again(self, broker_id: int) -> None:
         """Tell a broker its roles, so that it answers which of them it can have; nothing without a channel to it."""
         channel, sender = self._open.get(broker_id), self._sender
-        if channel is not None and sender is not None:
+        if channel is not None and sender is not None and (told := self._begin()) is not None:
             image = self._node.metadata.image
             # Also what the broker was told to delete and has not done yet: it would make these logs anew (C8).
             states = (
                 ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE, ReplicaState.DELETION_SUCCESSFUL
             )  # fmt: skip
             gone = {key for state in states for key in self.states.on_broker(broker_id, state)}
-            roles: list[Message] = [batch.roles(image, channel.broker, sender, gone)]
-            self._log(sender, {broker_id: roles})
-            channel.enqueue(roles, image.offset)
+            told[broker_id] = [batch.roles(image, channel.broker, sender, gone)]
+            self._send([channel], told, image.offset)
 
     def readers(self) -> dict[int, int]:
         """Broker id -> offset up to which it has been told everything."""

@@ -69,6 +69,7 @@ class ZooKeeperPlane:
         self.settings = ZnodeSettings(node, self)
         self.channels = Channels(node, node.rules)
         self.channels.on_newer_controller.append(self._refused_by_broker)
+        self.channels.on_unsent.append(self.deposed)
         self.channels.on_roles_answered.append(lambda broker_id, epoch, codes: self.election.accepted_by_broker())
         self.channels.on_later_log_epochs.append(
             lambda told: node.controller.submit_nowait(requests.RaiseLeaderEpochs(told=told))

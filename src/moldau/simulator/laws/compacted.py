@@ -17,13 +17,13 @@ from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.node import Node
 from moldau.model import TopicPartition
 from moldau.simulator.cluster_observer import ClusterObserver
+from moldau.simulator.laws.decisions import CONTROL, Decisions
 from moldau.storage import CorruptLog, Log
 from moldau.storage.compaction import Compaction
 from moldau.storage.raw_records import raw_records
 from moldau.storage.swap import Steps
 from moldau.wire import batch
 
-CONTROL = 0x20
 SHOWN = 3
 
 
@@ -80,22 +80,25 @@ def wanted(committed: Iterable[LogEntry], last: dict[bytes, LogEntry], *, tombst
 
 
 class CompactionSight(NamedTuple):
-    """A log at one moment: records, when the tombstones of each batch may go, its start and end."""
+    """A log at one moment: records, when the tombstones of each batch may go, its start and end, its transactions."""
 
     held: dict[int, LogEntry]
     horizons: dict[int, int | None]
     bounds: tuple[int, int]
+    decisions: Decisions
 
 
 def sight(log: Any) -> CompactionSight:  # Any: of a real node, looked at from outside
     """All of a log."""
     found: dict[int, LogEntry] = {}
     horizons: dict[int, int | None] = {}
+    decisions = Decisions()
     for header, raw in walk(log, log.log_start_offset, log.log_end_offset):
+        decisions.take(header, raw)
         for entry in _records(header, raw):
             found[entry.base] = entry
             horizons[entry.base] = header.delete_horizon_ms
-    return CompactionSight(found, horizons, (log.log_start_offset, log.log_end_offset))
+    return CompactionSight(found, horizons, (log.log_start_offset, log.log_end_offset), decisions)
 
 
 class CompactionLaws:
@@ -166,9 +169,11 @@ def check(before: CompactionSight, after: CompactionSight, planned_ms: int, rete
         for offset, one in after.held.items()
         if before.held.get(offset) != one
     ]
-    last = newest(one for one in before.held.values() if one.base < high)
+    stable = before.decisions.stable_offset(high)
+    counts = [one for one in before.held.values() if one.base < stable and not before.decisions.is_aborted(one.base)]
+    last = newest(counts)
     for offset, one in before.held.items():
-        if offset in after.held or last.get(one.key, one).base > offset:
+        if offset in after.held or last.get(one.key, one).base > offset or before.decisions.is_aborted(offset):
             continue
         time_ms = before.horizons[offset]
         if not one.tombstone or time_ms is None or time_ms > planned_ms:
@@ -179,4 +184,16 @@ def check(before: CompactionSight, after: CompactionSight, planned_ms: int, rete
             broken.append(
                 f"S5: tombstones at {offset} may go at {time_ms}, {retention_ms} ms after {planned_ms} at least"
             )
-    return broken[:SHOWN]
+    return [*broken[:SHOWN], *markers_gone(before.decisions, after.decisions, planned_ms)[:SHOWN]]
+
+
+def markers_gone(before: Decisions, after: Decisions, planned_ms: int) -> list[str]:
+    """S17: a marker outlasts the records of its transaction, and then the time that it was given (KIP-534)."""
+    broken = []
+    for marker in before.markers.keys() - after.markers.keys():
+        horizon_ms, had = before.markers[marker]
+        if had:
+            broken.append(f"S17: a compaction took the marker at {marker}, of whose transaction records were there")
+        elif horizon_ms is None or horizon_ms > planned_ms:
+            broken.append(f"S17: a compaction took the marker at {marker} at {planned_ms}: it may go at {horizon_ms}")
+    return broken

@@ -136,6 +136,11 @@ class DataLaws:
         self._keyed = {topic.name: topic.tombstones_stay for topic in topics if topic.keys}
         if observer.cluster.plan.group_log:
             self._keyed[OFFSETS] = True
+        transactions = observer.cluster.plan.transactions
+        self._transacted = None if transactions is None else transactions.name
+        """Of whose compaction ``TransactionLaws`` are: what is a key's newest is decided later."""
+        if transactions is not None and transactions.keys:
+            self._keyed[transactions.name] = transactions.tombstones_stay
         deletions = observer.cluster.plan.deletions
         self._deleted = None if deletions is None else deletions.name
         self.compaction = CompactionLaws(observer)
@@ -288,6 +293,8 @@ class DataLaws:
         if not last or last[0].base < log.log_start_offset:
             return
         found = past.read(log, last[0].base, past.true_end)
+        if past.compacted and log.partition.topic == self._transacted:
+            return
         if past.compacted:  # that nothing else is there is seen as its watermark moves
             last = [one for one in wanted(last, past.newest, tombstones=False) if one not in found]
             found = []
@@ -333,7 +340,7 @@ class DataLaws:
             log, name = one.log, one.partition
             found = entries(log, log.log_start_offset, past.true_end)
             must = wanted(past.pieces, past.newest, tombstones=self._keyed[name.topic])
-            lost = [entry for entry in must if entry not in set(found)]
+            lost = [entry for entry in must if entry not in set(found) and name.topic != self._transacted]
             strange = [entry for entry in found if entry not in set(past.pieces)]
             if lost:
                 broken.append(f"S5: n{id} has lost the newest of {len(lost)} keys of {name}: {lost[0]}")

@@ -16,7 +16,8 @@ from moldau.image.partition import Partition
 from moldau.model import TopicPartition
 from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer import ClusterObserver
-from moldau.simulator.laws.compacted import CONTROL, SHOWN, walk
+from moldau.simulator.laws.compacted import SHOWN, walk
+from moldau.simulator.laws.decisions import CONTROL
 from moldau.simulator.plan import TopicPlan
 from moldau.storage import Log
 from moldau.wire import batch

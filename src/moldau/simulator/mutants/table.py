@@ -23,6 +23,7 @@ from moldau.simulator.mutants import (
     replication,
     sequences,
     storage,
+    transactions,
     voters,
     zookeeper,
 )  # fmt: skip
@@ -41,15 +42,16 @@ MUTANTS: tuple[Mutant, ...] = (
     *storage.MUTANTS,
     *sequences.MUTANTS,
     *deletions.MUTANTS,
+    *transactions.MUTANTS,
 )
 _BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 CHECKED = (
-    *("S1", "S2", "S3", "S4", "S5", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S18", "S20", "S21"),
+    *("S1", "S2", "S3", "S4", "S5", "S7", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S17", "S18", "S20", "S21"),
     *("C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "C11", "C12", "C13"),
     *("R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10"),
     *("Z1", "Z2", "Z3", "Z4", "Z5", "Z6", "Z7", "Z8"),
-    *("L1", "L2", "L3", "L5", "L7", "L8", "L9", "L11", "L12", "L13", "X7"),
+    *("L1", "L2", "L3", "L5", "L7", "L8", "L9", "L10", "L11", "L12", "L13", "X7"),
 )
 """The laws that the machines' worlds check, and S5, C9 and Z1 to Z8 of whole clusters."""
 
