@@ -105,6 +105,9 @@ def iceberg(folder: Path, before: int) -> Table:
     return Table(IcebergFormat(_catalog(home), "n.t", location=str(folder)))
 
 
+TABLES = {"delta": delta, "parquet": parquet, "iceberg": iceberg}
+
+
 def _catalog(home: Path) -> SqlCatalog:
     return SqlCatalog("c", uri=f"sqlite:///{home}/catalog.db", warehouse=f"file://{home}")
 
@@ -114,15 +117,17 @@ def _same(folder: Path) -> list[DataFile]:
 
 
 def cost(table: Table, before: int, files: Sequence[DataFile] = ()) -> dict[str, float]:
-    """Milliseconds of a batch, of these files or of one that is not there: the first of a new driver, and middle and
-    worst of the next hundred."""
-    spent = []
+    """Milliseconds of a batch, of these files or of one that is not there: the first of a new driver, middle and worst
+    of the next hundred, and the middle of their processor time."""
+    spent, busy = [], []
     for number in range(before, before + 101):
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         table.format.prepare(SCHEMA, evolve=False)
         table.add(files or [file(number)], key(number))
         spent.append((time.perf_counter() - began) * 1000)
-    return {"first": spent[0], "median": statistics.median(spent[1:]), "worst": max(spent[1:])}
+        busy.append((time.process_time() - worked) * 1000)
+    middle, processor = statistics.median(spent[1:]), statistics.median(busy[1:])
+    return {"first": spent[0], "median": middle, "worst": max(spent[1:]), "processor": processor}
 
 
 class Sponge:
@@ -163,8 +168,10 @@ def sink(size: int, rows: int = 500_000) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spark_tables", description=__doc__)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 1_000, 100_000])
+    parser.add_argument("--only", choices=[*TABLES], help="a table of this format, and no sink")
     arguments = parser.parse_args()
-    for name, make in (("delta", delta), ("parquet", parquet), ("iceberg", iceberg)):
+    for name in TABLES if arguments.only is None else [arguments.only]:
+        make = TABLES[name]
         for before in arguments.batches:
             if make is iceberg and before > ICEBERG_MOST:
                 continue
@@ -175,7 +182,7 @@ def main() -> None:
             print(
                 json.dumps({"table": name, "batch": before, **{k: round(v, 1) for k, v in found.items()}}), flush=True
             )
-    for size in (100, 1000):
+    for size in (100, 1000) if arguments.only is None else ():
         print(json.dumps({"sink": "encode", "bytes": size, "rows_per_cpu_second": round(sink(size))}), flush=True)
 
 

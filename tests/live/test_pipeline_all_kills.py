@@ -24,6 +24,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka_peer import wait_until
 from processes import children, descendants, is_there
+from tests import spark_classes
 
 from moldau import Cluster
 from moldau.admin.demo.data import flights
@@ -43,9 +44,13 @@ pytestmark = pytest.mark.skipif(
     not os.environ.get("MOLDAU_SPARK_KILLS"), reason="minutes on a busy machine: make kills-spark"
 )
 
-PATIENCE_S = 300
+PATIENCE_S = 600
 PARTITIONS = 3
 COMMAND = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
+EXECUTORS = (
+    "spark.executor.memory=700m", "spark.driver.memory=700m",
+    f"spark.executor.extraJavaOptions={spark_classes.options()}",  # as the driver's: they live for seconds, too
+)  # fmt: skip
 FIELDS = ("id", "carrier", "origin", "dest", "distance", "air_time")
 FILE = """\
 pipeline: flights
@@ -220,6 +225,7 @@ def standalone(folder: Path) -> Iterator[str]:
     environment = {
         **os.environ, "SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / "work"), "PYSPARK_PYTHON": sys.executable,
+        "SPARK_DAEMON_JAVA_OPTS": spark_classes.options(), "SPARK_DAEMON_MEMORY": "256m",
     }  # fmt: skip
     begun: list[subprocess.Popen[bytes]] = []
 
@@ -257,12 +263,12 @@ def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield found
 
 
-@pytest.mark.timeout(1_500)
+@pytest.mark.timeout(3_600)
 def test_the_books_balance_whatever_is_killed(master: str, tmp_path: Path) -> None:
     with Cluster(brokers=3) as cluster:
         for name in ("flights", "flights-clean", "flights-back"):
             cluster.create_topic(name, partitions=PARTITIONS, replication_factor=3, config={"min.insync.replicas": "2"})
-        own = () if master.startswith("local[") else ("spark.executor.memory=700m", "spark.driver.memory=700m")
+        own = () if master.startswith("local[") else EXECUTORS
         file, conf = tmp_path / "flights.yaml", (f"spark.master={master}", *own)
         file.write_text(FILE.format(bootstrap=cluster.bootstrap_servers, folder=tmp_path))
         given = killed(cluster, file, conf)

@@ -29,6 +29,8 @@ _OF_SOURCE = {
     "maxoffsetspertrigger": "max_records", "maxbytespertrigger": "max_bytes", "ondataloss": "on_loss",
 }  # fmt: skip
 """What the file's ``source`` says in place of an option of the data source."""
+_BELOW = re.compile(r"\s*\n\s*(?:\x1b\[\d+m)?↳(?:\x1b\[0m)?\s*")
+"""How delta-rs begins the line of each cause below what it says first, which names none."""
 _STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 _MOST = 500
 
@@ -80,7 +82,7 @@ def _in_full(error: BaseException) -> str:
 
     if isinstance(error, LedgerError):
         return f"{error.what}\n{_LEDGER}" if error.advice else error.what
-    text = str(error).strip() or type(error).__name__
+    text = _text(error)
     found = list(_OWN.finditer(text))
     if found:
         own, name = text[found[-1].end() :], found[-1][1]
@@ -97,7 +99,7 @@ def _in_full(error: BaseException) -> str:
 def first_line(error: BaseException) -> str:
     """What a message says first; of one with Python's traceback, what that ends with; of one of Java's that says no
     more than what was called, its last cause."""
-    text = str(error).strip() or type(error).__name__
+    text = _text(error)
     if isinstance(error, OSError) and error.strerror:  # without Python's number of it
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if text.startswith(_CALLING) and (causes := _CAUSE.findall(text)):
@@ -114,6 +116,11 @@ def first_line(error: BaseException) -> str:
     if len(first) <= _MOST:
         return first
     return f"{first[:_MOST].rpartition(' ')[0]} ..."
+
+
+def _text(error: BaseException) -> str:
+    """The error's text, with each cause that delta-rs has below a line in that line."""
+    return _BELOW.sub(": ", str(error).strip()) or type(error).__name__
 
 
 def one_line(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from moldau.model import TopicPartition
@@ -145,3 +147,14 @@ def test_a_source_that_is_not_there_is_told_in_the_words_of_the_file() -> None:
     assert words(error) == "source: topics is 'ordrs': not in the cluster: ordrs"
     assert words(OptionError("startingOffsets", "5", "no position")) == "source: start is '5': no position"
     assert words(OptionError("minPartitions", "x", "a number")) == "option minPartitions is 'x': a number"
+
+
+def test_what_delta_says_below_its_first_line_is_told_in_one_line() -> None:
+    """Its errors are a line for each cause, the last of which is what went wrong, with or without colours."""
+    for arrow in ("\x1b[31m↳\x1b[0m", "↳"):
+        full = OSError(f"Generic LocalFileSystem error\n          {arrow} Unable to copy data to file\n"
+                       f"           {arrow} No space left on device (os error 28)\n")  # fmt: skip
+        whole = "Generic LocalFileSystem error: Unable to copy data to file: No space left on device (os error 28)"
+        assert first_line(full) == words(full) == whole
+        with pytest.raises(PartFailed, match="^" + re.escape(f"sink orders: {whole}") + "$"), named("sink orders"):
+            raise full
