@@ -71,7 +71,11 @@ def parse_election(data: bytes, path: str) -> ElectionState:
             None if voted < 0 else ReplicaKey(voted, directory),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise BrokenQuorumState(f"{path} is not a quorum state: {error!r}") from error
+        raise BrokenQuorumState(
+            f"{path} is not a quorum state: {error!r}. It keeps the vote of this node, which might vote twice in an"
+            " epoch without it. Put a copy of the file back; or, while the other controllers are up and have a leader,"
+            " move its folder aside: the metadata are fetched anew"
+        ) from error
 
 
 class QuorumFiles:
