@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ import pyarrow.dataset
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
+from declared import run, told
 from deltalake import DeltaTable
 from foreign import create_topic
 from pyspark.sql import SparkSession
@@ -54,21 +52,6 @@ from pyspark.sql import functions as fn
 def told(rows):
     return rows.withColumn("said", fn.concat(fn.lit("it's "), fn.col("twice")))
 """
-
-
-def run(project: Path) -> subprocess.CompletedProcess[str]:
-    """A run with Spark's own catalog on disk, which a later one finds again."""
-    program = Path(sys.executable).parent / "spark-pipelines"
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    return subprocess.run(
-        [program, "run", "--conf", "spark.sql.catalogImplementation=hive", "--conf", "spark.ui.enabled=false",
-         "--conf", "spark.sql.shuffle.partitions=1", "--conf", "spark.sql.pipelines.maxFlowRetryAttempts=0"],
-        cwd=project, env={**os.environ, **python}, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-
-
-def told(done: subprocess.CompletedProcess[str]) -> str:
-    return done.stdout[-5000:] + done.stderr[-5000:]
 
 
 def rows(project: Path, table: str) -> list[dict[str, Any]]:  # Any: values of whatever column is asked for
