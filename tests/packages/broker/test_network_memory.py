@@ -875,6 +875,34 @@ def test_nothing_else_of_a_connection_is_handled_while_a_long_answer_is_encoded(
     play(work)
 
 
+def test_large_questions_that_wait_for_a_controller_take_no_place_from_others() -> None:
+    async def work(scene: Scene) -> None:
+        begun = 0
+        released = asyncio.Event()
+
+        async def created() -> MetadataResponse:
+            await released.wait()
+            return MetadataResponse()
+
+        def metadata(request: Any, context: Any) -> Any:
+            nonlocal begun
+            begun += 1
+            return created()
+
+        scene.listener.handlers[MetadataRequest.api_key] = metadata
+        topic = MetadataRequest.MetadataRequestTopic
+        large = frame(MetadataRequest(topics=[topic(name="a topic")] * 10_000), 9, 1)
+        streams = [await scene.connect() for _ in range(10)]
+        for _, writer in streams:
+            writer.write(large)
+        await scene.until(lambda: begun == 10)
+        released.set()
+        await asyncio.gather(*(read_frame(reader) for reader, _ in streams))
+        assert scene.memory.requests == 0
+
+    play(work)
+
+
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_small_questions_wait_neither_for_large_ones_of_their_kind_nor_for_other_kinds(is_awaited: bool) -> None:
     """Twenty clients that asked for 100,000 offsets each held up one that asked for one, for half a minute: kinds of

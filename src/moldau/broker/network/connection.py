@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from moldau.broker.network.charging import Charge, charge
 from moldau.broker.network.context import Context
 from moldau.broker.network.listener_state import ListenerState
-from moldau.broker.network.memory import ASKING, FETCH, LongWork
+from moldau.broker.network.memory import ANSWERED_HERE, ASKING, FETCH, LongWork
 from moldau.broker.network.parked import session_of
 from moldau.broker.network.regulating import UNANSWERED_MAX, Regulated
 from moldau.broker.network.serving import (
@@ -348,7 +348,7 @@ class Connection(Regulated):
     # ---- answers
 
     def _await(self, result: Awaitable[Message | None], slot: Slot, header: RequestHeader) -> None:
-        if slot.is_large and header.api_key in ASKING:  # the items of its answer are there before their bytes are
+        if slot.is_large and header.api_key in ANSWERED_HERE:  # its answer's items are there before their bytes are
             slot.works.append(self.listener.memory.begin(header.api_key, is_large=True))
         future = asyncio.ensure_future(result)
         future.add_done_callback(lambda done: self._answered(done, slot, header))

@@ -43,6 +43,9 @@ ASKING = frozenset({2, 3, 9, 15, 16, 29, 32, 35, 60, 61, 65, 66, 69, 75})
 one under way, as in Apache Kafka of any. Others wait for what clients do, for a controller or for a quorum, and have
 small responses."""
 
+ANSWERED_HERE = ASKING - {3}
+"""Those that wait for nobody else; Metadata may, for topics that are created."""
+
 
 class WorkKind(IntEnum):
     """Requests that are worked on in slices. Questions are ``ASKING``, and large when their frames are."""
