@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import stat
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -383,10 +384,10 @@ def sockets_to(client: socket.socket) -> int:
     """How many descriptors of this process are the other end of the client's connection."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the one that lists them, and what is no socket
-            one = socket.socket(fileno=os.dup(int(name)))
-            with one:
-                found += one.getpeername() == client.getsockname()
+        with suppress(OSError):  # the one that lists them, and what has no peer
+            if stat.S_ISSOCK(os.stat(int(name)).st_mode):  # a copy of another file would never be closed
+                with socket.socket(fileno=os.dup(int(name))) as one:
+                    found += one.getpeername() == client.getsockname()
     return found
 
 
