@@ -8,6 +8,7 @@ Read next: whole_records.py.
 
 from __future__ import annotations
 
+import atexit
 import signal
 import time
 from collections.abc import Iterator
@@ -101,3 +102,11 @@ def caught_signals(raised: Raised = Raised.AT_ONCE) -> Iterator[Signals]:
         if signals.asked is None:
             for number, handler in before.items():
                 signal.signal(number, handler)
+        else:
+            atexit.register(_ignore, numbers)
+
+
+def _ignore(numbers: list[int]) -> None:
+    """Python gives signals back their default while it ends, and one of them would end the process then."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)

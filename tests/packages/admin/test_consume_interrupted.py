@@ -68,3 +68,26 @@ def test_what_had_come_when_a_poll_was_interrupted_is_not_committed_and_a_group_
         reading.go_back_to_what_was_written()
     assert member.positions[B] == 7
     assert member.positions[A] < 0, "what others have committed for it stands"
+
+
+LATE = """
+import os
+import signal
+
+from moldau.admin.signals import Raised, caught_signals
+
+
+class Late:
+    def __del__(self, kill=os.kill, me=os.getpid(), number=int(signal.SIGINT)):
+        kill(me, number)
+
+
+late = Late()  # let go of when Python has given signals back their default
+with caught_signals(Raised.NOT):
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_an_interrupt_while_python_ends_adds_nothing_to_one_before() -> None:
+    """A member that had left its group, and had said so, ended by the second of two signals."""
+    assert subprocess.run([sys.executable, "-c", LATE], check=False).returncode == 0
