@@ -58,14 +58,14 @@ else:
             return tuple(self)
 
 
-def _items_of(count: int) -> list[Any]:
+def _items_of(count: int) -> list[Any]:  # Any: descriptors have no type of their own
     """Return what reads the first, the second ... item of a tuple: descriptors of a class that namedtuple makes."""
     make: Any = collections.namedtuple  # Any: its type wants the names written out
     fields = make("fields", [f"field_{at}" for at in range(count)])
     return [vars(fields)[name] for name in fields._fields]
 
 
-_ITEMS: list[Any] = []
+_ITEMS: list[Any] = []  # Any: as ``_items_of`` returns
 """Descriptors that all classes share: each knows its place in the tuple, and nothing of the class."""
 
 

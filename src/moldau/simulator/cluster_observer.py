@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from moldau.broker.node import Node
+from moldau.broker.replicas.replica import Replica
 from moldau.image import Delta, Image
+from moldau.image.partition import Partition
+from moldau.model import TopicPartition
 from moldau.simulator.cluster import SimCluster
 
 BatchListener = Callable[[int, Node, Delta, bool], None]
@@ -143,3 +146,14 @@ def _active_epoch(node: Node) -> int:
 
 def _nodes(ids: Any) -> str:
     return ", ".join(f"n{id}" for id in ids) or "empty"
+
+
+def partitions_of(
+    observer: ClusterObserver, topic_name: str
+) -> Iterator[tuple[TopicPartition, Partition, dict[int, Replica]]]:
+    """Yield each partition of a topic with its committed state and its running replicas by node."""
+    replicas = observer.replicas(topic_name)
+    for name, key, state in observer.partitions():
+        topic, _, number = name.rpartition("-")
+        if topic == topic_name:
+            yield TopicPartition(topic, int(number)), state, replicas.get(key, {})

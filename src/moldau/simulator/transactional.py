@@ -238,7 +238,7 @@ class TransactionalLoad:
         self.plain = SimulatedProducer(cluster, f"{topic.name}.plain", topic)
         self.reader = CommittedReader(cluster, f"{topic.name}.reader", topic, self.laws)
 
-    def write(self) -> list[asyncio.Task[Any]]:
+    def write(self) -> list[asyncio.Task[Any]]:  # Any: nobody takes their results
         """Begin to write."""
         return [*(one.begin(one.write()) for one in self.producers), self.plain.begin(self.plain.write())]
 

@@ -214,7 +214,7 @@ class Session:
 
         asyncio.gather(*looks, return_exceptions=True).add_done_callback(looked) if looks else looked(None)
 
-    def _look_again(self, client: ZooKeeperClient, armed: _Armed) -> asyncio.Future[Any]:
+    def _look_again(self, client: ZooKeeperClient, armed: _Armed) -> asyncio.Future[Any]:  # Any: an answer of ZooKeeper
         """Read again what a watch waits for, and leave it. When this connection breaks too, it is still waited for."""
         watcher = self._watcher(client, armed)
 
@@ -390,7 +390,7 @@ class Session:
 
         return landed, self._watcher(client, armed)
 
-    def _watcher(self, client: ZooKeeperClient, armed: _Armed) -> Callable[[Any], object]:
+    def _watcher(self, client: ZooKeeperClient, armed: _Armed) -> Callable[[Any], object]:  # Any: an event of ZooKeeper
         loop = asyncio.get_running_loop()
 
         def heard(event: Any) -> None:

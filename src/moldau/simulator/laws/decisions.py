@@ -46,7 +46,7 @@ class Decisions:
             self.open.setdefault(id, header.base_offset)
             self._offsets.setdefault(id, []).extend(range(header.base_offset, header.last_offset + 1))
 
-    def _end(self, header: Any, raw: bytes) -> None:
+    def _end(self, header: Any, raw: bytes) -> None:  # Any: as in ``take``
         id, marker = header.producer_id, header.base_offset
         committed = any(batch.control_type(one.key) == batch.ControlType.COMMIT for one in batch.records(raw))
         offsets, first = self._offsets.pop(id, []), self.open.pop(id, None)

@@ -7,7 +7,6 @@ the next checkpoint only (replica.high.watermark.checkpoint.interval.ms), as in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from moldau.broker.replicas.replica import Replica
@@ -15,7 +14,7 @@ from moldau.history.rows import OK, Send
 from moldau.image.partition import Partition
 from moldau.model import TopicPartition
 from moldau.replication.roles import Role
-from moldau.simulator.cluster_observer import ClusterObserver
+from moldau.simulator.cluster_observer import ClusterObserver, partitions_of
 from moldau.simulator.laws.compacted import SHOWN, walk
 from moldau.simulator.laws.decisions import CONTROL
 from moldau.simulator.plan import TopicPlan
@@ -53,7 +52,7 @@ class DeletionLaws:
 
     def look(self) -> None:
         """S21, S20: a leader has deleted what was deleted, and no log of a running node begins earlier than before."""
-        for where, state, of in self._partitions():
+        for where, state, of in partitions_of(self._observer, self._topic.name):
             held = self._held.setdefault(where, {})
             for id in held.keys() - set(state.replicas):
                 del held[id]  # it is moved away, and may come back as another
@@ -70,14 +69,6 @@ class DeletionLaws:
             leader = of.get(state.leader)
             if leader is not None and leader.log.dir.offline is None and _follows(leader, state):
                 self._holds(where, state.leader, "leads", leader)
-
-    def _partitions(self) -> Iterator[tuple[TopicPartition, Partition, dict[int, Replica]]]:
-        """(partition, its committed state, its running replicas)."""
-        replicas = self._observer.replicas(self._topic.name)
-        for name, key, state in self._observer.partitions():
-            topic, _, number = name.rpartition("-")
-            if topic == self._topic.name:
-                yield TopicPartition(topic, int(number)), state, replicas.get(key, {})
 
     def _forget(self, where: TopicPartition, state: Partition, of: dict[int, Replica]) -> None:
         """A crash of all that may lead may take back what was not on their disks."""
@@ -116,7 +107,7 @@ class DeletionLaws:
         self._may_begin[where] = max(low, self._may_begin.get(where, 0))
         self.look()
         self._deleted[where] = max(low, self._deleted.get(where, 0))
-        for one, state, of in self._partitions():
+        for one, state, of in partitions_of(self._observer, self._topic.name):
             if one == where:
                 self._forget(where, state, of)
                 for id, replica in of.items():
@@ -128,7 +119,7 @@ class DeletionLaws:
     def lagging(self, where: TopicPartition) -> str:
         """L13: who is in sync, lives, and has not deleted what was deleted; empty when all have."""
         deleted = self._deleted.get(where, 0)
-        for one, state, of in self._partitions():
+        for one, state, of in partitions_of(self._observer, self._topic.name):
             for id in state.isr if one == where else ():
                 replica = of.get(id)
                 if replica is not None and replica.log.log_start_offset < deleted:
@@ -139,7 +130,7 @@ class DeletionLaws:
         """S1, S16: what was acknowledged and not deleted is there, once; S20: nothing else was deleted."""
         self.look()
         broken = []
-        for where, state, of in self._partitions():
+        for where, state, of in partitions_of(self._observer, self._topic.name):
             if lagging := self.lagging(where):
                 broken.append(f"S21: {lagging}")
             leader = of.get(state.leader)

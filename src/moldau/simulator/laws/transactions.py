@@ -7,15 +7,14 @@ laws/decisions.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.broker.replicas.replica import Replica
 from moldau.history.rows import OK, Read, Send, is_tombstone, key_of
-from moldau.image.partition import Partition
 from moldau.model import TopicPartition
 from moldau.replication.roles import Role
-from moldau.simulator.cluster_observer import ClusterObserver
+from moldau.simulator.cluster_observer import ClusterObserver, partitions_of
 from moldau.simulator.laws.compacted import SHOWN, walk
 from moldau.simulator.laws.decisions import Decisions
 from moldau.simulator.plan import TopicPlan
@@ -104,7 +103,7 @@ class TransactionLaws:
 
     def look(self) -> None:
         """Follow every running replica's log, and check what its broker makes of it."""
-        for where, state, of in self._partitions():
+        for where, state, of in partitions_of(self._observer, self._topic.name):
             if self._epochs.get(where, state.leader_epoch) != state.leader_epoch and self._is_open(where):
                 self.coverage.add("a leader changed under an open transaction")
             self._epochs[where] = state.leader_epoch
@@ -113,14 +112,6 @@ class TransactionLaws:
             leader = of.get(state.leader)
             if leader is not None and leader.machine.leader_epoch == state.leader_epoch:
                 self._leads(where, state.leader, leader)
-
-    def _partitions(self) -> Iterator[tuple[TopicPartition, Partition, dict[int, Replica]]]:
-        """(partition, its committed state, its running replicas)."""
-        replicas = self._observer.replicas(self._topic.name)
-        for name, key, state in self._observer.partitions():
-            topic, _, number = name.rpartition("-")
-            if topic == self._topic.name:
-                yield TopicPartition(topic, int(number)), state, replicas.get(key, {})
 
     def _is_open(self, where: TopicPartition) -> bool:
         return any(not one.ended and where.partition in one.partitions for one in self._transactions)
@@ -217,7 +208,7 @@ class TransactionLaws:
     def _undecided(self) -> list[str]:
         """L10: every transaction has ended, and the last stable offset of all replicas is their watermark."""
         broken = [f"L10: {one.name} has not ended" for one in self._transactions if not one.ended][:SHOWN]
-        for where, _, of in self._partitions():
+        for where, _, of in partitions_of(self._observer, self._topic.name):
             for id, replica in of.items():
                 high, log = replica.machine.high_watermark, replica.log
                 if log.dir.offline is None and (stable := log.producers.stable_offset(high)) < high:
@@ -227,7 +218,7 @@ class TransactionLaws:
     def _held(self) -> list[str]:
         """S17: every replica holds the right transactions for aborted, whatever compaction has taken."""
         broken = []
-        for where, _, of in self._partitions():
+        for where, _, of in partitions_of(self._observer, self._topic.name):
             for id, replica in of.items():
                 if replica.log.dir.offline is None:
                     followed = FollowedLog(replica.log)

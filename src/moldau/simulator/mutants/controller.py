@@ -189,7 +189,7 @@ def a_crash_is_forgiven(patches: Patches) -> None:
 
 
 def the_last_isr_trusts_who_lost_its_tail(patches: Patches) -> None:
-    def handle_unclean_shutdown(view: Any, broker_id: int) -> list[Any]:
+    def handle_unclean_shutdown(view: Any, broker_id: int) -> list[Any]:  # Any: as in the function that is replaced
         return real(view, broker_id) if view.elr else failures.leave(view, frozenset({broker_id}))
 
     real = failures.handle_unclean_shutdown
