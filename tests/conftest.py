@@ -114,14 +114,23 @@ def close_forgotten_files() -> None:
         gc.collect()
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds.
-
-    A logger of PySpark's gives its format, JSON, to handlers that it gets, pytest's too, for all later tests."""
+def give_pytest_its_format(item: pytest.Item) -> None:
+    """A logger of PySpark's gives its format, JSON, to each handler that it gets; and pytest gives its own to a logger
+    that does not propagate, again in every phase of every later test."""
     logs = item.config.pluginmanager.get_plugin("logging-plugin")
     if logs is not None:
         for handler in (logs.caplog_handler, logs.report_handler):
             handler.setFormatter(logs.formatter)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    give_pytest_its_format(item)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds."""
+    give_pytest_its_format(item)
     close_forgotten_files()
     if "PYTEST_XDIST_WORKER" in os.environ and os.nice(0) == 0 and not item.nodeid.startswith("tests/live/"):
         os.nice(10)

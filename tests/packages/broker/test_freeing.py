@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ def test_no_turn_frees_very_many_partitions_of_a_fetch(
             connection, wire = one.connection("broker")
             frame = b"".join(bytes(part) for part in request_frame(fetch_of(*shape), 12, 1, "test"))
             loop = asyncio.get_running_loop()
+            gc.collect()  # what other tests left in cycles, long fetches of theirs too, is none of this one's
             for cls in (FetchRequest.FetchPartition, FetchResponse.PartitionData, FetchPartition):
                 monkeypatch.setattr(cls, "__del__", gone, raising=False)
             tick()
