@@ -4,6 +4,7 @@ that `moldau job --help` gives."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from test_snippets import blocks, run
+from tests.golden.transaction_log import write_recorded
 
 from moldau.admin.cli import cli
 
@@ -23,6 +25,8 @@ found = sorted((row.partition, row.broker, row.verdict) for row in verdicts)
 assert found == [(partition, broker, "OK") for partition in (0, 1) for broker in (1, 2, 3)]
 committed = spark.read.format("moldau_job").options(job="offsets", groups="billing").load(data)
 assert sum(row.offset for row in committed.collect()) == 3
+open_ones = jobs.option("job", "transactions").load("kafka-data").where("state = 'Ongoing'").collect()
+assert [(row.transactional_id, row.partitions) for row in open_ones] == [("open", ["orders-0", "orders-1"])]
 try:
     spark.read.format("moldau_segments").options(mood="records").load(data)
 except PySparkException as error:
@@ -48,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = "\n".join(text for kind, text in blocks(PAGE) if kind == "sh")
     (text,) = [text for kind, text in blocks(PAGE) if kind == "yaml"]
     (found / "state-changes.yaml").write_text(text)
+    write_recorded(found / "kafka-data")
     script = script.replace("moldau pipeline run", f"KAFKA=$({SERVERS}) moldau pipeline run")
     script = script.replace("--brokers 3", "--brokers 3 --port 0")  # other tests run beside this one
     path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'
@@ -62,6 +67,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_of_the_page_do_what_it_says(folder: Path) -> None:
     said = (folder / "said").read_text()
     assert "billing" in said
+    assert re.search(r"^open +Ongoing +\d+ +0 +orders-0,orders-1 ", said, re.M)
+    assert '{"group": "billing", "topic": "orders", ' in said
     assert "PartitionRecord" not in said
     rows = json.loads((folder / "load.json").read_text())
     assert {row["broker"] for row in rows} == {1, 2, 3}

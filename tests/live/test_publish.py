@@ -115,6 +115,9 @@ def test_the_topic_has_every_line_of_every_node_once_after_kills_of_publishers_a
         assert {why for _, why in own} == {"begins"}
         assert {node for node, _ in own} == {1, 2, 3}
         assert any(len(names_of(str(cluster.node(node).logs))) > 1 for node in (1, 2, 3)), "files were rotated"
+        facts = [json.loads(one.value or b"") for one in records(client, METRICS)]
+        due = [(one["node"], one["due_ms"]) for one in facts if "due_ms" in one]
+        assert len(due) == len(set(due))
         end_publisher(cluster)
 
 
@@ -134,6 +137,37 @@ def test_who_goes_on_does_so_where_the_topic_ends_on_any_cluster(
         writers = {head.producer_id for head in heads(client, TopicPartition(topic, 0))}
     assert values == lines
     assert len(writers) == 1
+
+
+def test_no_interval_of_metrics_is_there_twice_though_publishers_are_killed_on_any_cluster(
+    bootstrap_servers: str, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Of a node whose settings name no page, which each record says."""
+    topic = fresh("metrics")
+    (tmp_path / "server.properties").write_text("node.id=7\n")
+    (tmp_path / "logs").mkdir()
+    line = f"moldau publish . --only metrics --every 1s --metrics {topic} -b {bootstrap_servers}"
+    with Client(bootstrap_servers) as client:
+
+        def due() -> list[int]:
+            facts = [json.loads(one.value or b"") for one in records(client, TopicPartition(topic, 0))]
+            assert {(one["node"], one["error"]) for one in facts} <= {(7, "its settings name no http.listener")}
+            return [one["due_ms"] for one in facts if "due_ms" in one]
+
+        def has(least: int) -> bool:
+            return len(due()) >= least
+
+        for _ in range(3):
+            least = len(due()) + 2
+            process = subprocess.Popen([sys.executable, "-m", *shlex.split(line)], cwd=tmp_path)
+            try:
+                wait_until(partial(has, least), "two intervals are published", PATIENCE_S)
+            finally:
+                process.kill()
+                process.wait()
+        found = due()
+    assert found == sorted(set(found))
+    assert {at % 1000 for at in found} == {0}
 
 
 def is_own(record: batch.Record) -> bool:

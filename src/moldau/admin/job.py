@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path())
 TOPICS = click.option("--topic", "topics", multiple=True, help="Only this topic; repeat it.")
 GROUPS = click.option("--group", "groups", multiple=True, help="Only this group; repeat it.")
+IDS = click.option("--transactional-id", "ids", multiple=True, help="Only this transactional id; repeat it.")
 IMAGE_TABLES = ("topics", "partitions", "configs", "brokers", "features")
 
 
@@ -124,6 +125,28 @@ def lag(paths: tuple[str, ...], topics: tuple[str, ...], groups: tuple[str, ...]
 
 
 @job.command()
+@PATHS
+@IDS
+@OUTPUT
+def transactions(paths: tuple[str, ...], ids: tuple[str, ...], output: str) -> None:
+    """Tell the newest state of each transactional id, from __transaction_state; tombstones too.
+
+    Apache Kafka's coordinators write that topic; a node of Moldau may hold a replica of it. A record of an unknown
+    version, or a damaged one, is a row with the reason.
+    """
+    _show("transactions", output, paths, ids=ids)
+
+
+@job.command("transaction-history")
+@PATHS
+@IDS
+@OUTPUT
+def transaction_history(paths: tuple[str, ...], ids: tuple[str, ...], output: str) -> None:
+    """Tell all states of each transactional id that compaction has left in __transaction_state, in their order."""
+    _show("transaction-history", output, paths, ids=ids)
+
+
+@job.command()
 @click.argument("path", type=click.Path())
 @click.option("--table", type=click.Choice(("records", *IMAGE_TABLES, "diff")), default="records", show_default=True)
 @click.option("--as-of-offset", type=click.IntRange(min=0), help="The image up to this offset of the metadata log.")
@@ -183,6 +206,7 @@ def _show(
     *,
     topics: tuple[str, ...] = (),
     groups: tuple[str, ...] = (),
+    ids: tuple[str, ...] = (),
     every_ms: int = 3_600_000,
 ) -> list[dict[str, object]]:
     """Print a job's table; its rows. Ends with 1 when what was asked for is not there, which would look sound."""
@@ -192,7 +216,7 @@ def _show(
 
     names = [one.name for one in JOBS[name].columns]
     try:
-        told = tell(name, Wish(paths, topics, groups, every_ms))
+        told = tell(name, Wish(paths, topics, groups, every_ms, ids))
         rows = [dict(zip(names, row, strict=True)) for row in told.rows]
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
@@ -210,6 +234,7 @@ def _show(
         note(f"not in {where}: {', '.join(told.absent)}")
     if told.nothing:
         asked = [*(f"topic {one}" for one in topics), *(f"group {one}" for one in groups)]
+        asked += [f"transactional id {one}" for one in ids]
         note(f"nothing to read for `moldau job {name}` is in {where}" + f" ({', '.join(asked)})" * bool(asked))
     found = (name == "splits" and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
     if (told.nothing or told.absent or told.damaged) and not found:

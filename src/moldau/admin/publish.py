@@ -152,7 +152,8 @@ def _tell_pages(found: list[NodeFolder], wish: Wish) -> None:
     """Name the nodes whose metrics nobody can ask for."""
     without = [str(one.node) for one in found if not one.page]
     if without and wish["only"] != STATE_CHANGES:
-        note(f"no http.listener is known of node {', '.join(without)}: no metrics; --page NODE=HOST:PORT names one")
+        what = "its records of metrics say so" if len(without) == 1 else "their records of metrics say so"
+        note(f"no http.listener is known of node {', '.join(without)}: {what}; --page NODE=HOST:PORT names one")
 
 
 class _Publisher:
@@ -170,15 +171,16 @@ class _Publisher:
         from moldau.publishing.figures import PAGE_S, Figures
         from moldau.publishing.running import Lines, MetricsThread
 
-        every_s = self._wish["every"] / 1000
+        every_ms = self._wish["every"]
 
         def pages() -> dict[int, str]:
-            return {one.node: one.page for one in nodes() if one.page}
+            return {one.node: one.page for one in nodes()}
 
         figures = None
         if self._metrics_topic is not None:
-            figures = Figures(self._metrics_topic, codec=self._compression(), timeout_s=min(PAGE_S, every_s))
-        thread = None if figures is None or once else MetricsThread(figures, pages, every_s, note)
+            codec, timeout_s = self._compression(), min(PAGE_S, every_ms / 1000)
+            figures = Figures(self._metrics_topic, every_ms=every_ms, codec=codec, timeout_s=timeout_s)
+        thread = None if figures is None or once else MetricsThread(figures, pages, every_ms, note)
         if thread is not None:
             thread.start()
 

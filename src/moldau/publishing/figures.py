@@ -1,7 +1,9 @@
 """The metrics of nodes as records of a topic: one of each node in each interval, also when its page does not answer.
 
-While the cluster is away records wait, the newest ``WAITING_BYTES_MAX`` of them; what was dropped the next record of
-that node counts.
+Intervals begin at the multiples of their length on the machine's clock, and a publisher begins with the first one
+after its start: no other publisher, ended before, has asked for that, so that no interval of a node is in the topic
+twice. While the cluster is away records wait, the newest ``WAITING_BYTES_MAX`` of them; what was dropped the next
+record of that node counts.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Protocol
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
-from moldau.publishing.pages import ask, metrics_record, series, silence_record
+from moldau.publishing.pages import Asked, ask, metrics_record, series, silence_record
 from moldau.publishing.records import key_of
 from moldau.publishing.stream import Away, NotTaken
 from moldau.wire.batch import Builder
@@ -24,8 +27,37 @@ WAITING_BYTES_MAX = 8 << 20
 BATCH_BYTES = 768 << 10
 PAGE_S = 5.0
 """How long a page may take, if the interval is not shorter."""
+NO_PAGE = "its settings name no http.listener"
 AT_ONCE = 16
 """Pages that are asked at the same time."""
+
+
+class Intervals:
+    """When pages are to be asked; times are the machine's clock, in ms."""
+
+    def __init__(self, every_ms: int, now_ms: int) -> None:
+        self.every_ms = every_ms
+        self._last_ms = now_ms
+
+    def take(self, now_ms: int) -> int | None:
+        """The multiple that is due now, each once; None when none is. One that nobody came for in its time is left
+        out. A clock that was set back by more than an interval counts anew."""
+        if self._is_set_back(now_ms):
+            self._last_ms = now_ms
+        due_ms = now_ms - now_ms % self.every_ms
+        if due_ms <= self._last_ms:
+            return None
+        self._last_ms = due_ms
+        return due_ms
+
+    def left_ms(self, now_ms: int) -> int:
+        """How long until ``take`` is to be called again, 0 or less when it is time."""
+        if self._is_set_back(now_ms):
+            return 0
+        return (self._last_ms // self.every_ms + 1) * self.every_ms - now_ms
+
+    def _is_set_back(self, now_ms: int) -> bool:
+        return now_ms < self._last_ms - self.every_ms
 
 
 class MetricsTopic(Protocol):
@@ -54,7 +86,7 @@ class _Waiting(NamedTuple):
 class _Batch(NamedTuple):
     partition: int
     data: bytes
-    records: int
+    records: tuple[_Waiting, ...]
 
 
 class Figures:
@@ -64,13 +96,14 @@ class Figures:
         self,
         topic: MetricsTopic,
         *,
+        every_ms: int | None = None,
         codec: Codec = Codec.GZIP,
         timeout_s: float = PAGE_S,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         ask: Callable[[str, float], str] = ask,
     ) -> None:
         self.written = 0
-        self._topic, self._codec, self._timeout_s = topic, codec, timeout_s
+        self._topic, self._every_ms, self._codec, self._timeout_s = topic, every_ms, codec, timeout_s
         self._now_ms, self._ask = now_ms, ask
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
@@ -82,31 +115,37 @@ class Figures:
     @property
     def waiting(self) -> int:
         """Records that are not written yet."""
-        return len(self._waiting) + (self._sending.records if self._sending is not None else 0)
+        return len(self._waiting) + (len(self._sending.records) if self._sending is not None else 0)
 
-    def look(self, pages: Mapping[int, str]) -> None:
-        """Ask the page of each node, all at once; a record for each waits then."""
+    def look(self, pages: Mapping[int, str], due_ms: int | None = None) -> None:
+        """Ask the page of each node, all at once; a record for each waits then, also of a node without a page.
+        ``due_ms``: the interval that they are asked for."""
         if not pages:
             return
         with ThreadPoolExecutor(min(len(pages), AT_ONCE)) as pool:
-            for one in pool.map(self._record, pages, pages.values()):
+            for one in pool.map(self._record, pages, pages.values(), repeat(due_ms)):
                 self._waiting.append(one)
                 self._bytes += len(one.value)
         while self._bytes > WAITING_BYTES_MAX:
             dropped = self._waiting.popleft()
             self._bytes -= len(dropped.value)
-            self._missed[dropped.node] += 1 + dropped.missed
+            self._miss(dropped)
 
-    def _record(self, node: int, page: str) -> _Waiting:
-        at_ms, missed = self._now_ms(), self._missed.pop(node, 0)
+    def _miss(self, dropped: _Waiting) -> None:
+        self._missed[dropped.node] += 1 + dropped.missed
+
+    def _record(self, node: int, page: str, due_ms: int | None) -> _Waiting:
+        asked = Asked(node, self._now_ms(), page, due_ms, self._every_ms, self._missed.pop(node, 0))
         try:
-            value = metrics_record(node, at_ms, page, series(self._ask(page, self._timeout_s)), missed)
+            found = series(self._ask(page, self._timeout_s)) if page else None
+            value = silence_record(asked, NO_PAGE) if found is None else metrics_record(asked, found)
         except OSError as error:
-            value = silence_record(node, at_ms, page, error.strerror or str(error) or type(error).__name__, missed)
-        return _Waiting(node, at_ms, value, missed)
+            value = silence_record(asked, error.strerror or str(error) or type(error).__name__)
+        return _Waiting(node, asked.time_ms, value, asked.missed)
 
     def write(self) -> bool:
-        """Write some of what waits; whether more does. After Away the same is tried again; NotTaken drops it."""
+        """Write some of what waits; whether more does. After Away the same is tried again; NotTaken drops it, which
+        the next records count."""
         if self._sending is None:
             if not self._waiting:
                 return False
@@ -114,32 +153,41 @@ class Figures:
         sending = self._sending
         code = self._topic.append(sending.partition, sending.data)
         if code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-            self._sequences[sending.partition] = (self._sequences[sending.partition] + sending.records) & 0x7FFFFFFF
-            self.written += sending.records
+            count = len(sending.records)
+            self._sequences[sending.partition] = (self._sequences[sending.partition] + count) & 0x7FFFFFFF
+            self.written += count
             self._sending = None
             return bool(self._waiting)
         if code is Code.UNKNOWN_TOPIC_OR_PARTITION:
             self._topic.ensure()
             raise Away("the topic of metrics was not there")
         if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH):
-            self._identity = None  # its batch may be in the topic: the same minute of a node twice is no harm
+            self._put_back(sending)  # a batch that is in the topic is answered as a duplicate, as one is sent at a time
+            raise Away(f"records of metrics: {code.name}; they go on under another producer")
         self._sending = None
-        raise NotTaken(f"{sending.records} records of metrics are dropped: {code.name}")
+        for one in sending.records:
+            self._miss(one)
+        raise NotTaken(f"{len(sending.records)} records of metrics are dropped: {code.name}")
+
+    def _put_back(self, sending: _Batch) -> None:
+        self._sending = self._identity = None
+        self._waiting.extendleft(reversed(sending.records))
+        self._bytes += sum(len(one.value) for one in sending.records)
 
     def _take(self) -> _Batch:
         """A batch of the oldest records, all of one partition."""
         partition = self._topic.partition_for(self._waiting[0].node)
         if self._identity is None:
             self._identity, self._sequences = self._topic.producer(), {}
-        builder = Builder()
+        builder, taken = Builder(), list[_Waiting]()
         while self._waiting and (not builder.count or builder.size + len(self._waiting[0].value) < BATCH_BYTES):
             one = self._waiting[0]
             if self._topic.partition_for(one.node) != partition:
                 break
             builder.append(one.at_ms, key_of(one.node), one.value)
-            self._waiting.popleft()
+            taken.append(self._waiting.popleft())
             self._bytes -= len(one.value)
         id, epoch = self._identity
         sequence = self._sequences.setdefault(partition, 0)
         data = builder.finish(codec=self._codec, producer_id=id, producer_epoch=epoch, base_sequence=sequence)
-        return _Batch(partition, data, builder.count)
+        return _Batch(partition, data, tuple(taken))

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 
+from moldau.model.named import NamedTuple
+
 VALUE_BYTES_MAX = 512 << 10
 """Half of what topics take unless they are told otherwise (max.message.bytes)."""
 ROOM_BYTES = 64
@@ -16,6 +18,24 @@ PAGE_BYTES_MAX = 64 << 20
 _SERIES = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?) (\S+)(?: -?\d+)?")
 _LABELS = (("partition",), ("topic",))
 """Of these labels there are as many series as partitions, and as topics."""
+
+
+class Asked(NamedTuple):
+    """A node whose page was asked, and when: ``due_ms`` is the multiple of ``every_ms`` that it was asked for, None
+    when it was asked for none. ``missed``: records of the node before this one that were not kept."""
+
+    node: int
+    time_ms: int
+    page: str
+    due_ms: int | None = None
+    every_ms: int | None = None
+    missed: int = 0
+
+    def facts(self) -> dict[str, object]:
+        """What a record begins with."""
+        due = {} if self.due_ms is None else {"due_ms": self.due_ms, "every_ms": self.every_ms}
+        missed = {"missed": self.missed} if self.missed else {}
+        return {"time_ms": self.time_ms, "node": self.node, "page": self.page} | due | missed
 
 
 def ask(page: str, timeout_s: float) -> str:
@@ -53,10 +73,10 @@ def series(text: str) -> dict[str, float | None]:
     return found
 
 
-def metrics_record(node: int, now_ms: int, page: str, found: dict[str, float | None], missed: int = 0) -> bytes:
+def metrics_record(asked: Asked, found: dict[str, float | None]) -> bytes:
     """The value of a record: name -> value, those of single topics and partitions as far as there is room, and how many
-    are left out. ``missed``: records before this one that were not kept."""
-    fact = _head(node, now_ms, page, missed)
+    are left out."""
+    fact = asked.facts()
     whole = _encoded(fact | {"metrics": found})
     if len(whole) <= VALUE_BYTES_MAX:
         return whole
@@ -71,13 +91,9 @@ def metrics_record(node: int, now_ms: int, page: str, found: dict[str, float | N
     return _encoded(fact | {"metrics": {name: number for name, number in found.items() if name in taken}})
 
 
-def silence_record(node: int, now_ms: int, page: str, why: str, missed: int = 0) -> bytes:
-    """The value of a record of a node whose page did not answer."""
-    return _encoded(_head(node, now_ms, page, missed) | {"error": why[:1_000]})
-
-
-def _head(node: int, now_ms: int, page: str, missed: int) -> dict[str, object]:
-    return {"time_ms": now_ms, "node": node, "page": page} | ({"missed": missed} if missed else {})
+def silence_record(asked: Asked, why: str) -> bytes:
+    """The value of a record of a node whose page did not answer, or that has none."""
+    return _encoded(asked.facts() | {"error": why[:1_000]})
 
 
 def _encoded(fact: Mapping[str, object]) -> bytes:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from moldau.model.backoff import backoff_ms
+from moldau.publishing.figures import Intervals
 from moldau.publishing.following import NAME
 from moldau.publishing.nodes import NodeFolder, NoNodes
 from moldau.publishing.stream import Away, NotTaken, Step
@@ -138,24 +139,26 @@ class Lines:
 class Looked(Protocol):
     """Metrics, as their thread needs them."""
 
-    def look(self, pages: Mapping[int, str]) -> None: ...
+    def look(self, pages: Mapping[int, str], due_ms: int | None = None) -> None: ...
 
     def write(self) -> bool: ...
 
 
 class MetricsThread:
-    """Looks at all pages in every interval and writes what they said, until the process ends."""
+    """Looks at all pages at once, and then in every interval, and writes what they said, until the process ends.
+    ``now_ms`` is the machine's clock."""
 
     def __init__(
         self,
         figures: Looked,
         pages: Callable[[], Mapping[int, str]],
-        every_s: float,
+        every_ms: int,
         say: Callable[[str], object],
-        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._figures, self._pages, self._every_s, self._clock = figures, pages, every_s, clock
-        self._told = Told("metrics", say, clock)
+        self._figures, self._pages, self._now_ms = figures, pages, now_ms
+        self._intervals = Intervals(every_ms, now_ms())
+        self._told = Told("metrics", say)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
@@ -173,19 +176,23 @@ class MetricsThread:
         self._ended.set()
 
     def _run(self) -> None:
-        due = self._clock()
+        self._look(None)
         while not self._ended.is_set():
-            try:
-                self._figures.look(self._pages())
-            except (NoNodes, OSError) as error:
-                self._told.wrong(error)
-            due = max(due + self._every_s, self._clock())
-            self._write_until(due)
+            self._write_until_due()
+            due_ms = self._intervals.take(self._now_ms())
+            if due_ms is not None:
+                self._look(due_ms)
 
-    def _write_until(self, due: float) -> None:
+    def _look(self, due_ms: int | None) -> None:
+        try:
+            self._figures.look(self._pages(), due_ms)
+        except (NoNodes, OSError) as error:
+            self._told.wrong(error)
+
+    def _write_until_due(self) -> None:
         more = True
         while True:
-            left = due - self._clock()
+            left = self._intervals.left_ms(self._now_ms()) / 1000
             pause_s = left
             if more and left > 0:
                 try:

@@ -85,6 +85,8 @@ KINDS: dict[str, set[str]] = {
     "job offsets": {READ},
     "job groups": {READ},
     "job lag": {READ},
+    "job transactions": {READ},
+    "job transaction-history": {READ},
     "job metadata": {READ},
     "publish": {READ, CHANGE},
     "quorum status": {LOOK},

@@ -7,14 +7,17 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from moldau.broker.metrics.text import Family, page
 from moldau.cluster.nodes import free_ports
 from moldau.model import Code
-from moldau.publishing.figures import Figures
-from moldau.publishing.pages import VALUE_BYTES_MAX, ask, metrics_record, series
+from moldau.publishing.figures import Figures, Intervals
+from moldau.publishing.pages import VALUE_BYTES_MAX, Asked, ask, metrics_record, series
 from moldau.publishing.stream import Away, NotTaken
 from moldau.wire import batch
+from tests.packages.publishing.doubles import Killed, MemoryTopic
 
 PAGES = {1: "127.0.0.1:9308", 2: "127.0.0.1:9309"}
 
@@ -87,7 +90,7 @@ def test_what_has_no_room_is_of_partitions_first_then_of_topics_and_is_counted()
         found[f'kafka_server_brokertopicmetrics_bytesin_total{{topic="orders-{number}"}}'] = number
     found['kafka_server_brokertopicmetrics_bytesin_total{topic=""}'] = 1
     found["process_open_fds"] = 3
-    value = metrics_record(7, 5, "127.0.0.1:1", found)
+    value = metrics_record(Asked(7, 5, "127.0.0.1:1"), found)
     assert len(value) <= VALUE_BYTES_MAX
     fact = json.loads(value)
     names = fact["metrics"].keys()
@@ -95,8 +98,8 @@ def test_what_has_no_room_is_of_partitions_first_then_of_topics_and_is_counted()
     assert sum("orders-" in name for name in names) == 3_000
     assert 0 < sum("partition=" in name for name in names) < 8_000
     assert fact["left_out"] + len(names) == len(found)
-    assert json.loads(metrics_record(7, 5, "", {"a": 1}, 2)) == {
-        "time_ms": 5, "node": 7, "page": "", "missed": 2, "metrics": {"a": 1},
+    assert json.loads(metrics_record(Asked(7, 5, "", 4, 2, 2), {"a": 1})) == {
+        "time_ms": 5, "node": 7, "page": "", "due_ms": 4, "every_ms": 2, "missed": 2, "metrics": {"a": 1},
     }  # fmt: skip
 
 
@@ -163,11 +166,109 @@ def test_refusals_are_told_a_topic_is_made_anew_and_another_producer_goes_on() -
     with pytest.raises(Away):
         one.write()
     assert topic.made == 1
-    with pytest.raises(NotTaken, match="2 records of metrics are dropped: OUT_OF_ORDER_SEQUENCE_NUMBER"):
+    with pytest.raises(Away, match="OUT_OF_ORDER_SEQUENCE_NUMBER; they go on under another producer"):
         one.write()
     one.look(PAGES)
     one.write()
-    assert (topic.ids, len(topic.facts())) == (2, 2)
+    assert topic.ids == 2
+    assert [fact["node"] for fact in topic.facts()] == [1, 2, 1, 2]
+    assert (one.waiting, one.written, one._bytes) == (0, 4, 0)
+
+
+def test_what_the_cluster_does_not_take_the_next_record_of_the_node_counts() -> None:
+    topic, pages = Topic(), Pages()
+    one = figures(topic, pages)
+    for _ in range(2):
+        one.look(PAGES)
+        topic.codes = [Code.TOPIC_AUTHORIZATION_FAILED]
+        with pytest.raises(NotTaken, match="2 records of metrics are dropped: TOPIC_AUTHORIZATION_FAILED"):
+            one.write()
+    one.look(PAGES)
+    one.write()
+    assert [(fact["node"], fact["missed"]) for fact in topic.facts()] == [(1, 2), (2, 2)]
+
+
+def test_a_node_whose_settings_name_no_page_says_so() -> None:
+    topic = Topic()
+    one = figures(topic, Pages())
+    one.look({3: ""}, 4)
+    one.write()
+    why = "its settings name no http.listener"
+    assert topic.facts() == [{"time_ms": 5, "node": 3, "page": "", "due_ms": 4, "every_ms": None, "error": why}]
+
+
+# ---- when pages are asked
+
+
+def test_an_interval_is_due_once_and_one_that_nobody_came_for_is_left_out() -> None:
+    one = Intervals(10, 13)
+    assert [one.take(now) for now in (13, 19, 20, 20, 29, 30, 55, 59)] == [None, None, 20, None, None, 30, 50, None]
+    assert [one.left_ms(now) for now in (50, 59, 60, 75)] == [10, 1, 0, -15]
+    assert Intervals(10, 20).take(29) is None
+
+
+def test_a_clock_that_was_set_back_a_little_asks_nothing_twice_and_one_set_back_far_holds_up_nothing() -> None:
+    one = Intervals(10, 5)
+    assert [one.take(now) for now in (50, 45, 49, 51, 60)] == [50, None, None, None, 60]
+    assert one.left_ms(7) == 0
+    assert [one.take(now) for now in (7, 9, 10, 20)] == [None, None, 10, 20]
+
+
+EVERY_MS = 10
+DOES = st.lists(
+    st.tuples(
+        st.integers(0, 12),
+        st.sampled_from(["wait", "wait", "write", "write", "unanswered", "lost", "late", "killed", "arrive"]),
+    ),
+    max_size=40,
+)
+
+
+def intervals(batches: list[bytes]) -> list[tuple[int, int]]:
+    facts = [json.loads(one.value or b"") for data in batches for one in batch.records(data)]
+    return [(fact["node"], fact["due_ms"]) for fact in facts if "due_ms" in fact]
+
+
+@settings(deadline=None, max_examples=300)
+@given(DOES)
+def test_no_interval_of_a_node_is_there_twice_and_one_is_missing_only_where_a_publisher_was_killed(
+    does: list[tuple[int, str]],
+) -> None:
+    """Publishers follow each other on one clock, are killed while they write, and what they sent may come late."""
+    topic, now_ms = MemoryTopic(), 1
+    asked, excused = set[tuple[int, int]](), set[tuple[int, int]]()
+
+    def begin() -> tuple[Figures, Intervals]:
+        one = Figures(topic, every_ms=EVERY_MS, now_ms=lambda: now_ms, ask=Pages())
+        one.look(PAGES)
+        return one, Intervals(EVERY_MS, now_ms)
+
+    one, due = begin()
+    for pause_ms, fate in [*does, (EVERY_MS, "wait")]:
+        now_ms += pause_ms
+        at = due.take(now_ms)
+        if at is not None:
+            one.look(PAGES, at)
+            asked |= {(node, at) for node in PAGES}
+        if fate == "arrive":
+            topic.arrive()
+        elif fate != "wait":
+            topic.fate = "written" if fate == "write" else fate
+            try:
+                one.write()
+            except Away:
+                pass
+            except Killed:
+                excused |= asked - set(intervals(topic.batches))
+                one, due = begin()
+        topic.fate = "written"
+    while one.write():
+        pass
+    topic.arrive()
+    found = intervals(topic.batches)
+    assert len(found) == len(set(found))
+    assert asked - excused <= set(found) <= asked
+    assert all(at % EVERY_MS == 0 for _, at in found)
 
 
 class Answers(BaseHTTPRequestHandler):

@@ -200,10 +200,12 @@ class Seen:
 
     def __init__(self) -> None:
         self.looks = 0
+        self.due = list[int | None]()
         self.thread: MetricsThread | None = None
 
-    def look(self, pages: object) -> None:
+    def look(self, pages: object, due_ms: int | None = None) -> None:
         self.looks += 1
+        self.due.append(due_ms)
         if self.looks == 3:
             raise OSError("a folder is gone")
 
@@ -218,8 +220,12 @@ class Seen:
 
 def test_metrics_are_looked_at_whatever_goes_wrong_with_writing() -> None:
     seen, said = Seen(), list[str]()
-    seen.thread = MetricsThread(seen, dict, 0.01, said.append)
+    seen.thread = MetricsThread(seen, dict, 10, said.append)
     seen.thread.start()
     seen.thread._thread.join(60)
     assert not seen.thread.is_alive
     assert seen.looks == 4
+    first, *others = seen.due
+    assert first is None
+    assert all(one is not None and one % 10 == 0 for one in others)
+    assert len(set(others)) == 3

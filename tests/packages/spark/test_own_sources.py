@@ -14,6 +14,7 @@ from moldau.clusterdata.jobs import JOBS
 from moldau.clusterdata.metadata import TABLES
 from moldau.spark.given import OptionError
 from moldau.spark.own.source import FilesSource, JobSource, MetadataSource, SegmentsSource, StateLogSource
+from tests.golden.transaction_log import newest, write_recorded
 from tests.packages.clusterdata.naive import batch_of, replica
 
 SOURCES: dict[str, Callable[[dict[str, str]], FilesSource]] = {
@@ -100,6 +101,14 @@ def test_each_job_is_a_table(job: str, tmp_path: Path) -> None:
     assert len(rows) == (1 if job in ("verify", "load") else 0)
 
 
+def test_transactional_ids_are_those_that_are_named(tmp_path: Path) -> None:
+    told = newest(write_recorded(tmp_path))
+    rows = read(JobSource, tmp_path, job="transactions")
+    assert {row["transactional_id"]: row for row in rows} == told
+    rows = read(JobSource, tmp_path, job="transactions", transactionalIds="java, open")
+    assert sorted(row["transactional_id"] for row in rows) == ["java", "open"]
+
+
 @pytest.mark.parametrize(
     ("source", "options", "said"),
     [
@@ -121,6 +130,8 @@ def test_each_job_is_a_table(job: str, tmp_path: Path) -> None:
         ("job", {}, "allowed are timeline"),
         ("job", {"job": "verify", "every": "1h"}, "does not take it"),
         ("job", {"job": "load", "every": "0s"}, "at least 1ms"),
+        ("job", {"job": "offsets", "transactionalIds": "a"}, "does not take it"),
+        ("job", {"job": "transactions", "groups": "a"}, "does not take it"),
     ],
 )
 def test_an_option_that_cannot_be_honoured_is_refused(source: str, options: dict[str, str], said: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs import lag, load, offsets, splits, timeline, verify
+from moldau.clusterdata.jobs import lag, load, offsets, splits, timeline, transactions, verify
 from moldau.clusterdata.jobs.timeline import Heard
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.model.named import NamedTuple
@@ -58,13 +58,21 @@ JOBS = {
         " segments.",
         lag.COLUMNS, ("topics", "groups"), lag.plan, lag.rows,
     ),
+    "transactions": Job(
+        "The newest state of each transactional id, from __transaction_state.",
+        transactions.COLUMNS, ("transactionalIds",), transactions.plan, transactions.newest_rows,
+    ),
+    "transaction-history": Job(
+        "All states of each transactional id that are still in __transaction_state.",
+        transactions.COLUMNS, ("transactionalIds",), transactions.plan, transactions.history_rows,
+    ),
 }  # fmt: skip
 
 
 class Told(NamedTuple):
-    """The rows of a job, and what it was asked for and could not be told: ``absent`` are topics and groups that are
-    nowhere in the files, ``unread_lines`` those of state-change logs that are none of theirs, ``damaged`` packed files
-    of which only the beginning could be unpacked, with the reason."""
+    """The rows of a job, and what it was asked for and could not be told: ``absent`` are topics, groups and
+    transactional ids that are nowhere in the files, ``unread_lines`` those of state-change logs that are none of
+    theirs, ``damaged`` packed files of which only the beginning could be unpacked, with the reason."""
 
     rows: list[Row]
     nothing: bool
@@ -85,9 +93,10 @@ def tell(name: str, wish: Wish) -> Told:
         topics, nothing = _topics(tasks), not tasks
     if nothing:
         return Told(rows, True, (), heard.unread_lines, heard.damaged)
-    groups = {str(row[0]) for row in rows}
+    named = {row[0] for row in rows}  # of jobs that take names of groups or transactional ids they come first
     absent = [f"topic {one}" for one in wish.topics if one not in topics]
-    absent += [f"group {one}" for one in wish.groups if one not in groups]
+    absent += [f"group {one}" for one in wish.groups if one not in named]
+    absent += [f"transactional id {one}" for one in wish.transactional_ids if one not in named]
     return Told(rows, nothing, tuple(absent), heard.unread_lines, heard.damaged)
 
 

@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs.offsets import end_of, entries
+from moldau.clusterdata.jobs.coordinator_log import end_of
+from moldau.clusterdata.jobs.offsets import entries
 from moldau.clusterdata.jobs.offsets import plan as offset_plan
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.segments import Segment, scan, segments

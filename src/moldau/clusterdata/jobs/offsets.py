@@ -1,8 +1,7 @@
 """The topic __consumer_offsets as tables: the newest of each key, tombstones too.
 
-Of several brokers' replicas of a partition the one that goes furthest is read, to the high watermark of its directory's
-checkpoint where that is further than its newest commit. Offsets of a transaction count from its commit marker on, and
-not when a newer commit was made meanwhile, as the coordinator takes them.
+Offsets of a transaction count from its commit marker on, and not when a newer commit was made meanwhile, as the
+coordinator takes them. Which replica is read: ``coordinator_log.py``.
 """
 
 from __future__ import annotations
@@ -10,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
+from moldau.clusterdata.jobs import coordinator_log
 from moldau.clusterdata.jobs.wish import Wish
-from moldau.clusterdata.segments import Segment, scan, segments
+from moldau.clusterdata.segments import Segment
 from moldau.groups.codec import unpack
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord
 from moldau.model.named import NamedTuple
-from moldau.wire.batch import HEADER_SIZE, BatchHeader, ControlType, Record, control_type, records_of
+from moldau.wire.batch import BatchHeader, ControlType, Record, control_type
 from moldau.wire.codec import Malformed
-from moldau.wire.compression import BatchError, decompress
+from moldau.wire.compression import BatchError
 
 TOPIC = "__consumer_offsets"
 _PLACE = (
@@ -63,48 +63,17 @@ class Entry(NamedTuple):
 def plan(wish: Wish) -> Sequence[tuple[Segment, ...]]:
     """A task for each partition of the topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
-    of: dict[int, dict[str, dict[str, Segment]]] = {}
-    for path in wish.paths:
-        for one in segments(path, (TOPIC,)):
-            of.setdefault(one.partition, {}).setdefault(one.directory, {})[one.path] = one
-    return [
-        max((tuple(replica.values()) for _, replica in sorted(of[number].items())), key=end_of) for number in sorted(of)
-    ]
-
-
-def end_of(replica: Sequence[Segment]) -> int:
-    """The offset after the last batch of a replica."""
-    for segment in reversed(replica):
-        end = -1
-        try:
-            for found in scan(segment.path, checksums=False):
-                if found.header is not None and found.header.magic == 2:
-                    end = max(end, found.header.next_offset)
-        except OSError:
-            continue
-        if end >= 0:
-            return end
-    return -1
+    return coordinator_log.plan(wish, TOPIC)
 
 
 def entries(replica: Sequence[Segment]) -> Iterator[Entry]:
     """What counts in a partition of the topic, in the order in which it came to count."""
     pending: dict[tuple[int, int], list[Entry]] = {}
-    for segment in replica:
-        try:
-            for found in scan(segment.path):
-                header = found.header
-                if header is None or found.reason is not None:
-                    yield Entry(None, None, f"{segment.path}, byte {found.position}: {found.reason}")
-                    continue
-                try:
-                    records = list(records_of(header, decompress(header.codec, found.data[HEADER_SIZE:])))
-                except BatchError as error:
-                    yield Entry(None, None, f"{segment.path}, byte {found.position}: {error}")
-                    continue
-                yield from _of_batch(header, records, pending)
-        except OSError as error:
-            yield Entry(None, None, f"{segment.path}: {error.strerror}")
+    for found in coordinator_log.batches(replica):
+        if isinstance(found, coordinator_log.Unread):
+            yield Entry(None, None, found.reason)
+        else:
+            yield from _of_batch(found.header, found.records, pending)
 
 
 def _of_batch(

@@ -141,11 +141,12 @@ class _Job(Table):
 def job(given: Given, paths: tuple[str, ...]) -> Table:
     """The table of a job; options that it does not take are refused."""
     name = choice(given, "job", tuple(JOBS))
-    for option in ("topics", "groups", "every"):
+    for option in ("topics", "groups", "transactionalIds", "every"):
         if option not in JOBS[name].options:
             given.refuse(option, f"the job {name} does not take it")
     every = given.get("every")
     every_ms = HOUR_MS if every is None else duration_ms("every", every)
     if every_ms < 1:
         raise OptionError("every", every, "at least 1ms")
-    return _Job(name, Wish(paths, names_of(given, "topics"), names_of(given, "groups"), every_ms))
+    topics, groups, ids = (names_of(given, option) for option in ("topics", "groups", "transactionalIds"))
+    return _Job(name, Wish(paths, topics, groups, every_ms, ids))
