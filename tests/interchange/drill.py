@@ -5,8 +5,9 @@ end, replicas and metadata logs compared byte for byte on disk; and Kafka's Dump
 
 There are two such loads, each on a topic of its own. One has five requests under way, as clients have by default: a
 record that is twice in its log is counted as sent again, and is no problem, where the producer says that it did so for
-a broker of Apache Kafka (``resent.py``). The other one has a single request under way, so that no batch is ever refused
-for the one ahead of it: a record twice in its log is the brokers' doing, always. A problem names its topic.
+a broker of Apache Kafka (``tests/live/resent.py``). The other one has a single request under way, so that no batch is
+ever refused for the one ahead of it: a record twice in its log is the brokers' doing, always. A problem names its
+topic.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from kafka_peer import wait_until
 from mixed import KAFKA
+from resent import NextEpochs
 
 from moldau.client import sync
 from moldau.client.admin import METADATA_LOG, NewTopic, create_topics
@@ -30,7 +32,6 @@ from moldau.history.sessions import Session, told_apart
 from moldau.model import TopicPartition
 from tests.interchange.asked import administer, administer_groups, coordinators_of, refusals
 from tests.interchange.mixes import MixedCluster, dumped
-from tests.interchange.resent import NextEpochs
 from tests.interchange.transfers import TRANSFERS, Transfers
 
 PLAN = LoadPlan("interchange", 4, producers=2, rate_per_s=100, more={"socket.timeout.ms": 5_000})
@@ -64,7 +65,7 @@ class Drill:
         self.cluster = cluster
         self.seen = Seen()
         self._pollers = [ClusterPoller(cluster, plan.topic) for plan in PLANS]
-        self.epochs = NextEpochs(cluster.programs)
+        self.epochs = NextEpochs(cluster.ran_by, KAFKA)
         pipelined = PLAN._replace(more={**PLAN.more, **self.epochs.settings()})
         self._loads = [ProducerLoad(cluster.bootstrap_servers, plan) for plan in (pipelined, STRICT)]
         self._transfers: Transfers | None = None

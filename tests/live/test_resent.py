@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import time
 from pathlib import Path
+from unittest import mock
 
 import confluent_kafka
 import pytest
+from mixed import KAFKA, MOLDAU, MixedPeer
+from resent import NextEpochs
 
-from tests.interchange.resent import NextEpochs
-
-KAFKA = "kafka"
 REFUSED = (
     "[thrd:127.0.0.1:45489/{}]: 127.0.0.1:45489/{}: ProduceRequest for t [0] with 1 message(s) failed due to skipped "
     "sequence numbers (PID{{Id:7,Epoch:{}}}, base seq 2 > next seq 1) caused by previous failed request "
@@ -21,7 +22,7 @@ BEGUN = (
     "[thrd:127.0.0.1:45489/1]: Beginning partition drain in state Assigned for PID{{Id:7,Epoch:{}}} epoch bump for 1 "
     "partition(s) with in-flight requests: {}"
 )
-PROGRAMS = {1: KAFKA, 2: "moldau"}
+PROGRAMS = {1: KAFKA, 2: MOLDAU}
 NOT_LEADER, OUT_OF_ORDER = 6, 45
 PRODUCE = 0
 RTT_MS = 200
@@ -29,7 +30,7 @@ RTT_MS = 200
 
 def told(*lines: tuple[str, str]) -> NextEpochs:
     """A handler that was given lines of a producer's log: what each is of, and its text."""
-    found = NextEpochs(PROGRAMS)
+    found = NextEpochs(lambda broker: PROGRAMS.get(broker, "nobody"), KAFKA)
     for of, text in lines:
         found.handle(logging.LogRecord("x", logging.DEBUG, "", 0, "%s [%s] %s", (of, "rdkafka#producer-1", text), None))
     return found
@@ -69,19 +70,30 @@ def test_an_epoch_that_ended_for_any_other_reason_as_well_is_not(lines: list[tup
 
 
 def test_who_ran_the_broker_when_it_refused_counts_and_not_who_runs_it_later() -> None:
-    programs = {1: "moldau"}
-    epochs = NextEpochs(programs)
+    programs = {1: MOLDAU}
+    epochs = NextEpochs(programs.__getitem__, KAFKA)
     for of, text in (refused(1), begun()):
         epochs.handle(logging.LogRecord("x", logging.DEBUG, "", 0, "%s [%s] %s", (of, "p", text), None))
     programs[1] = KAFKA
     assert not epochs.own_doing((7, 0))
 
 
+def test_what_is_told_of_a_broker_in_the_second_after_its_program_changed_is_not_believed(tmp_path: Path) -> None:
+    peer = MixedPeer(PROGRAMS, {}, tmp_path)
+    assert (peer.ran_by(1), peer.ran_by(2), peer.ran_by(3)) == (KAFKA, MOLDAU, "nobody")
+    with mock.patch.object(peer, "stop_node"), mock.patch.object(peer, "restart"):
+        peer.change(2, KAFKA)
+    with mock.patch("mixed.time.monotonic", return_value=time.monotonic()) as now:
+        assert peer.ran_by(2) == "moldau, then kafka", "its last answers may come late"
+        now.return_value += 2
+        assert peer.ran_by(2) == KAFKA
+
+
 def test_the_installed_librdkafka_says_it_in_these_words() -> None:
-    epochs = NextEpochs({1: KAFKA, 2: KAFKA, 3: KAFKA})
+    epochs = NextEpochs(lambda broker: KAFKA, KAFKA)
     acked: list[bytes | None] = []
-    mock = {"bootstrap.servers": "mock", "test.mock.num.brokers": 3, "enable.idempotence": True}
-    producer = confluent_kafka.Producer({**mock, "linger.ms": 0, "batch.num.messages": 1, **epochs.settings()})
+    brokers = {"bootstrap.servers": "mock", "test.mock.num.brokers": 3, "enable.idempotence": True}
+    producer = confluent_kafka.Producer({**brokers, "linger.ms": 0, "batch.num.messages": 1, **epochs.settings()})
     producer.produce("t", b"first", partition=0)
     assert producer.flush(30) == 0
     refuse(producer, NOT_LEADER, OUT_OF_ORDER)

@@ -16,9 +16,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Mapping
-
-from mixed import KAFKA
+from collections.abc import Callable
 
 from moldau.history.sessions import Session
 
@@ -30,12 +28,13 @@ _BEGUN = re.compile(rf"^DRAIN .* for {_PID} (?:epoch bump|reset) for \d+ partiti
 
 class NextEpochs(logging.Handler):
     """Why producers ended their epochs: session -> the programs whose brokers refused a batch of it for the one ahead,
-    and any other reason. ``programs``: broker id -> who runs it, at the moment. ``lines``: all that producers
-    logged, for whoever looks for a cause; ``refusals``: those of refusals."""
+    and any other reason. ``lines``: all that producers logged, for whoever looks for a cause; ``refusals``: those of
+    refusals, with who refused."""
 
-    def __init__(self, programs: Mapping[int, str]) -> None:
+    def __init__(self, ran_by: Callable[[int], str], kafka: str) -> None:
+        """``ran_by``: who runs a broker at the moment; ``kafka``: what it says of Apache Kafka."""
         super().__init__(logging.DEBUG)
-        self._programs = programs
+        self._ran_by, self._kafka = ran_by, kafka
         self.reasons: dict[Session, set[str]] = defaultdict(set)
         self.lines: list[str] = []
         self.refusals: list[str] = []
@@ -43,11 +42,12 @@ class NextEpochs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Take one line of a producer's log."""
         text = record.getMessage()
-        self.lines.append(f"{record.created:.3f} {text}")
+        line = f"{record.created:.3f} {text}"
+        self.lines.append(line)
         if found := _REFUSED.match(text):
-            self.refusals.append(text)
-            broker = int(found["broker"])
-            self._of(found).add(self._programs.get(broker, f"broker {broker}"))
+            program = self._ran_by(int(found["broker"]))
+            self.refusals.append(f"{program}: {line}")
+            self._of(found).add(program)
         elif (found := _BEGUN.match(text)) and found["reason"] != _SKIPPED:
             self._of(found).add(found["reason"])
 
@@ -64,4 +64,4 @@ class NextEpochs(logging.Handler):
 
     def own_doing(self, session: Session) -> bool:
         """Whether the client may have sent again what it sent in this session, by no doing of Moldau's brokers."""
-        return self.reasons.get(session) == {KAFKA}
+        return self.reasons.get(session) == {self._kafka}
