@@ -72,8 +72,8 @@ class Load:
         self.longest_s = 0.0
         """The longest time between two acknowledgements."""
         self._told_s: float | None = None
-        self._epochs = NextEpochs(peer.ran_by, KAFKA)
-        options = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000, **self._epochs.settings()}
+        self.epochs = NextEpochs(peer.ran_by, KAFKA)
+        options = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000, **self.epochs.settings()}
         self._producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **options})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -85,7 +85,7 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        print(*self._epochs.lines, sep="\n", file=sys.stderr)
+        print(*self.epochs.lines, sep="\n", file=sys.stderr)
         print(f"{len(self.acked):,} acknowledged, {len(self.failed)} not, longest gap {self.longest_s:.1f} s")
 
     def _run(self) -> None:
@@ -124,9 +124,9 @@ class Load:
             replica = read_replica(id, self._peer.data_dir(id) / f"{self._topic}-{number}")
             sessions |= sessions_of(replica, number)
         history = History(list(sent.values()), [], rows, {}, [])
-        told, again = told_apart(history, sessions, self._epochs.own_doing)
+        told, again = told_apart(history, sessions, self.epochs.own_doing)
         if again:
-            print(f"{again} sent again by librdkafka itself:", *self._epochs.refusals, sep="\n")
+            print(f"{again} sent again by librdkafka itself:", *self.epochs.refusals, sep="\n")
         return [row.value.encode() for row in told.final if (row.partition, row.value) in sent]
 
 

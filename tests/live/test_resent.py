@@ -10,8 +10,10 @@ from unittest import mock
 
 import confluent_kafka
 import pytest
-from mixed import KAFKA, MOLDAU, MixedPeer
+from mixed import KAFKA, MOLDAU, Load, MixedPeer
 from resent import NextEpochs
+
+from moldau.cluster.kills.replicas import Stored, StoredReplica
 
 REFUSED = (
     "[thrd:127.0.0.1:45489/{}]: 127.0.0.1:45489/{}: ProduceRequest for t [0] with 1 message(s) failed due to skipped "
@@ -87,6 +89,26 @@ def test_what_is_told_of_a_broker_in_the_second_after_its_program_changed_is_not
         assert peer.ran_by(2) == "moldau, then kafka", "its last answers may come late"
         now.return_value += 2
         assert peer.ran_by(2) == KAFKA
+
+
+@pytest.mark.parametrize(
+    ("broker", "epochs", "found"),
+    [(1, (0, 0, 1), [b"0", b"1"]), (2, (0, 0, 1), [b"0", b"0", b"1"]), (1, (0, 0, 0), [b"0", b"0", b"1"])],
+    ids=["for a broker of kafka", "for a broker of moldau", "in one epoch"],
+)
+def test_a_load_leaves_out_what_it_sent_again_for_a_broker_of_kafka_and_nothing_else(
+    tmp_path: Path, broker: int, epochs: tuple[int, ...], found: list[bytes]
+) -> None:
+    load = Load(MixedPeer(PROGRAMS, {}, tmp_path), "t", 1)
+    for of, text in (refused(broker), begun()):
+        load.epochs.handle(logging.LogRecord("x", logging.DEBUG, "", 0, "%s [%s] %s", (of, "p", text), None))
+    rows = [(0, offset, value) for offset, value in enumerate((b"0", b"1", b"0"))]
+    batches = [Stored(n, n + 1, 0, 0, b"", producer_id=7, producer_epoch=epoch) for n, epoch in enumerate(epochs)]
+    with (
+        mock.patch("mixed._rows", return_value=rows),
+        mock.patch("mixed.read_replica", return_value=StoredReplica(1, batches, [], [])),
+    ):
+        assert sorted(load.found()) == found
 
 
 def test_the_installed_librdkafka_says_it_in_these_words() -> None:
