@@ -55,6 +55,7 @@ def _run(name: str, folder: Path) -> bool:
         seen.problems.append(f"{type(error).__name__}: {error}")
     if seen.problems:
         cluster.stop()
+        (cluster.folder / "producers.log").write_text("\n".join(drill.epochs.lines))
     else:
         stop_all(cluster)
     _tell(name, seen, time.monotonic() - began, folder)
@@ -81,10 +82,11 @@ def _do(name: str, mix: Mix, drill: Drill) -> None:
 
 
 def _tell(name: str, seen: Seen, took_s: float, folder: Path) -> None:
-    for problem in seen.problems[:20]:
-        print(f"  {problem}")
+    for line in [*seen.refusals[:20], *seen.problems[:20]]:
+        print(f"  {line}")
     verdict = f"FAIL, {len(seen.problems)} problems, see {folder}" if seen.problems else "PASS"
-    counts = f"{seen.acked} of {seen.sent} acknowledged, {seen.of_strict}{seen.transactions}"
+    again = f"{seen.again} sent again by librdkafka itself, " if seen.again else ""
+    counts = f"{seen.acked} of {seen.sent} acknowledged, {again}{seen.of_strict}{seen.transactions}"
     counts += f"longest wait {seen.longest_wait_s:.1f} s"
     print(f"{name}: {verdict}; {counts}; {took_s:.0f} s", flush=True)
 

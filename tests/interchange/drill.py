@@ -4,9 +4,10 @@ Load and rules are the kill suite's: idempotent producers with acks=all, every a
 end, replicas and metadata logs compared byte for byte on disk; and Kafka's DumpLogSegments reads what was written.
 
 There are two such loads, each on a topic of its own. One has five requests under way, as clients have by default: a
-record that is twice in its log may be librdkafka's doing there (its issue 4953). The other one has a single request
-under way, so that no batch is ever refused for the one ahead of it: a record twice in its log is the brokers' doing.
-Neither may have one; a problem names its topic.
+record that is twice in its log is counted as sent again, and is no problem, where the producer says that it did so for
+a broker of Apache Kafka (``tests/live/resent.py``). The other one has a single request under way, so that no batch is
+ever refused for the one ahead of it: a record twice in its log is the brokers' doing, always. A problem names its
+topic.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from pathlib import Path
 
 from kafka_peer import wait_until
 from mixed import KAFKA
+from resent import NextEpochs
 
 from moldau.client import sync
 from moldau.client.admin import METADATA_LOG, NewTopic, create_topics
 from moldau.cluster.kills.cluster_poller import ClusterPoller
 from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
-from moldau.cluster.kills.replicas import check_folders, compare, read_replica
+from moldau.cluster.kills.replicas import check_folders, compare, read_replica, sessions_of
 from moldau.history.checks import check
 from moldau.history.rows import History
+from moldau.history.sessions import Session, told_apart
 from moldau.model import TopicPartition
 from tests.interchange.asked import administer, administer_groups, coordinators_of, refusals
 from tests.interchange.mixes import MixedCluster, dumped
@@ -42,11 +45,14 @@ _USER = ("--entity-type", "users", "--entity-name", "alice")
 
 
 class Seen:
-    """Counts of one drill and everything that was wrong. ``of_strict``: of the producer with one request under way."""
+    """Counts of one drill and everything that was wrong. ``again``: records that a client itself wrote once
+    more, and ``refusals`` why; ``of_strict``: of the producer with one request under way."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
         self.sent = self.acked = 0
+        self.again = 0
+        self.refusals: list[str] = []
         self.of_strict = ""
         self.longest_wait_s = 0.0
         self.transactions = ""
@@ -59,7 +65,9 @@ class Drill:
         self.cluster = cluster
         self.seen = Seen()
         self._pollers = [ClusterPoller(cluster, plan.topic) for plan in PLANS]
-        self._loads = [ProducerLoad(cluster.bootstrap_servers, plan) for plan in PLANS]
+        self.epochs = NextEpochs(cluster.ran_by, KAFKA)
+        pipelined = PLAN._replace(more={**PLAN.more, **self.epochs.settings()})
+        self._loads = [ProducerLoad(cluster.bootstrap_servers, plan) for plan in (pipelined, STRICT)]
         self._transfers: Transfers | None = None
 
     def begin(self, *, transactions: bool) -> None:
@@ -188,27 +196,37 @@ class Drill:
             seen.problems += transfers.wrong()
             seen.transactions = f"{len(transfers.committed)} transactions committed, {len(transfers.aborted)} aborted, "
             of_topics[TRANSFERS.topic] = high_watermarks(cluster.bootstrap_servers, TRANSFERS)
-        for load in self._loads:
-            self._read_again(load, of_topics[load.plan.topic])
+        histories = [self._read_again(load, of_topics[load.plan.topic]) for load in self._loads]
         active_controller = self._pollers[0].active_controller(cluster.controllers)
         for poller in self._pollers:
             poller.close()
         seen.problems += [] if active_controller is not None else ["nobody is the active controller at the end"]
         cluster.leave()
+        for load, history in zip(self._loads, histories, strict=True):
+            self._judge(load, history)
         seen.problems += self._on_disk(
             of_topics, active_controller.high_watermark if active_controller is not None else 0
         )
         return seen
 
-    def _read_again(self, load: ProducerLoad, ends: dict[int, int]) -> None:
-        """Judge what one load was answered by what its topic holds."""
-        seen, topic = self.seen, load.plan.topic
+    def _read_again(self, load: ProducerLoad, ends: dict[int, int]) -> History:
+        """What one load was answered, and what its topic holds."""
         final = read_all(self.cluster.bootstrap_servers, load.plan, ends)
-        history = History(load.sends(), load.follower.reads, final, ends, [])
+        return History(load.sends(), load.follower.reads, final, ends, [])
+
+    def _judge(self, load: ProducerLoad, history: History) -> None:
+        """Compare the two; the nodes are stopped."""
+        seen, topic = self.seen, load.plan.topic
         if load.plan is STRICT:
             seen.of_strict = f"{history.acked} of {len(history.sends)} with one request under way, "
         else:
             seen.sent, seen.acked = len(history.sends), history.acked
+            folder = self.cluster.data_dir(min(self.cluster.brokers))
+            sessions = dict[tuple[int, int], Session]()
+            for number in range(load.plan.partitions):
+                sessions |= sessions_of(read_replica(0, folder / f"{topic}-{number}"), number)
+            history, seen.again = told_apart(history, sessions, self.epochs.own_doing)
+            seen.refusals = self.epochs.refusals
         seen.problems += [f"{topic}: {one}" for one in load.broken()]
         seen.problems += [f"{topic}: {one.kind}: {one.text}" for one in check(history)]
 

@@ -11,13 +11,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_peer import KafkaPeer, java_command, java_tool, wait_until
+from resent import NextEpochs
+
+from moldau.cluster.kills.replicas import read_replica, sessions_of
+from moldau.history.rows import History, Read, Send
+from moldau.history.sessions import Session, told_apart
 
 MOLDAU, KAFKA = "moldau", "kafka"
 SMALL_HEAP = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_LATE_S = 1.0
 
 
 class MixedPeer(KafkaPeer):
@@ -26,6 +33,8 @@ class MixedPeer(KafkaPeer):
     def __init__(self, programs: Mapping[int, str], properties: Mapping[str, object], folder: Path) -> None:
         super().__init__(len(programs), properties, folder)
         self.programs = dict(programs)
+        self._changed: dict[int, tuple[float, str]] = {}
+        """Node id -> when its program changed, and what it was."""
 
     def node_command(self, node_id: int) -> list[str]:
         if self.programs[node_id] == MOLDAU:
@@ -38,23 +47,34 @@ class MixedPeer(KafkaPeer):
             self.kill(node_id)
         else:
             self.stop_node(node_id)
-        self.programs[node_id] = program
+        self.assign(node_id, program)
         self.restart(node_id)
+
+    def assign(self, node_id: int, program: str) -> None:
+        """A node that is stopped is run by another program when it is started again."""
+        self._changed[node_id] = time.monotonic(), self.programs[node_id]
+        self.programs[node_id] = program
+
+    def ran_by(self, node_id: int) -> str:
+        """Who runs a node at the moment; both for a while after a change, when answers of the first may come late."""
+        now = self.programs.get(node_id, "nobody")
+        changed_s, before = self._changed.get(node_id, (0.0, now))
+        return f"{before}, then {now}" if time.monotonic() - changed_s < _LATE_S else now
 
 
 class Load:
     """An idempotent producer with acks=all that writes numbered values until it is told to stop."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self._topic, self._partitions = topic, partitions
+    def __init__(self, peer: MixedPeer, topic: str, partitions: int) -> None:
+        self._peer, self._topic, self._partitions = peer, topic, partitions
         self.acked: list[bytes] = []
         self.failed: list[str] = []
         self.longest_s = 0.0
         """The longest time between two acknowledgements."""
         self._told_s: float | None = None
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000}
-        )
+        self.epochs = NextEpochs(peer.ran_by, KAFKA)
+        options = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000, **self.epochs.settings()}
+        self._producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **options})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -65,6 +85,7 @@ class Load:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        print(*self.epochs.lines, sep="\n", file=sys.stderr)
         print(f"{len(self.acked):,} acknowledged, {len(self.failed)} not, longest gap {self.longest_s:.1f} s")
 
     def _run(self) -> None:
@@ -90,14 +111,37 @@ class Load:
         target = len(self.acked) + more
         wait_until(lambda: len(self.acked) >= target, f"{more} more acknowledged values, {self.failed[:3]}")
 
+    def found(self) -> list[bytes]:
+        """Every value of the topic, read to the ends that were there at the beginning: as often as it is there, but for
+        what the producer says it sent again itself, for a broker of Apache Kafka."""
+        rows = [
+            Read("reader", *row[:2], row[2].decode())
+            for row in _rows(self._peer.bootstrap_servers, self._topic, self._partitions)
+        ]
+        sent = {(row.partition, row.value): Send("load", row.offset, row.partition, row.value, 0) for row in rows}
+        sessions = dict[tuple[int, int], Session]()
+        for id, number in product(self._peer.ports, range(self._partitions)):
+            replica = read_replica(id, self._peer.data_dir(id) / f"{self._topic}-{number}")
+            sessions |= sessions_of(replica, number)
+        history = History(list(sent.values()), [], rows, {}, [])
+        told, again = told_apart(history, sessions, self.epochs.own_doing)
+        if again:
+            print(f"{again} sent again by librdkafka itself:", *self.epochs.refusals, sep="\n")
+        return [row.value.encode() for row in told.final if (row.partition, row.value) in sent]
+
 
 def values_of(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
     """Every value of a topic, read to the ends that were there at the beginning."""
+    return [value for _, _, value in _rows(bootstrap, topic, partitions)]
+
+
+def _rows(bootstrap: str, topic: str, partitions: int) -> list[tuple[int, int, bytes]]:
+    """The same with partitions and offsets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
     try:
         ends = ends_of(consumer, topic, partitions)
         consumer.assign([TopicPartition(topic, n, 0) for n in ends])
-        found: list[bytes] = []
+        found: list[tuple[int, int, bytes]] = []
         left = {n for n, end in ends.items() if end}
         while left:
             message = consumer.poll(120)
@@ -109,7 +153,7 @@ def values_of(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
             assert value is not None
             assert offset is not None
             assert number is not None
-            found.append(value)
+            found.append((number, offset, value))
             if offset + 1 >= ends[number]:
                 left.discard(number)
         return found

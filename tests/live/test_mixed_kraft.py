@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 from foreign import wait_led
 from kafka_peer import wait_until
-from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments, values_of
+from mixed import KAFKA, MOLDAU, Load, MixedPeer, bootstrap_of, dump, segments
 from tests.packages.admin.test_examples import words_of
 
 from moldau.broker.kraft.tail import LogPlace, TailStatus, tail_status
@@ -129,12 +129,12 @@ def test_topics_are_made_changed_and_written_through_nodes_of_either_kind_and_ka
     with OnHosts({1: MOLDAU, 2: KAFKA, 3: KAFKA}, QUIET, tmp_path) as peer:
         for node_id in peer.ports:
             topic_through(peer, node_id, f"through-{node_id}")
-        with Load(peer.bootstrap_servers, "through-2", PARTITIONS + 1) as load:
+        with Load(peer, "through-2", PARTITIONS + 1) as load:
             load.wait_for(300)
         assert not load.failed
-        assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
+        assert sorted(load.found()) == sorted(load.acked)
         assert set(roll_as_the_page_says(peer, tmp_path)) == {1, 2, 3}
-        assert sorted(values_of(peer.bootstrap_servers, "through-2", PARTITIONS + 1)) == sorted(load.acked)
+        assert sorted(load.found()) == sorted(load.acked)
 
 
 @pytest.mark.skipif("MOLDAU_INTERCHANGE" not in os.environ, reason="minutes of Apache Kafka's nodes: make interchange")
@@ -162,7 +162,7 @@ def test_a_leader_of_either_kind_says_whether_it_has_what_stands_at_the_end_of_a
 def test_a_cluster_of_kafkas_is_replaced_by_the_roll_of_the_page_under_load(tmp_path: Path) -> None:
     with OnHosts(dict.fromkeys((1, 2, 3), KAFKA), FASTER, tmp_path) as peer:
         topic_through(peer, 1, "rolled")
-        with Load(peer.bootstrap_servers, "rolled", PARTITIONS + 1) as load:
+        with Load(peer, "rolled", PARTITIONS + 1) as load:
             load.wait_for(300)
             order = roll_as_the_page_says(peer, tmp_path)
             load.wait_for(300)
@@ -181,7 +181,7 @@ def test_each_node_is_killed_and_no_acknowledged_record_is_lost_or_doubled(
         for node_id in peer.ports:
             topic_through(peer, node_id, f"through-{node_id}")
         topic = "through-1"
-        with Load(peer.bootstrap_servers, topic, PARTITIONS + 1) as load:
+        with Load(peer, topic, PARTITIONS + 1) as load:
             load.wait_for(300)
             for node_id in peer.ports:
                 peer.kill(node_id)
@@ -202,7 +202,7 @@ def test_a_cluster_of_kafkas_is_replaced_node_by_node_and_back(tmp_path: Path, k
     with MixedPeer(dict.fromkeys((1, 2, 3), KAFKA), FASTER, tmp_path) as peer:
         topic = "through-1"
         topic_through(peer, 1, topic)
-        with Load(peer.bootstrap_servers, topic, PARTITIONS + 1) as load:
+        with Load(peer, topic, PARTITIONS + 1) as load:
             load.wait_for(300)
             for program in (MOLDAU, KAFKA):
                 for node_id in peer.ports:
@@ -215,7 +215,7 @@ def test_a_cluster_of_kafkas_is_replaced_node_by_node_and_back(tmp_path: Path, k
 def nothing_is_lost(peer: MixedPeer, topic: str, load: Load) -> None:
     """Every acknowledged value is there once, and all replicas are the same."""
     assert not load.failed
-    found = values_of(peer.bootstrap_servers, topic, PARTITIONS + 1)
+    found = load.found()
     assert len(found) == len(set(found)), "no record is there twice"
     assert set(load.acked) <= set(found), "every acknowledged record is there"
 

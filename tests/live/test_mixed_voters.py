@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_peer import java_command, wait_until
-from mixed import KAFKA, MOLDAU, Load, MixedPeer, dump, segments, values_of
+from mixed import KAFKA, MOLDAU, Load, MixedPeer, dump, segments
 
 from moldau.client.admin import describe_quorum
 from moldau.client.features import describe_features
@@ -89,7 +89,7 @@ def test_voters_of_both_kinds_come_and_go_and_nothing_acknowledged_is_lost(
         admin = AdminClient({"bootstrap.servers": where})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(60)
         led: set[int] = set()
-        with Load(where, TOPIC, PARTITIONS) as load:
+        with Load(peer, TOPIC, PARTITIONS) as load:
             load.wait_for(200)
             for node_id in peer.ports:
                 peer.kill(node_id)
@@ -109,7 +109,7 @@ def test_voters_of_both_kinds_come_and_go_and_nothing_acknowledged_is_lost(
                 load.wait_for(100)
             wait_until(partial(vote, peer, everybody), "all vote")
         assert not load.failed
-        found = values_of(where, TOPIC, PARTITIONS)
+        found = load.found()
         assert sorted(found) == sorted(load.acked), "each acknowledged record is there once"
         for number in range(PARTITIONS):
             wait_until(partial(are_equal, peer, f"{TOPIC}-{number}"), "all replicas are the same")

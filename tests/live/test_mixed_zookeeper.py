@@ -12,7 +12,7 @@ from billing import SINK, STATE, billing_runs, lead, order, prepare, read
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_peer import KafkaPeer, ask_cluster, java_tool, wait_until
-from mixed import KAFKA, MOLDAU, Load, dump, segments, values_of
+from mixed import KAFKA, MOLDAU, Load, dump, segments
 from mixed_zookeeper import ZooKeeperPeer, admin_of, cluster
 
 PARTITIONS = 3
@@ -82,14 +82,14 @@ def test_topics_are_made_written_moved_and_deleted_under_a_controller_of_either_
         for node_id in peer.ports:
             create(peer, node_id, f"through-{node_id}", [1, 2, 3])
         create(peer, 1, "moved", [1, 2])
-        with Load(peer.bootstrap_servers, "moved", PARTITIONS) as load:
+        with Load(peer, "moved", PARTITIONS) as load:
             load.wait_for(200)
             move(peer, "moved", [1, 2, 3], tmp_path)
             load.wait_for(200)
             move(peer, "moved", [2, 3], tmp_path)
             load.wait_for(200)
         assert not load.failed
-        assert sorted(values_of(peer.bootstrap_servers, "moved", PARTITIONS)) == sorted(load.acked)
+        assert sorted(load.found()) == sorted(load.acked)
         admin = admin_of(peer, 3)
         admin.delete_topics(["through-2"])["through-2"].result(60)
         wait_until(
@@ -105,7 +105,7 @@ def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, m
     with cluster(tmp_path, *MIXES[mix]) as peer:
         create(peer, 1, "t", [1, 2, 3])
         controllers = set()
-        with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
+        with Load(peer, "t", PARTITIONS) as load:
             load.wait_for(200)
             for node_id in peer.ports:
                 peer.kill(node_id)
@@ -115,7 +115,7 @@ def test_each_broker_is_killed_and_the_next_controller_goes_on(tmp_path: Path, m
                 controllers.add(ask_cluster(peer.ports[node_id][0]).controller_id)
                 wait_until(lambda: _is_whole(peer, "t"), "all replicas are in sync")
         assert not load.failed
-        assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
+        assert sorted(load.found()) == sorted(load.acked)
         assert len(controllers) > 1, "another broker became the controller"
 
 
@@ -126,7 +126,7 @@ def test_a_broker_that_slept_through_its_session_serves_again_under_a_controller
 ) -> None:
     with cluster(tmp_path, *MIXES[mix]) as peer:
         create(peer, 1, "t", [1, 2, 3])
-        with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
+        with Load(peer, "t", PARTITIONS) as load:
             load.wait_for(200)
             os.kill(peer.pids[node_id], signal.SIGSTOP)
             peer.forget(node_id)
@@ -137,7 +137,7 @@ def test_a_broker_that_slept_through_its_session_serves_again_under_a_controller
             load.wait_for(200)
             wait_until(lambda: _shows(peer, node_id, "meanwhile"), "it shows what was made meanwhile")
         assert not load.failed
-        assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
+        assert sorted(load.found()) == sorted(load.acked)
 
 
 @long
@@ -145,7 +145,7 @@ def test_a_broker_that_slept_through_its_session_serves_again_under_a_controller
 def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bool) -> None:
     with cluster(tmp_path, KAFKA, KAFKA, KAFKA) as peer:
         create(peer, 1, "t", [1, 2, 3])
-        with Load(peer.bootstrap_servers, "t", PARTITIONS) as load:
+        with Load(peer, "t", PARTITIONS) as load:
             load.wait_for(200)
             commit(peer, "t", "readers", 100)
             for program in (MOLDAU, KAFKA):
@@ -155,7 +155,7 @@ def test_brokers_are_replaced_on_their_folders_and_back(tmp_path: Path, kill: bo
                     load.wait_for(100)
                 assert committed(peer, "t", "readers") == 100, "the group has its offset under whoever coordinates it"
         assert not load.failed
-        assert sorted(values_of(peer.bootstrap_servers, "t", PARTITIONS)) == sorted(load.acked)
+        assert sorted(load.found()) == sorted(load.acked)
         for node_id in peer.ports:
             peer.stop_node(node_id)
         for number in range(PARTITIONS):
@@ -250,7 +250,7 @@ def replaced(peer: ZooKeeperPeer, node_id: int, program: str, *, kill: bool) -> 
         peer.forget(node_id)
     else:
         peer.stop_node(node_id)
-    peer.programs[node_id] = program
+    peer.assign(node_id, program)
     peer.restart(node_id)
 
 

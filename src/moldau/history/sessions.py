@@ -8,7 +8,7 @@ record; within one epoch of one producer it must (S16, KIP-98). Pure. Read next:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from moldau.history.rows import INFO, OK, History, Read, Send
 
@@ -16,11 +16,16 @@ Session = tuple[int, int]
 """Producer id and epoch, as the batch on disk says; (-1, -1) without idempotence."""
 
 
-def told_apart(history: History, sessions: Mapping[tuple[int, int], Session]) -> tuple[History, int]:
+def told_apart(
+    history: History,
+    sessions: Mapping[tuple[int, int], Session],
+    may_resend: Callable[[Session], bool] = lambda session: True,
+) -> tuple[History, int]:
     """Return the history with another name for each record that was resent in a newer session, and how many these are.
 
     Args:
         sessions: (partition, offset) -> the session that wrote there.
+        may_resend: Whether the client had a reason of its own to send again what it had sent in that session.
     """
     copies: dict[tuple[int, str], list[Read]] = defaultdict(list)
     for read in history.final:
@@ -31,6 +36,8 @@ def told_apart(history: History, sessions: Mapping[tuple[int, int], Session]) ->
     for place, reads in copies.items():
         wrote = [sessions.get((read.partition, read.offset), (-1, -1)) for read in reads]
         if len(reads) < 2 or place not in sends or len(set(wrote)) < len(wrote):
+            continue
+        if not all(may_resend(session) for session in wrote[:-1]):
             continue
         send = sends[place]
         kept = send.offset if send.outcome == OK and send.offset >= 0 else reads[-1].offset

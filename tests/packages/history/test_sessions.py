@@ -29,6 +29,22 @@ def test_a_record_that_stands_twice_in_one_epoch_is_the_clusters_duplicate() -> 
     assert count(check(told))[DUPLICATED] == 1
 
 
+def test_a_record_that_was_sent_again_is_the_clusters_duplicate_where_the_client_had_no_reason_of_its_own() -> None:
+    sessions = {(0, 0): (7, 0), (0, 1): (8, 0), (0, 2): (7, 1), (0, 3): (7, 1)}
+    assert told_apart(TWICE, sessions, {(7, 0)}.__contains__)[1] == 1
+    for others in ({(7, 1)}, {(8, 0)}, set[tuple[int, int]]()):
+        told, again = told_apart(TWICE, sessions, others.__contains__)
+        assert (told, again) == (TWICE, 0)
+        assert count(check(told))[DUPLICATED] == 1
+
+
+def test_each_session_in_which_a_record_was_left_must_have_had_such_a_reason() -> None:
+    thrice = TWICE._replace(final=[*FINAL, Read("final", 0, 4, "a")], ends={0: 5})
+    sessions = {(0, 0): (7, 0), (0, 1): (8, 0), (0, 2): (7, 1), (0, 3): (7, 1), (0, 4): (7, 2)}
+    assert told_apart(thrice, sessions, {(7, 0), (7, 1)}.__contains__)[1] == 2
+    assert told_apart(thrice, sessions, {(7, 0)}.__contains__) == (thrice, 0)
+
+
 def test_without_idempotence_a_record_that_stands_twice_is_a_duplicate() -> None:
     assert count(check(told_apart(TWICE, {})[0]))[DUPLICATED] == 1
 

@@ -19,7 +19,7 @@ from moldau.cluster.chaos.system import MOLDAU
 from moldau.cluster.kills.checking import RunVerdict, check_disks, verdict_on
 from moldau.cluster.kills.killing import ScenarioResult, Stuck
 from moldau.cluster.kills.load import high_watermarks, read_all
-from moldau.cluster.kills.replicas import read_replica
+from moldau.cluster.kills.replicas import read_replica, sessions_of
 from moldau.history.checks import Anomaly, check
 from moldau.history.rows import OK, History, Send, write_lines
 from moldau.history.sessions import Session, told_apart
@@ -161,11 +161,9 @@ def _assigned(context: ScenarioContext) -> dict[int, set[str]]:
 
 def _sessions(context: ScenarioContext) -> dict[tuple[int, int], Session]:
     """Return who wrote each record, by the first node's disk; that all disks agree is checked elsewhere."""
-    node, found = context.nodes[0], {}
+    node, found = context.nodes[0], dict[tuple[int, int], Session]()
     for partition in range(PARTITIONS):
-        for batch in read_replica(node, context.rig.data_dir(node) / f"{TOPIC}-{partition}").batches:
-            for offset in range(batch.base_offset, batch.next_offset):
-                found[partition, offset] = (batch.producer_id, batch.producer_epoch)
+        found |= sessions_of(read_replica(node, context.rig.data_dir(node) / f"{TOPIC}-{partition}"), partition)
     return found
 
 

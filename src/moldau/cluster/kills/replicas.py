@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from moldau.history.checks import DUPLICATED, INCONSISTENT, LOST, Anomaly
 from moldau.history.rows import Read
+from moldau.history.sessions import Session
 from moldau.runtime.disk import RealDisk
 from moldau.storage.errors import LogError
 from moldau.storage.reader import batches, epochs_of
@@ -85,6 +86,15 @@ def read_values(folder: Path, partition: int, until: int) -> list[Read]:
                 if record.offset < until
             ]
     return found
+
+
+def sessions_of(replica: StoredReplica, partition: int) -> dict[tuple[int, int], Session]:
+    """Who wrote each record of a replica: (partition, offset) -> producer id and epoch."""
+    return {
+        (partition, offset): (batch.producer_id, batch.producer_epoch)
+        for batch in replica.batches
+        for offset in range(batch.base_offset, batch.next_offset)
+    }
 
 
 def compare(name: str, replicas: Sequence[StoredReplica], until: int) -> Iterator[Anomaly]:
