@@ -189,9 +189,8 @@ def _advance(context: StepContext) -> None:
     if reached <= role.start_offset or (role.high_watermark is not None and reached <= role.high_watermark):
         return
     first = role.high_watermark is None
-    if (
-        quorum.lacks_committed
-    ):  # a sole voter's: nobody else can have what it lost, and what it commits now is the truth
+    if quorum.lacks_committed:
+        # A sole voter's log: nobody else can have what it lost, and what it commits now is the truth.
         context.update(committed_before=reached)
     context.update(high_watermark=reached)
     context.emit(do.Commit(reached))

@@ -54,9 +54,8 @@ class Quorum:
     committed_before: int = 0
     """Up to where the log was committed before the start, as far as is on record; delivered only when a leader proves
     it."""
-    flushes: bool = (
-        True  # whether it flushes before it fetches: every voter, and every replica that may become one (KAFKA-17332)
-    )
+    flushes: bool = True
+    """Whether it flushes before it fetches: every voter does, and every replica that may become one (KAFKA-17332)."""
     serial: int = 0
     closing: bool = False
     voter_log: VoterLog = VoterLog()
