@@ -1,8 +1,9 @@
-"""All replicas of this broker: the image's changes become roles, the machines' effects become effect_kinds.
+"""All replicas of this broker: changes of the image become roles, effects of the replication machines become actions.
 
 Decides nothing about replication (``moldau.replication`` does) or records (``moldau.storage`` does); it joins the two
 by partition, in order: each effect is done before the next. One timer sweeps all ISRs. A log directory that fails takes
-its replicas offline, and no others. Next: ``replica.py``, ``host.py``, ``fetcher_manager.py``, ``fetch/reader.py``.
+its replicas offline, and no others. Read next: ``replica.py``, ``host.py``, ``follow/fetcher_manager.py``,
+``fetch/reader.py``.
 """
 
 from __future__ import annotations
