@@ -253,7 +253,7 @@ class Node:
             listener.early = EARLY
         self.listeners.append(listener)
         if self._controller is not None and is_controllers:
-            listener.closed_hooks.append(self._controller.connection_closed)
+            listener.closed_hooks.append(self._controller.failure_detector.connection_closed)
 
     def broker_services(self) -> BrokerServices:
         """What handlers of brokers' listeners may use, which open when the logs are loaded."""
@@ -483,7 +483,7 @@ class Node:
         """A broker that we follow refuses connections: news for the controller, if that is us."""
         self._suspects.refused(broker_id)
         if self._controller is not None:
-            self._controller.probe(broker_id)
+            self._controller.failure_detector.probe(broker_id)
 
     def leader_broke(self, broker_id: int) -> None:
         """The connection to a broker that we follow has just ended: whether it died is known in a moment."""
