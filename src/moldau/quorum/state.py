@@ -129,6 +129,20 @@ class StepContext:
         return self.quorum.role
 
     @property
+    def leader_role(self) -> Leader:
+        """Return the role of a replica that leads, as the caller knows."""
+        role = self.quorum.role
+        assert isinstance(role, Leader), f"only a leader does this, not {role}"
+        return role
+
+    @property
+    def candidate_role(self) -> Prospective | Candidate:
+        """Return the role of a replica that asks for votes or pre-votes, as the caller knows."""
+        role = self.quorum.role
+        assert isinstance(role, Prospective | Candidate), f"only a candidate does this, not {role}"
+        return role
+
+    @property
     def timing(self) -> Timing:
         return self.quorum.timing
 
