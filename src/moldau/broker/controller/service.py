@@ -133,9 +133,11 @@ class ControllerService:
             self._go_on(answer.then)
         if answer.token is None:
             return answer.reply
-        return await self._promise(answer)
+        return await self._when_committed(answer)
 
-    def _promise(self, answer: ControllerResult) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
+    def _when_committed(
+        self, answer: ControllerResult
+    ) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
         """The reply, once it is true."""
         assert answer.token is not None, "the reply waits for its records"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # Any: as above
