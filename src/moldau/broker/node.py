@@ -1,4 +1,4 @@
-"""One node: its subsystems wired together, started, and stopped in order. Two screens; everything else is in them.
+"""One node: its subsystems wired together, started, and stopped in order. Everything else is in them.
 
 Receives its ports (``World``) and never builds any, so that the simulator runs this very file. Roles decide what is
 wired: a controller has a Raft replica and a controller role, a broker logs, replicas and coordinators; both hold
@@ -103,11 +103,10 @@ class Node:
         self.controller_channel = NodeToControllerChannel(self, self._decide_locally if config.is_controller else None)
         self.creating: Counter[str] = Counter()
         """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
-        self.plane: QuorumPlane | ZooKeeperPlane
+        self._plane: QuorumPlane | ZooKeeperPlane | None = None
         self._controller = ControllerService(self) if config.is_controller else None
         self.zookeeper: ZooKeeperHost | None = None
-        alone = config.is_controller and not config.on_zookeeper
-        self.registering: ControllerRegistration | None = ControllerRegistration(self) if alone else None
+        self.registering = ControllerRegistration(self) if config.is_controller and not config.on_zookeeper else None
         self.lifecycle: Lifecycle | ZooKeeperLifecycle | None = self._lifecycle() if config.is_broker else None
         self.data: DataSide | None = None
         self._broker: BrokerServices | None = None
@@ -170,8 +169,8 @@ class Node:
             from moldau.broker.zookeeper.joining import join
 
             assert self.zookeeper is not None, "a broker in ZooKeeper mode has its host from the beginning"
-            self.zookeeper.plane, self.cluster_id = await join(self.zookeeper, listeners)
-            self.plane = self.zookeeper.plane
+            plane, self.cluster_id = await join(self.zookeeper, listeners)
+            self._plane = self.zookeeper.plane = plane
             return
         meta = await own_meta(self.config, self.world)
         self.cluster_id = meta.cluster_id
@@ -181,7 +180,7 @@ class Node:
 
             self.migration = MigrationDriver(self, await join_to_migrate(self, self.cluster_id))
             listeners.append(self.migration)
-        self.plane = QuorumPlane(self, meta, listeners)
+        self._plane = QuorumPlane(self, meta, listeners)
 
     def _lifecycle(self) -> Lifecycle | ZooKeeperLifecycle:
         if not self.config.on_zookeeper:
@@ -224,7 +223,7 @@ class Node:
         if is_controllers and not self.config.is_controller:
             return
         kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
-        of_clients = not is_controllers and (one.name != self.config.inter_broker_listener or self._has_one_listener)
+        of_clients = self.config.is_for_clients(one.name)
         listener = SocketListener(
             self.world,
             name=one.name,
@@ -248,14 +247,13 @@ class Node:
             opened = is_controllers or self.config.on_zookeeper
             self.bound[one.name] = await self.world.net.listen(host, one.port, listener.accept, opened=opened)
         except OSError as error:
-            raise StartRefused(
-                f"cannot listen on {host}:{one.port} for listener {one.name}: {error.strerror or error}"
-            ) from error
+            where = f"{host}:{one.port} for listener {one.name}"
+            raise StartRefused(f"cannot listen on {where}: {error.strerror or error}") from error
         if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
             listener.early = EARLY
         self.listeners.append(listener)
         if self._controller is not None and is_controllers:
-            listener.closed_hooks.append(self._controller.connection_closed)
+            listener.closed_hooks.append(self._controller.failure_detector.connection_closed)
 
     def broker_services(self) -> BrokerServices:
         """What handlers of brokers' listeners may use, which open when the logs are loaded."""
@@ -304,10 +302,6 @@ class Node:
             requests_max=self.config["queued.max.requests"],
             request_bytes_max=self.config["queued.max.request.bytes"],
         )
-
-    @property
-    def _has_one_listener(self) -> bool:
-        return len(self.config.broker_listeners) == 1
 
     def registered(self, epoch: int) -> None:
         """The controller took us in: act on metadata once it covers our own registration."""
@@ -376,8 +370,8 @@ class Node:
             await self.migration.stop()
         if self._controller is not None:
             self._controller.stop()
-        if hasattr(self, "plane"):
-            await self.plane.stop()
+        if self._plane is not None:
+            await self._plane.stop()
         for listener in self.listeners:
             listener.close()
         if self.pages is not None:
@@ -417,6 +411,16 @@ class Node:
             self._ended(1)
 
     # ---- what subsystems ask of the node
+
+    @property
+    def plane(self) -> QuorumPlane | ZooKeeperPlane:
+        assert self._plane is not None, "a node that has not joined its cluster has no side of the control plane"
+        return self._plane
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether the node knows which cluster it belongs to, and has its side of the control plane."""
+        return self._plane is not None
 
     @property
     def controller(self) -> ControllerService:
@@ -479,7 +483,7 @@ class Node:
         """A broker that we follow refuses connections: news for the controller, if that is us."""
         self._suspects.refused(broker_id)
         if self._controller is not None:
-            self._controller.probe(broker_id)
+            self._controller.failure_detector.probe(broker_id)
 
     def leader_broke(self, broker_id: int) -> None:
         """The connection to a broker that we follow has just ended: whether it died is known in a moment."""

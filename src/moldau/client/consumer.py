@@ -225,9 +225,8 @@ class Consumer:
                 await self._let_go(gone)
                 await self._take(assigned - self.assignment)
             except BaseException:
-                member.must_join = (
-                    True  # it holds not what the group believes: heartbeats alone would keep it so for ever
-                )
+                # It does not hold what the group believes, and heartbeats alone would keep it so for ever.
+                member.must_join = True
                 raise
             if not gone or not cooperative:
                 return

@@ -127,9 +127,8 @@ def ours(pid: int | None, folder: Path) -> int | None:
     """
     command = b""
     deadline = time.monotonic() + 0.1
-    while (
-        not command and time.monotonic() < deadline
-    ):  # for a moment it is empty, as a program takes the place of another
+    # For a moment it is empty, as a program takes the place of another.
+    while not command and time.monotonic() < deadline:
         if not is_alive(pid) or not os.path.isdir("/proc/self"):
             return pid
         with contextlib.suppress(OSError):

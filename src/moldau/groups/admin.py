@@ -145,9 +145,8 @@ def _is_expired(shard: ShardState, group: Group, where: TopicPartition, stored: 
     base_ms = stored.commit_ms
     if group.protocol_type is not None:
         if group.state is State.EMPTY:
-            base_ms = (
-                stored.commit_ms if group.since_ms < 0 else group.since_ms
-            )  # retention starts when it became empty
+            # Retention starts when the group became empty.
+            base_ms = stored.commit_ms if group.since_ms < 0 else group.since_ms
         elif group.state is not State.STABLE or group.protocol_type != CONSUMER or group.is_subscribed(where.topic):
             return False
     if stored.expire_ms is not None:

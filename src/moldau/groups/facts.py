@@ -1,6 +1,6 @@
 """What goes into and comes out of the machine: asks, outcomes of appends, replies, effects. Values only.
 
-An ask carries every fact that the decision needs, chance included (``fresh_id``), already translated from its wire
+A request carries every fact that the decision needs, chance included (``fresh_id``), already translated from its wire
 version. Read next: shard.py (the one mutator); records.py (what is stored).
 """
 
@@ -31,7 +31,7 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
-# --- asks -------------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
 class Join(NamedTuple):
@@ -361,7 +361,7 @@ ShardReply = (
 
 
 def refuse(request: ShardRequest, code: Code) -> ShardReply:
-    """The answer that refuses an ask as a whole."""
+    """The reply that refuses a request as a whole."""
     match request:
         case Join():
             return JoinReply(code, member_id=request.member_id)

@@ -355,9 +355,8 @@ def sync(shard: ShardState, request: SyncGroup, token: Token) -> None:
         shard.schedule(shard.session(group, request.member_id), member.session_timeout_ms)
         shard.reply(token, SyncReply(Code.NONE, member.assignment, group.protocol_type, group.protocol_name))
         return
-    answer_sync(
-        shard, group, request.member_id, Code.REBALANCE_IN_PROGRESS
-    )  # an earlier try, whose client has given it up
+    # An earlier try, whose client has given it up.
+    answer_sync(shard, group, request.member_id, Code.REBALANCE_IN_PROGRESS)
     group.syncs[request.member_id] = token
     _has_synced(shard, group, request.member_id)
     if group.leader_id == request.member_id and group.storing != group.generation:

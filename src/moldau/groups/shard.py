@@ -1,6 +1,6 @@
 """The group coordinator of one partition of __consumer_offsets: a machine without I/O.
 
-``step`` takes an ask or an event and answers with effects in order. A reply that depends on records leaves only after
+``step`` takes a request or an event and returns effects in order. A reply that depends on records leaves only after
 they are committed (law S18); until then the change waits in ``pending``, under a deadline. Group state is changed when
 the record is appended, offsets when it is committed, so that nobody reads an offset that a failover could take back.
 Does not decide who coordinates, nor how a log is read or written. Read next: rebalance.py, offsets.py, admin.py.
@@ -132,7 +132,7 @@ class Shard(ShardState):
         return self.end()
 
     def step(self, event: ShardRequest | Event, now: Now, token: Token = None) -> list[Effect]:
-        """Take one ask (with the token of who waits for it) or one event; the effects, to be carried out in order."""
+        """Take a request, with the token of who waits for its reply, or an event; return the effects in their order."""
         self.begin(now)
         if self.phase is Phase.ACTIVE:
             _STEPS[type(event)](self, event, token)
@@ -262,7 +262,7 @@ def append_code(code: Code) -> Code:
     return _APPEND_CODES.get(code, code)
 
 
-_STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {  # Any: each takes the asks of its own class
+_STEPS: dict[type, Callable[[Shard, Any, Token], None]] = {  # Any: each takes the requests of its own class
     Join: rebalance.join,
     SyncGroup: rebalance.sync,
     Heartbeat: staying.heartbeat,

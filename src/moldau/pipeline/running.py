@@ -105,6 +105,8 @@ class Runner:
         self._say, self._heard = say, heard
         self._session = session or session_of
         self._stop = threading.Event()
+        self._why = ""
+        """What the run waits for, or why it is paused."""
         self.folder = Folder(pipeline)
 
     def stop(self) -> None:
@@ -137,8 +139,6 @@ class Runner:
                 raise told from error
             self.folder.say(found.value, "" if found is not Ended.PAUSED else self._why)
             return found
-
-    _why = ""
 
     def _refuse_damage(self) -> None:
         """BrokenFile where Spark could not read the checkpoint."""

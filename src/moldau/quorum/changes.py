@@ -123,8 +123,7 @@ def _refusal_to_upgrade(context: StepContext, role: Leader) -> tuple[Code, str] 
 
 def _keyed(context: StepContext, own: Voter) -> VoterSet:
     """Return the static voters, each under the directory id that it fetches with."""
-    role = context.role
-    assert isinstance(role, Leader)
+    role = context.leader_role
     found = VoterSet((own,))
     for voter in context.quorum.voters.others(context.quorum.me):
         key = ReplicaKey(voter.key.id, role.voters[voter.key.id].directory_id)
@@ -134,8 +133,7 @@ def _keyed(context: StepContext, own: Voter) -> VoterSet:
 
 def _append(context: StepContext, voters: VoterSet) -> int:
     """Append a set and count by it from now on; return its offset."""
-    quorum, role = context.quorum, context.role
-    assert isinstance(role, Leader)
+    quorum, role = context.quorum, context.leader_role
     upgrades = quorum.kraft_version < 1
     offset = quorum.log.end + upgrades
     context.emit(do.AppendVoters(offset, role.epoch, voters, upgrades))
@@ -148,8 +146,7 @@ def _append(context: StepContext, voters: VoterSet) -> int:
 
 def _count_by(context: StepContext, voters: VoterSet) -> None:
     """Move what is known of replicas between voters and observers."""
-    role, now_ms = context.role, context.at.now_ms
-    assert isinstance(role, Leader)
+    role, now_ms = context.leader_role, context.at.now_ms
     observers = dict(role.observers)
     counted: dict[int, Progress] = {}
     for voter in voters.others(context.quorum.me):
@@ -166,8 +163,7 @@ def _count_by(context: StepContext, voters: VoterSet) -> None:
 
 def settle_change(context: StepContext) -> None:
     """After any event, the high watermark being up to date: go on with the change, answer it, or resign by it."""
-    role = context.role
-    assert isinstance(role, Leader)
+    role = context.leader_role
     change = role.change
     if change is not None:
         _go_on(context, role, change)

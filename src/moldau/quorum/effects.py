@@ -7,12 +7,18 @@ there).
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.model.named import NamedTuple
 from moldau.quorum.election_state import ElectionState
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import BatchSpan, RaftFetchResponse, RaftRequest, RaftResponse, RaftSnapshotResponse
+from moldau.quorum.messages import (
+    BatchSpan,
+    Data,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    RaftSnapshotResponse,
+    Token,
+)
 from moldau.quorum.voters import VoterSet
 
 
@@ -52,14 +58,14 @@ class AppendProposed(NamedTuple):
     offset: int
     epoch: int
     number: int
-    data: Any
+    data: Data
 
 
 class AppendFetched(NamedTuple):
     """Append fetched batches verbatim."""
 
     spans: tuple[BatchSpan, ...]
-    data: Any
+    data: Data
 
 
 class Truncate(NamedTuple):
@@ -82,14 +88,14 @@ class SendRequest(NamedTuple):
 class SendResponse(NamedTuple):
     """Send the response to the request of ``token``."""
 
-    token: Any
+    token: Token
     answer: RaftResponse
 
 
 class ServeRecords(NamedTuple):
     """Answer a fetch with the batches in [start, end), as many as fit (at least one)."""
 
-    token: Any
+    token: Token
     answer: RaftFetchResponse
     start: int
     end: int
@@ -98,7 +104,7 @@ class ServeRecords(NamedTuple):
 class ServeSnapshot(NamedTuple):
     """Answer with a piece of a snapshot from ``answer.position``; the driver fills size, length and data."""
 
-    token: Any
+    token: Token
     answer: RaftSnapshotResponse
 
 
@@ -107,7 +113,7 @@ class WriteChunk(NamedTuple):
 
     snapshot: OffsetAndEpoch
     position: int
-    data: Any
+    data: Data
 
 
 class InstallSnapshot(NamedTuple):

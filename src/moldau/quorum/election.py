@@ -118,8 +118,7 @@ def handle_vote_response(context: StepContext, peer: int, request: RaftVoteReque
     learn(context, response.epoch, response.leader)
     if not _counts(context, request) or response.code is Code.FENCED_LEADER_EPOCH:
         return
-    role, voters = context.role, context.quorum.voters.ids
-    assert isinstance(role, Prospective | Candidate)
+    role, voters = context.candidate_role, context.quorum.voters.ids
     if response.granted:
         context.update_role(granted=role.granted | {peer}, refused=role.refused - {peer})
     elif peer not in role.granted:
@@ -127,8 +126,7 @@ def handle_vote_response(context: StepContext, peer: int, request: RaftVoteReque
         if request.pre_vote:
             # It may answer otherwise in a moment, when it too has noticed that the leader is gone.
             _resend_vote_requests(context, peer)
-    role = context.role
-    assert isinstance(role, Prospective | Candidate)
+    role = context.candidate_role
     if not won(role.granted, voters):
         _give_up_if_lost(context)
     elif isinstance(role, Prospective):
@@ -139,8 +137,7 @@ def handle_vote_response(context: StepContext, peer: int, request: RaftVoteReque
 
 def _give_up_if_lost(context: StepContext) -> None:
     """Back off without waiting for the deadline when the votes left cannot be a majority."""
-    role = context.role
-    assert isinstance(role, Prospective | Candidate)
+    role = context.candidate_role
     if not lost(role.refused, context.quorum.voters.ids):
         return
     if isinstance(role, Prospective):
@@ -159,8 +156,7 @@ def handle_vote_failure(context: StepContext, peer: int, request: RaftVoteReques
     """No response: ask again after a back-off, as long as the election lasts; never a dead process."""
     if not _counts(context, request):
         return
-    role = context.role
-    assert isinstance(role, Prospective | Candidate)
+    role = context.candidate_role
     _resend_vote_requests(context, peer)
     if dead and peer not in role.granted:
         context.update_role(refused=role.refused | {peer})
@@ -168,8 +164,7 @@ def handle_vote_failure(context: StepContext, peer: int, request: RaftVoteReques
 
 
 def _resend_vote_requests(context: StepContext, peer: int) -> None:
-    role = context.role
-    assert isinstance(role, Prospective | Candidate)
+    role = context.candidate_role
     resend_at_ms = role.resend_at_ms
     if resend_at_ms is None:
         resend_at_ms = context.at.now_ms + context.timing.retry_backoff_ms
@@ -189,8 +184,7 @@ def give_up(context: StepContext) -> None:
 
 def tick_election(context: StepContext) -> None:
     """Handle a tick as Prospective or Candidate: resend failed requests, retry after a loss, end at the deadline."""
-    role, now_ms = context.role, context.at.now_ms
-    assert isinstance(role, Prospective | Candidate)
+    role, now_ms = context.candidate_role, context.at.now_ms
     if isinstance(role, Candidate) and now_ms >= (role.deadline_ms if role.retry_at_ms is None else role.retry_at_ms):
         become_prospective(context, role.retries + 1)
     elif isinstance(role, Prospective) and now_ms >= role.deadline_ms:

@@ -6,11 +6,9 @@ The driver reports the outcome of each request that it sent exactly once: ``Resp
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.model.named import NamedTuple
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import RaftRequest, RaftResponse, VoterChangeRequest
+from moldau.quorum.messages import Data, RaftRequest, RaftResponse, Token, VoterChangeRequest
 
 
 class Tick(NamedTuple):
@@ -20,7 +18,7 @@ class Tick(NamedTuple):
 class RequestReceived(NamedTuple):
     """A request of a peer (or an administrator, to change the voters) arrived; its response goes by ``token``."""
 
-    token: Any
+    token: Token
     request: RaftRequest | VoterChangeRequest
 
 
@@ -51,7 +49,7 @@ class Propose(NamedTuple):
 
     epoch: int
     number: int
-    data: Any = None
+    data: Data = None
 
 
 class Flushed(NamedTuple):

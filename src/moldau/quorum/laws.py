@@ -21,7 +21,7 @@ from moldau.quorum.state import Quorum
 from moldau.quorum.tally import reached_by_majority
 from moldau.quorum.voters import ReplicaKey, VoterSet
 
-Entry = tuple[int, Any]
+Entry = tuple[int, Any]  # Any: what a world takes for the content of a record; compared only
 """A record as the checker sees it: its epoch and content."""
 
 
@@ -47,7 +47,7 @@ class QuorumHistory:
     fetch_timeout_ms: int
     committed: list[Entry] = field(default_factory=list)
     leaders: dict[int, int] = field(default_factory=dict)
-    votes: dict[tuple[int, int], Any] = field(default_factory=dict)
+    votes: dict[tuple[int, int], ReplicaKey] = field(default_factory=dict)
     epochs: dict[int, int] = field(default_factory=dict)
     flushed: dict[int, int] = field(default_factory=dict)
     fetched_ms: dict[tuple[int, int, int], int] = field(default_factory=dict)

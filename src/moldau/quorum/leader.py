@@ -49,8 +49,7 @@ def handle_fetch_request(context: StepContext, token: object, request: RaftFetch
     if code is not Code.NONE:
         context.emit(do.SendResponse(token, RaftFetchResponse(code, context.role.epoch, context.quorum.leader)))
         return
-    role, log = context.role, context.quorum.log
-    assert isinstance(role, Leader)
+    role, log = context.leader_role, context.quorum.log
     verdict = log.validate(request.at)
     match verdict:
         case Diverging(end):
@@ -61,8 +60,7 @@ def handle_fetch_request(context: StepContext, token: object, request: RaftFetch
             context.emit(do.SendResponse(token, _answer(context, role)._replace(snapshot=snapshot)))
         case _:
             _note(context, request.replica, request)
-            role = context.role
-            assert isinstance(role, Leader)
+            role = context.leader_role
             parked = Parked(token, request, context.at.now_ms + request.max_wait_ms)
             context.update_role(parked=(*role.parked, parked))
 
@@ -93,8 +91,7 @@ def _keep(context: StepContext, role: Leader, progress: Progress) -> None:
 
 def _note(context: StepContext, replica: ReplicaKey, fetch: RaftFetchRequest | None = None) -> None:
     """Note a request of a replica; with ``fetch`` it proved that it has flushed our log up to there."""
-    role, now_ms, end = context.role, context.at.now_ms, context.quorum.log.end
-    assert isinstance(role, Leader)
+    role, now_ms, end = context.leader_role, context.at.now_ms, context.quorum.log.end
     progress = _progress(context, role, replica)
     begin_at_ms = progress.begin_at_ms
     if begin_at_ms is not None:
@@ -159,8 +156,7 @@ def check_quorum_deadline_ms(quorum: Quorum, role: Leader) -> int:
 
 def tick_leader(context: StepContext) -> None:
     """Resign without a majority; forget observers long gone."""
-    role, now_ms = context.role, context.at.now_ms
-    assert isinstance(role, Leader)
+    role, now_ms = context.leader_role, context.at.now_ms
     if now_ms >= check_quorum_deadline_ms(context.quorum, role):
         become_resigned(context)
         return
@@ -182,16 +178,14 @@ def settle_leader(context: StepContext) -> None:
 
 
 def _advance(context: StepContext) -> None:
-    quorum, role = context.quorum, context.role
-    assert isinstance(role, Leader)
+    quorum, role = context.quorum, context.leader_role
     own = [quorum.log.flushed] if quorum.is_voter else []  # a leader that is being removed does not count itself
     reached = reached_by_majority([*own, *(voter.end_offset for voter in role.voters.values())])
     if reached <= role.start_offset or (role.high_watermark is not None and reached <= role.high_watermark):
         return
     first = role.high_watermark is None
-    if (
-        quorum.lacks_committed
-    ):  # a sole voter's: nobody else can have what it lost, and what it commits now is the truth
+    if quorum.lacks_committed:
+        # A sole voter's log: nobody else can have what it lost, and what it commits now is the truth.
         context.update(committed_before=reached)
     context.update(high_watermark=reached)
     context.emit(do.Commit(reached))
@@ -203,15 +197,13 @@ def _advance(context: StepContext) -> None:
 
 
 def _serve(context: StepContext) -> None:
-    role, log = context.role, context.quorum.log
-    assert isinstance(role, Leader)
+    role, log = context.leader_role, context.quorum.log
     if not role.parked:
         return
     waiting: list[Parked] = []
     response = _answer(context, role)
     for parked in role.parked:
-        role = context.role
-        assert isinstance(role, Leader)
+        role = context.leader_role
         progress = _progress(context, role, parked.request.replica)
         news = log.end > parked.request.at.offset or response.high_watermark > progress.told_high_watermark
         if not news and context.at.now_ms < parked.deadline_ms:
@@ -226,8 +218,7 @@ def _serve(context: StepContext) -> None:
 
 
 def _announce(context: StepContext) -> None:
-    role, now_ms = context.role, context.at.now_ms
-    assert isinstance(role, Leader)
+    role, now_ms = context.leader_role, context.at.now_ms
     due = [voter for voter in role.voters.values() if voter.begin_at_ms is not None and now_ms >= voter.begin_at_ms]
     if due:
         for voter in due:

@@ -16,6 +16,9 @@ from moldau.model.named import NamedTuple
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.voters import ReplicaKey, Voter, VotersAt, VoterSet
 
+Token = Any  # Any: the driver's own handle on who waits for a response; handed back to it as it came
+Data = Any  # Any: records or bytes of a snapshot, which nothing here looks into; the machines' worlds use other values
+
 
 class BatchSpan(NamedTuple):
     """A record batch seen from outside: offsets ``[base, next)``, all written in ``epoch``."""
@@ -97,7 +100,7 @@ class RaftFetchResponse(NamedTuple):
     diverging: OffsetAndEpoch | None = None
     snapshot: OffsetAndEpoch | None = None
     spans: tuple[BatchSpan, ...] = ()
-    data: Any = None
+    data: Data = None
     voters: tuple[VotersAt, ...] = ()
 
 
@@ -122,7 +125,7 @@ class RaftSnapshotResponse(NamedTuple):
     size: int = 0
     position: int = 0
     length: int = 0
-    data: Any = None
+    data: Data = None
     voters: VoterSet | None = None
 
 

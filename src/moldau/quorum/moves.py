@@ -107,8 +107,7 @@ def become_leader(context: StepContext) -> None:
 
 def become_resigned(context: StepContext) -> None:
     """Resign and send EndQuorumEpoch to the voters, the one with the longest log first among the successors."""
-    role = context.role
-    assert isinstance(role, Leader), f"only a leader resigns, not {role}"
+    role = context.leader_role
     best_first = sorted(role.voters.values(), key=lambda voter: (-voter.end_offset, voter.key.id))
     successors = tuple(voter.key for voter in best_first)
     untold = frozenset(role.voters)

@@ -8,12 +8,11 @@ are in ``moves.py``; ``election.py``, ``leader.py`` and ``follower.py`` decide o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from moldau.model import NO_UUID
 from moldau.model.value import field, value
 from moldau.quorum.log_view import OffsetAndEpoch
-from moldau.quorum.messages import RaftFetchRequest, VoterChangeRequest
+from moldau.quorum.messages import RaftFetchRequest, Token, VoterChangeRequest
 from moldau.quorum.voters import ReplicaKey
 
 
@@ -82,7 +81,7 @@ class Progress:
 class Change:
     """A change of the voter set in progress. ``offset`` None: the new voter is still catching up."""
 
-    token: Any
+    token: Token
     request: VoterChangeRequest
     deadline_ms: int
     offset: int | None = None
@@ -92,7 +91,7 @@ class Change:
 class Parked:
     """A fetch that waits for records until ``deadline_ms``."""
 
-    token: Any
+    token: Token
     request: RaftFetchRequest
     deadline_ms: int
 

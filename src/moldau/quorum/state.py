@@ -54,9 +54,8 @@ class Quorum:
     committed_before: int = 0
     """Up to where the log was committed before the start, as far as is on record; delivered only when a leader proves
     it."""
-    flushes: bool = (
-        True  # whether it flushes before it fetches: every voter, and every replica that may become one (KAFKA-17332)
-    )
+    flushes: bool = True
+    """Whether it flushes before it fetches: every voter does, and every replica that may become one (KAFKA-17332)."""
     serial: int = 0
     closing: bool = False
     voter_log: VoterLog = VoterLog()
@@ -128,6 +127,20 @@ class StepContext:
     @property
     def role(self) -> Role:
         return self.quorum.role
+
+    @property
+    def leader_role(self) -> Leader:
+        """Return the role of a replica that leads, as the caller knows."""
+        role = self.quorum.role
+        assert isinstance(role, Leader), f"only a leader does this, not {role}"
+        return role
+
+    @property
+    def candidate_role(self) -> Prospective | Candidate:
+        """Return the role of a replica that asks for votes or pre-votes, as the caller knows."""
+        role = self.quorum.role
+        assert isinstance(role, Prospective | Candidate), f"only a candidate does this, not {role}"
+        return role
 
     @property
     def timing(self) -> Timing:

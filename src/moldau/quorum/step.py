@@ -59,9 +59,8 @@ def start(quorum: Quorum, election: ElectionState, at: At) -> tuple[Quorum, list
         own = voted if voted is not None and voted.fits(quorum.me) else quorum.as_voted(quorum.me)
         context.update(role=Resigned(epoch, own, leads, context.short_deadline_ms()))
     elif leads is not None and leads == quorum.me.id and (quorum.lacks_committed or not quorum.has_fixed_voters):
-        become_unattached(
-            context, epoch + 1, context.short_deadline_ms()
-        )  # it was removed, or has lost its log: it must not be taken for the leader
+        # It was removed, or has lost its log: it must not be taken for the leader.
+        become_unattached(context, epoch + 1, context.short_deadline_ms())
     elif leads is not None and leads != quorum.me.id and leads in quorum.voters.ids:
         become_follower(context, epoch, leads)
     elif voted is not None and voted.fits(quorum.me) and voter:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.replication.effects import Effects
 from moldau.replication.epochs import EpochTable
 
 
@@ -72,7 +73,7 @@ class Verdict(NamedTuple):
 
     code: Code
     diverging: tuple[int, int] | None
-    effects: tuple[object, ...]
+    effects: Effects
 
 
 class FetchAnswer(NamedTuple):

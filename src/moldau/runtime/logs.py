@@ -25,8 +25,9 @@ LINE = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 STATE_CHANGE = "state.change.logger"
 STATE_CHANGE_JSON = "state.change.json"
 CONTROLLER = (
-    "moldau.broker.controller.service", "moldau.broker.controller.registration", "moldau.broker.config.bootstrap_file",
-    "moldau.broker.kraft", *(f"moldau.broker.zookeeper.{module}" for module in (
+    "moldau.broker.controller.service", "moldau.broker.controller.failure_detector",
+    "moldau.broker.controller.registration", "moldau.broker.config.bootstrap_file", "moldau.broker.kraft",
+    *(f"moldau.broker.zookeeper.{module}" for module in (
         "admin_znodes", "channels", "directories", "undeleted", "watching", "writer")),
 )  # fmt: skip
 """Loggers, each named after its module, whose lines are in controller.log too."""

@@ -10,6 +10,7 @@ import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from moldau.broker.kraft.plane import QuorumPlane
 from moldau.broker.node import Node
 from moldau.broker.replicas.replica import Replica
 from moldau.image import Delta, Image
@@ -139,8 +140,8 @@ class ClusterObserver:
 
 
 def _active_epoch(node: Node) -> int:
-    plane = getattr(node, "plane", None)
-    driver = plane._driver if plane is not None else None
+    plane = node.plane if node.has_joined else None
+    driver = plane._driver if isinstance(plane, QuorumPlane) else None
     return (driver.quorum.active_epoch or 0) if driver is not None else 0
 
 

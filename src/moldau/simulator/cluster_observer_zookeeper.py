@@ -93,7 +93,7 @@ class ZooKeeperObserver(ClusterObserver):
 
 def plane_of(node: Node) -> Any:
     """A node's ZooKeeperPlane; None before it has a session."""
-    return getattr(node, "plane", None)
+    return node.plane if node.has_joined else None
 
 
 def survey_of(tree: ZnodeTree) -> Survey:

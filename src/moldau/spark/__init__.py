@@ -1,7 +1,7 @@
 """Topics in PySpark without a jar: ``format("moldau")`` for batch and stream, and exactly-once tables.
 
 ``moldau.spark.session()`` starts a local session with the right interpreter; any session works, since the package
-``pyspark_moldau`` beside this one lets Spark find the source by itself. Read next: source.py, options.py, tables.py.
+``pyspark_moldau`` beside this one lets Spark find the source by itself. Read next: source.py, options.py, tables/.
 """
 
 from __future__ import annotations

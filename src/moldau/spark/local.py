@@ -59,12 +59,12 @@ def session(
 ) -> SparkSession:
     """A session with ``local[cores]`` and this interpreter for its workers.
 
-     ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given;
-     a later call of the same program changes it for what is read from then on.
-     ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go, and what
-     PySpark logs of errors (default: a temporary folder).
+    ``bootstrap_servers`` is the cluster that ``format("moldau")`` reads when ``kafka.bootstrap.servers`` is not given;
+    a later call of the same program changes it for what is read from then on.
+    ``folder`` takes Spark's scratch files and ``spark.log``, where the JVM's and the workers' messages go, and what
+    PySpark logs of errors (default: a temporary folder).
     ``conf`` adds or overrides Spark settings; memory is ``spark.driver.memory``, 1g unless set.
-     NoSpark when PySpark is not installed, NoJava when no Java 17 or later is found.
+    NoSpark when PySpark is not installed, NoJava when no Java 17 or later is found.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise NoSpark("Spark needs PySpark, which is not installed: pip install 'moldau[spark]'.")

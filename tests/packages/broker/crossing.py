@@ -125,7 +125,7 @@ class Crossing:
         lines += [f"{path}: {self.server.znodes[path].data!r}" for path in MARKS if path in self.server.znodes]
         for id, node in self.nodes.items():
             lines.append(node_state(node))
-            if node.config.is_controller and getattr(node, "plane", None) is not None:  # refused: it has none
+            if node.config.is_controller and node.has_joined:  # not where it was refused
                 lines.append(f"  voter {id}: leader and epoch {getattr(node.plane, 'leader', None)}")
         return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.controller import failure_detector
 from moldau.broker.controller import service as controller
 from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.controller.service import ControllerService
@@ -93,7 +94,7 @@ def test_a_listener_that_still_accepts_while_its_process_dies_is_probed_again() 
     async def scenario() -> None:
         node = ActiveControllerNode(lambda: node.peers.probes > 2)
         node.settle()
-        node.controller.connection_closed("first connection")
+        node.controller.failure_detector.connection_closed("first connection")
         await until(lambda: node.fenced == [7], "the broker is fenced")
         node.controller.stop()
         assert not node.failures
@@ -109,8 +110,10 @@ def test_a_broker_that_connects_again_is_not_probed_any_more() -> None:
 
         node = ActiveControllerNode(probe)
         node.settle()
-        node.controller.connection_closed("first connection")
-        await until(lambda: node.peers.probes == 1 and not node.controller.is_probing, "the probe is over")
+        node.controller.failure_detector.connection_closed("first connection")
+        await until(
+            lambda: node.peers.probes == 1 and not node.controller.failure_detector.is_probing, "the probe is over"
+        )
         node.controller.stop()
         assert (node.fenced, node.peers.probes, node.failures) == ([], 1, [])
 
@@ -121,8 +124,8 @@ def test_a_port_that_stays_open_is_left_to_the_session_timeout() -> None:
     async def scenario() -> None:
         node = ActiveControllerNode(lambda: False)
         node.settle()
-        node.controller.connection_closed("first connection")
-        await until(lambda: not node.controller.is_probing, "the probe is over")
+        node.controller.failure_detector.connection_closed("first connection")
+        await until(lambda: not node.controller.failure_detector.is_probing, "the probe is over")
         node.controller.stop()
         assert (node.fenced, node.failures) == ([], [])
         assert node.peers.probes > 2
@@ -187,7 +190,7 @@ def test_a_broker_whose_connection_broke_is_replaced_at_once_when_its_address_re
         node = Claimed(refuses=True)
         node.controller.became_active(1)
         node.sends_heartbeat("a")
-        node.controller.connection_closed("a")
+        node.controller.failure_detector.connection_closed("a")
         assert await node.is_gone()
         node.controller.stop()
 
@@ -202,12 +205,12 @@ def test_a_broker_whose_address_still_answers_has_the_time_to_come_back(monkeypa
         node.controller.became_active(1)
         assert not await node.is_gone(), "nobody has seen anything of it yet"
         node.sends_heartbeat("a")
-        node.controller.connection_closed("a")
+        node.controller.failure_detector.connection_closed("a")
         assert not await node.is_gone()
         node.sends_heartbeat("b")
-        monkeypatch.setattr(controller, "RECONNECT_MS", -10_000_000)
+        monkeypatch.setattr(failure_detector, "RECONNECT_MS", -10_000_000)
         assert not await node.is_gone(), "it came back"
-        node.controller.connection_closed("b")
+        node.controller.failure_detector.connection_closed("b")
         assert await node.is_gone(), "it has been away for longer than a living one"
         node.controller.stop()
 

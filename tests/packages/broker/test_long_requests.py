@@ -84,8 +84,8 @@ class NoReplicas(ReplicaManager):
     """Replicas of a broker that has none; ``find`` counts as work how often it is asked for one."""
 
     def __init__(self, turns: Turns | None = None) -> None:
-        self.led: list[Callable[[Replica, int], object]] = []
-        self.left: list[Callable[[Replica], object]] = []
+        self.on_started_leading: list[Callable[[Replica, int], object]] = []
+        self.on_stopped_leading: list[Callable[[Replica], object]] = []
         self._turns = turns
 
     def find(self, topic: str, number: int) -> Code:

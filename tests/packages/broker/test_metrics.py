@@ -78,6 +78,7 @@ class ReportedNode(NodeDouble):
     data: LogsAndCleaner
     lifecycle: Living = field(default_factory=Living)
     loaded: bool = True
+    has_joined: bool = True
     survivals: Mapping[str, int] = field(default_factory=lambda: {"retention": 2})
 
     def survived(self, where: str, error: BaseException) -> None:

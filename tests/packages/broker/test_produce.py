@@ -255,7 +255,7 @@ def test_losing_the_lead_answers_who_waits_for_acknowledgement(tmp_path: Path) -
             cluster.create(0, 1, 2)
             cluster.kill(2)
             waiting = asyncio.ensure_future(cluster.produce(0, batch(), timeout_ms=30_000))
-            await until(lambda: cluster.brokers[0].replica().promises)
+            await until(lambda: cluster.brokers[0].replica().commit_waiters)
             cluster.elect(1, (0, 1))
             assert (await waiting).error_code == Code.NOT_LEADER_OR_FOLLOWER
 

@@ -22,14 +22,14 @@ def purgatory() -> DelayedOperationPurgatory:
     return DelayedOperationPurgatory(real_world(asyncio.get_running_loop(), lambda task, error: None))
 
 
-def test_a_promise_is_kept_when_all_its_parts_are_and_late_parts_time_out() -> None:
+def test_a_delayed_response_is_complete_when_all_its_parts_are_and_late_parts_time_out() -> None:
     async def work() -> None:
         waiting = purgatory()
         response = ProduceResponse()
         kept, late = DelayedResponse(waiting, response), DelayedResponse(waiting, response)
         slots = [Slot(index=n) for n in range(4)]
-        for promise, slot in ((kept, slots[0]), (kept, slots[1]), (late, slots[2]), (late, slots[3])):
-            promise.expect(slot)
+        for delayed, slot in ((kept, slots[0]), (kept, slots[1]), (late, slots[2]), (late, slots[3])):
+            delayed.expect(slot)
         waiting.park(kept, 60_000)
         waiting.park(late, 20)
         kept.complete(slots[0], Code.NONE)
@@ -49,10 +49,10 @@ def test_who_was_answered_is_forgotten_long_before_its_time() -> None:
     async def work() -> None:
         waiting = purgatory()
         for _ in range(20 * STALE_MAX):
-            promise, slot = DelayedResponse(waiting, ProduceResponse()), Slot()
-            promise.expect(slot)
-            waiting.park(promise, 3_600_000)
-            promise.complete(slot, Code.NONE)
+            delayed, slot = DelayedResponse(waiting, ProduceResponse()), Slot()
+            delayed.expect(slot)
+            waiting.park(delayed, 3_600_000)
+            delayed.complete(slot, Code.NONE)
         assert len(waiting._heap) <= STALE_MAX + 1
         waiting.close()
 

@@ -233,7 +233,7 @@ def test_a_broker_that_registers_before_it_listens_is_not_taken_for_dead(
             controller = nodes.controller
             nodes.write("/brokers/ids/9", json.dumps(registration).encode())
             await until(lambda: tries.count(9) >= 3, "broker 9 has refused three connections")
-            assert not controller.controller.is_probing  # type: ignore[union-attr]
+            assert not controller.controller.failure_detector.is_probing  # type: ignore[union-attr]
             assert not controller.metadata.image.brokers[9].fenced
             nodes.server.apply(0, [Delete(path="/brokers/ids/9")])
             await until(lambda: controller.metadata.image.brokers[9].fenced, "its registration has ended")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.controller import facts, features
+from moldau.quorum.voters import ReplicaKey
 from moldau.simulator.controller_replacement import VOTES_AGAIN
 from moldau.simulator.feature_upgrades import IN_THE_LOG, RAISED
 from moldau.simulator.laws import rest
@@ -58,12 +59,12 @@ def test_what_a_lost_disk_had_said_is_no_word_of_the_next_one() -> None:
     laws = QuorumLaws(Observer(cluster=ObservedCluster(plan=plan, directories=directories)))
     laws._forget_replaced()
     history = laws._history
-    history.votes |= {(1, 7): 2, (2, 7): 2}
+    history.votes |= {(1, 7): ReplicaKey(2), (2, 7): ReplicaKey(2)}
     history.epochs |= {1: 7, 2: 7}
     history.flushed |= {1: 30, 2: 30}
     directories[1] = b"c" * 16
     laws._forget_replaced()
-    assert (history.votes, history.epochs, history.flushed) == ({(2, 7): 2}, {2: 7}, {1: 0, 2: 30})
+    assert (history.votes, history.epochs, history.flushed) == ({(2, 7): ReplicaKey(2)}, {2: 7}, {1: 0, 2: 30})
 
 
 @dataclass(frozen=True)

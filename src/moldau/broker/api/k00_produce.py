@@ -106,8 +106,8 @@ def _cost(part: ProduceRequest.PartitionProduceData) -> int:
 class _Produce:
     """One request under way."""
 
-    __slots__ = ("_acks", "_buggify", "_clock", "_context", "_is_through", "_promise", "_replicas", "_rest",
-                 "_timeout_ms", "_unheard", "permits", "response")  # fmt: skip
+    __slots__ = ("_acks", "_buggify", "_clock", "_context", "_delayed", "_is_through", "_must_close", "_replicas",
+                 "_rest", "_timeout_ms", "permits", "response")  # fmt: skip
 
     def __init__(self, node: WithReplicas, request: ProduceRequest, context: Context) -> None:
         self.response = ProduceResponse()
@@ -118,10 +118,10 @@ class _Produce:
         self._buggify, self._clock = node.world.buggify, node.world.clock
         self._acks, self._timeout_ms = request.acks, request.timeout_ms
         self._context = context
-        self._promise: DelayedResponse | None = None
+        self._delayed: DelayedResponse | None = None
         self._rest: Slot | None = None
         """Stands for what is still to be appended, so that nobody is answered before."""
-        self._is_through = self._unheard = False
+        self._is_through = self._must_close = False
 
     def _find(self, data: ProduceRequest.TopicProduceData, index: int) -> Replica | Code:
         return _replica(self._replicas, data, index, self._context.api_version, self._context)
@@ -129,29 +129,29 @@ class _Produce:
     def append_at_once(self, request: ProduceRequest) -> ProduceResponse | Awaitable[Message | None] | None:
         """Append everything; what ``answer`` returns."""
         for data in request.topic_data:
-            shown = self.show(data)
+            shown = self._add_topic(data)
             for part in data.partition_data:
-                self.take(data, shown, part)
+                self._append_part(data, shown, part)
         return self.answer()
 
     def append_in_slices(self, request: ProduceRequest, step: int) -> Slices:
         """Append everything, with pauses; what ``answer`` returns. Others append to the same partitions meanwhile."""
         self._rest, pace = Slot(), Pace(step, self._clock)
         for data in request.topic_data:
-            shown = self.show(data)
+            shown = self._add_topic(data)
             for part in data.partition_data:
-                self.take(data, shown, part)
+                self._append_part(data, shown, part)
                 if pace.spent(_cost(part)):
                     yield
         return self.answer()
 
-    def show(self, data: ProduceRequest.TopicProduceData) -> ProduceResponse.TopicProduceResponse:
+    def _add_topic(self, data: ProduceRequest.TopicProduceData) -> ProduceResponse.TopicProduceResponse:
         """The topic's place in the answer."""
         shown = ProduceResponse.TopicProduceResponse(name=data.name, topic_id=data.topic_id)
         self.response.responses.append(shown)
         return shown
 
-    def take(
+    def _append_part(
         self,
         data: ProduceRequest.TopicProduceData,
         shown: ProduceResponse.TopicProduceResponse,
@@ -182,8 +182,8 @@ class _Produce:
             return
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
-        if header.is_transactional and (refusal := self._forbidden(replica, header)) is not None:
-            self._refuse(data, slot, self._in_line(_target(data, slot), replica, header, refusal))
+        if header.is_transactional and (refusal := self._transaction_refusal(replica, header)) is not None:
+            self._refuse(data, slot, self._refusal_in_order(_target(data, slot), replica, header, refusal))
             return
         leads, examinations = replica, self._replicas.examinations
         outcome: Outcome | None = examinations.admit_quickly(leads, records, header, part.records_at)
@@ -204,7 +204,7 @@ class _Produce:
         elif code is not Code.NONE:
             slot.error_code = code
 
-    def _forbidden(self, replica: Replica, header: BatchHeader) -> Appended | None:
+    def _transaction_refusal(self, replica: Replica, header: BatchHeader) -> Appended | None:
         """Why a transaction's batch is not to be appended, None when it may be."""
         try:
             verdict = NO_COORDINATOR if self.permits is None else self.permits.verdict(replica, header)
@@ -216,33 +216,33 @@ class _Produce:
         """What the handler returns."""
         self._is_through = True
         if self._acks == 0:
-            if self._unheard:
+            if self._must_close:
                 self._context.connection.close()
             return None
-        promise = self._promise
-        if promise is None:
+        delayed = self._delayed
+        if delayed is None:
             return self.response
-        self._replicas.purgatory.park(promise, self._timeout_ms)
-        self._context.connection.waiting.add(promise)
+        self._replicas.purgatory.park(delayed, self._timeout_ms)
+        self._context.connection.waiting.add(delayed)
         if self._rest is not None:
-            promise.complete(self._rest, Code.NONE)
-        return promise.answer
+            delayed.complete(self._rest, Code.NONE)
+        return delayed.answer
 
     def _expect(self, slot: Slot) -> None:
         if self._acks != 0:
             self._wait().expect(slot)
 
     def _wait(self) -> DelayedResponse:
-        if self._promise is None:
-            self._promise = DelayedResponse(self._replicas.purgatory, self.response)
+        if self._delayed is None:
+            self._delayed = DelayedResponse(self._replicas.purgatory, self.response)
             if self._rest is not None:
-                self._promise.expect(self._rest)
-        return self._promise
+                self._delayed.expect(self._rest)
+        return self._delayed
 
     def _is_waited_for(self) -> bool:
         """Whether a batch that is still to be appended is: not once its client is gone or was told that the time is up,
         who sends it again; one without acknowledgement is in any case."""
-        return self._promise is None or not self._promise.done
+        return self._delayed is None or not self._delayed.done
 
     def _examined(
         self,
@@ -253,12 +253,12 @@ class _Produce:
         outcome: Outcome,
     ) -> None:
         """The batch was examined; who waits may have been told already that its time is up."""
-        promise = self._promise
-        if promise is not None and promise.done:
+        delayed = self._delayed
+        if delayed is not None and delayed.done:
             slot = Slot(index=slot.index)
         code = self._append_examined(data, slot, replica, header, outcome)
-        if promise is not None and code is not None:
-            promise.complete(slot, code)
+        if delayed is not None and code is not None:
+            delayed.complete(slot, code)
 
     def _append_examined(
         self,
@@ -274,15 +274,15 @@ class _Produce:
         if isinstance(outcome, InvalidAppend):
             appended = outcome.appended(replica.log.log_start_offset)
         elif outcome.headers[0].is_transactional:  # it may have been examined for long
-            appended = self._forbidden(replica, outcome.headers[0])
+            appended = self._transaction_refusal(replica, outcome.headers[0])
         if appended is None:
             assert isinstance(outcome, Admitted)
-            appended = self._lacks_one_ahead(data, slot, replica, header)
+            appended = self._refusal_for_one_ahead(data, slot, replica, header)
             if appended is None:
                 appended = self._replicas.append(replica, outcome, self._acks)
         code: Code | None = appended.code
         if code is not Code.NONE:
-            appended = self._in_line(_target(data, slot), replica, header, appended)
+            appended = self._refusal_in_order(_target(data, slot), replica, header, appended)
             self._refuse(data, slot, appended)
             return appended.code
         if sent_back := self._replicas.sent_back:
@@ -299,7 +299,7 @@ class _Produce:
             return None
         return code
 
-    def _lacks_one_ahead(
+    def _refusal_for_one_ahead(
         self, data: ProduceRequest.TopicProduceData, slot: Slot, replica: Replica, header: BatchHeader
     ) -> Appended | None:
         """The refusal of a batch of a producer that the log does not know, if one ahead was sent back, or may be on its
@@ -329,7 +329,7 @@ class _Produce:
         except LogError:
             return True
 
-    def _in_line(self, target: Target, replica: Replica, header: BatchHeader, refused: Appended) -> Appended:
+    def _refusal_in_order(self, target: Target, replica: Replica, header: BatchHeader, refused: Appended) -> Appended:
         """The refusal of a batch; if it is out of order for want of the one ahead, which is to come again, that of the
         other."""
         sent_back = self._replicas.sent_back
@@ -347,7 +347,7 @@ class _Produce:
     def _refuse(self, data: ProduceRequest.TopicProduceData, slot: Slot, appended: Appended) -> None:
         self._replicas.failed_produces += 1
         if self._acks == 0:  # the only way to tell a producer that does not listen
-            self._unheard = True
+            self._must_close = True
             if self._is_through:
                 self._context.connection.close()
             return
@@ -358,7 +358,7 @@ class _Produce:
             BadRecord(batch_index=index, batch_index_error_message=text) for index, text in appended.bad_records
         ]
         if appended.code in _ELSEWHERE:
-            _point(self._replicas.image, self.response, data, slot, self._context.listener)
+            _hint_leader(self._replicas.image, self.response, data, slot, self._context.listener)
 
 
 def _replica(
@@ -399,7 +399,7 @@ def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> Batc
     return header if code is Code.NONE else Appended(code)
 
 
-def _point(
+def _hint_leader(
     image: Image, response: ProduceResponse, data: ProduceRequest.TopicProduceData, slot: Slot, listener: str
 ) -> None:
     """Say where the leader is."""

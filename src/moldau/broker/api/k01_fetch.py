@@ -54,7 +54,7 @@ def handle(
         return FetchResponse(error_code=reader)
     answer = reader.fetch(_terms(node, request, context))
     if reader.waiting is not None and context.connection is not None:
-        of_consumer = reader.terms.replica_id < 0
+        of_consumer = reader.params.replica_id < 0
         context.connection.waiting.add_fetch(reader.waiting, reader.parked_bytes, of_consumer=of_consumer)
     return answer
 

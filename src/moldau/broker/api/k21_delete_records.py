@@ -65,7 +65,7 @@ def _when_deleted(
     here: list[tuple[Replica, int, Slot]],
 ) -> DeleteRecordsResponse | Awaitable[Message | None]:
     """The response, now or when all live replicas have deleted what was deleted here."""
-    promise: DelayedResponse | None = None
+    delayed: DelayedResponse | None = None
     for replica, offset, slot in here:
         slot.error_code = replica.machine.check_epoch(-1)  # leadership may have gone meanwhile
         if slot.error_code != Code.NONE:
@@ -73,14 +73,14 @@ def _when_deleted(
         if replica.machine.low_watermark >= offset:
             slot.low_watermark = replica.machine.low_watermark
             continue
-        if promise is None:
-            promise = DelayedResponse(node.replicas.purgatory, response)
-        promise.expect(slot)
-        replica.deletions.append((offset, promise, slot))
-    if promise is None:
+        if delayed is None:
+            delayed = DelayedResponse(node.replicas.purgatory, response)
+        delayed.expect(slot)
+        replica.deletions.append((offset, delayed, slot))
+    if delayed is None:
         return response
-    node.replicas.purgatory.park(promise, request.timeout_ms)
-    return promise.answer
+    node.replicas.purgatory.park(delayed, request.timeout_ms)
+    return delayed.answer
 
 
 def _delete(replicas: ReplicaManager, topic: str, replica: Replica | Code, offset: int) -> tuple[Code, int]:

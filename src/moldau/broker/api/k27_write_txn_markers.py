@@ -38,9 +38,9 @@ def handle(
 ) -> Generator[None, None, Message | Awaitable[Message | None] | None]:
     """Write the markers, some in each turn of the loop, and wait for the followers."""
     response = WriteTxnMarkersResponse()
-    promise = DelayedResponse(node.replicas.purgatory, response)
+    delayed = DelayedResponse(node.replicas.purgatory, response)
     rest, pace = Slot(), Pace(node.world.step, node.world.clock)
-    promise.expect(rest)
+    delayed.expect(rest)
     for marker in request.markers:
         result = WriteTxnMarkersResponse.WritableTxnMarkerResult(producer_id=marker.producer_id)
         response.markers.append(result)
@@ -51,15 +51,15 @@ def handle(
                 slot = Slot(partition_index=number)
                 told.partitions.append(slot)
                 replica = node.replicas.find(topic.name, number)
-                slot.error_code = replica if isinstance(replica, Code) else _write(node, replica, marker, promise, slot)
+                slot.error_code = replica if isinstance(replica, Code) else _write(node, replica, marker, delayed, slot)
                 if pace.spent(2):
                     yield
-    node.replicas.purgatory.park(promise, TIMEOUT_MS)
-    promise.complete(rest, Code.NONE)
-    return promise.answer
+    node.replicas.purgatory.park(delayed, TIMEOUT_MS)
+    delayed.complete(rest, Code.NONE)
+    return delayed.answer
 
 
-def _write(node: BrokerServices, replica: Replica, marker: Marker, promise: DelayedResponse, slot: Slot) -> Code:
+def _write(node: BrokerServices, replica: Replica, marker: Marker, delayed: DelayedResponse, slot: Slot) -> Code:
     """The code of a marker that was refused; NONE while followers have yet to take it."""
     replicas = node.replicas
     try:
@@ -92,8 +92,8 @@ def _write(node: BrokerServices, replica: Replica, marker: Marker, promise: Dela
     settled = replica.machine.acknowledged(after)
     if settled is not None:
         return settled
-    promise.expect(slot)
-    replica.when_committed(after, promise, slot)
+    delayed.expect(slot)
+    replica.when_committed(after, delayed, slot)
     return Code.NONE
 
 

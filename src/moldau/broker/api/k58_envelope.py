@@ -76,9 +76,8 @@ async def control(node: ControllerServices, request: EnvelopeRequest, context: R
     except Malformed:
         return EnvelopeResponse(error_code=Code.INVALID_REQUEST)
     if node.plane.leader[0] != node.config.node_id:
-        return EnvelopeResponse(
-            error_code=Code.NOT_CONTROLLER
-        )  # the broker asks the next one with its client's request
+        # The broker asks the next one with its client's request.
+        return EnvelopeResponse(error_code=Code.NOT_CONTROLLER)
     answer = handler(header.api_key, CONTROLLER)(node, inner, Inner(context, header, host))
     if isinstance(answer, Generator):
         answer = await run_in_slices(node.world.tasks, answer)

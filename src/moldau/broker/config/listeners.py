@@ -1,8 +1,8 @@
 """The listeners of a node: where it binds, what it tells others, and which security protocol each name stands for.
 
 Decides whether ``listeners``, ``advertised.listeners`` and ``listener.security.protocol.map`` fit together; the rest of
-server.properties is ``config.py``. Only PLAINTEXT is served: a listener that is to speak anything else is refused, and
-so is one of which nothing says what it speaks, for it must never be open by mistake. Rules: Apache Kafka 4.3's
+server.properties is ``node_config.py``. Only PLAINTEXT is served: a listener that is to speak anything else is refused,
+and so is one of which nothing says what it speaks, for it must never be open by mistake. Rules: Apache Kafka 4.3's
 KafkaConfig, but for an empty host, which binds loopback (docs/decisions/0004).
 """
 

@@ -120,6 +120,12 @@ class NodeConfig:
         name: str | None = self["inter.broker.listener.name"]
         return (name or str(self["security.inter.broker.protocol"])).upper()
 
+    def is_for_clients(self, listener: str) -> bool:
+        """Whether clients may use a broker's listener: not the one of the brokers, unless there is no other."""
+        if listener in self.controller_listener_names:
+            return False
+        return listener != self.inter_broker_listener or len(self.broker_listeners) == 1
+
     def static_topic_config(self) -> dict[str, str]:
         """Broker keys that were given, as text: defaults of topic keys (``log.retention.ms`` and so on)."""
         return {name: text for name, text in self.given.items() if name in BROKER_KEYS}

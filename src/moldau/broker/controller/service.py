@@ -1,8 +1,8 @@
-"""The controller within a node: requests in, proposals to the plane, replies when they are committed, clocks, probes.
+"""The controller within a node: requests in, proposals to the plane, replies when they are committed, and its clocks.
 
-Decides nothing: ``moldau.controller`` does. Turns time into requests (sessions, no-ops, rebalancing), turns broken
-connections into probes (a broker whose connection closed and whose address then refuses is fenced at once), and
-keeps the futures of those who wait. The plane says when this node is active.
+Decides nothing: ``moldau.controller`` does. Turns time into requests (sessions, no-ops, rebalancing), and keeps the
+futures of those who wait. The plane says when this node is active. Read next: ``failure_detector.py``, by which it
+learns that a broker is dead.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from moldau.broker.config.bootstrap_file import first_records
-from moldau.broker.controller.failure_detector import is_refused
-from moldau.broker.host import Host, WithClusterId, WithIncarnation, WithPeers
+from moldau.broker.controller.failure_detector import FailureDetector, FailureDetectorHost
+from moldau.broker.host import WithClusterId
 from moldau.broker.loop import yield_to_loop
 from moldau.controller import requests
 from moldau.controller.active import ActiveController, ControllerResult
@@ -22,9 +22,8 @@ from moldau.controller.facts import Facts, Settings
 from moldau.controller.feature_support import demand_to_lead
 from moldau.controller.features import is_empty
 from moldau.controller.kafkas_migration import UNFINISHED, demand_no_migration_of_kafkas
-from moldau.controller.replies import Refused
-from moldau.image import Endpoint, Image
-from moldau.image.registration import Broker
+from moldau.controller.replies import Moved, Refused
+from moldau.image import Image
 from moldau.model import Code
 from moldau.ports import Handle
 from moldau.wire.schema import Message
@@ -35,11 +34,6 @@ log = logging.getLogger(__name__)
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
 NEVER_MS = 1 << 62
-RECONNECT_MS = 1_000
-"""A living broker whose connection broke is back within a heartbeat and this."""
-PROBE_PAUSES_MS = (0, 20, 80, 300, 1_000)
-"""Pauses before each probe of a silent broker's address: a process that is killed closes its connections before its
-listeners, and the first probe may come between the two."""
 
 
 class DecisionLog(Protocol):
@@ -59,7 +53,7 @@ class Readers(Protocol):
     def readers(self) -> Mapping[int, int]: ...
 
 
-class ControllerHost(Host, WithClusterId, WithPeers, Protocol):
+class ControllerHost(FailureDetectorHost, WithClusterId, Protocol):
     """A node that may be the active controller."""
 
     @property
@@ -68,9 +62,6 @@ class ControllerHost(Host, WithClusterId, WithPeers, Protocol):
     @property
     def migration(self) -> Readers | None: ...
 
-    @property
-    def lifecycle(self) -> WithIncarnation | None: ...
-
 
 class ControllerService:
     """One node's part in being the active controller: hears ``PlaneEvents``, after the node's ``MetadataCache``."""
@@ -78,20 +69,17 @@ class ControllerService:
     def __init__(self, node: ControllerHost) -> None:
         self._node = node
         self._world = node.world
-        self._controller: ActiveController
+        self._machine: ActiveController | None = None
         self._waiting: dict[int, asyncio.Future[Any]] = {}  # Any: each request has a reply of its own
         self._timers: dict[str, Handle] = {}
-        self._connections: dict[Hashable, int] = {}
-        self._broken_ms: dict[int, int] = {}
-        """Broker id -> when its last connection ended, on the monotonic clock; none that has come back since."""
-        self._probing: set[int] = set()
         self._last_record_ms = 0
         self._refusal: str | None = None
+        self.failure_detector = FailureDetector(node, self)
 
     def start(self) -> None:
         """Called when the node's identity is known."""
         config = self._node.config
-        self._controller = ActiveController(
+        self._machine = ActiveController(
             Settings(
                 cluster_id=self._node.cluster_id,
                 node_id=config.node_id,
@@ -114,9 +102,14 @@ class ControllerService:
         self.lost_active()
 
     @property
+    def _controller(self) -> ActiveController:
+        assert self._machine is not None, "what a controller decides is asked after its start"
+        return self._machine
+
+    @property
     def active(self) -> bool:
         """Whether this node is the active controller; not before ``start``, though a snapshot may be delivered."""
-        return hasattr(self, "_controller") and self._controller.active
+        return self._machine is not None and self._machine.active
 
     @property
     def awaiting_commit(self) -> int:
@@ -140,9 +133,11 @@ class ControllerService:
             self._go_on(answer.then)
         if answer.token is None:
             return answer.reply
-        return await self._promise(answer)
+        return await self._when_committed(answer)
 
-    def _promise(self, answer: ControllerResult) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
+    def _when_committed(
+        self, answer: ControllerResult
+    ) -> asyncio.Future[Any]:  # Any: each request has a reply of its own
         """The reply, once it is true."""
         assert answer.token is not None, "the reply waits for its records"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # Any: as above
@@ -214,7 +209,7 @@ class ControllerService:
         self._every("unclean", unclean_ms, lambda: self._passes(requests.ElectUncleanLeaders()))
         # Whoever died together with the last controller is silent towards this one: probe every broker.
         for broker in image.live_brokers():
-            self.probe(broker.id)
+            self.failure_detector.probe(broker.id)
 
     def _first_records(self, image: Image) -> Sequence[Message] | None:
         """What the format tool wrote for a new cluster, None: nothing of its own."""
@@ -242,8 +237,8 @@ class ControllerService:
             self._settle(token, reply)
 
     def committed(self, records: Sequence[Message], offset: int, epoch: int) -> None:
-        if hasattr(self, "_controller"):
-            for token, reply in self._controller.committed(offset):
+        if self._machine is not None:
+            for token, reply in self._machine.committed(offset):
                 self._settle(token, reply)
 
     def load_snapshot(self, records: Sequence[Message], offset: int, epoch: int) -> None:
@@ -281,8 +276,10 @@ class ControllerService:
         """Ask once more as long as a pass leaves something for the next, each when the one before is committed."""
 
         async def again() -> None:
-            while self.active and getattr(await self.submit(request), "more", False):
-                pass
+            is_more_left = True
+            while self.active and is_more_left:
+                reply = await self.submit(request)
+                is_more_left = isinstance(reply, Moved) and reply.more
 
         self._world.tasks.spawn(again(), type(request).__name__)
 
@@ -293,96 +290,16 @@ class ControllerService:
         ):
             self.submit_nowait(requests.Idle())
 
-    # ---- fast death
+    # ---- brokers that die
+
+    def contact_ms(self, broker_id: int) -> int | None:
+        """When a broker's last heartbeat came, on the monotonic clock; None when it has no session."""
+        return self._controller.contact_ms(broker_id)
 
     def connection_is_of(self, connection: Hashable | None, broker_id: int) -> None:
         """From now on this connection's end is news of that broker."""
-        if connection is not None:
-            self._connections[connection] = broker_id
-            self._broken_ms.pop(broker_id, None)
-
-    def connection_closed(self, connection: Hashable) -> None:
-        broker_id = self._connections.pop(connection, None)
-        if broker_id is None or broker_id in self._connections.values():
-            return
-        self._broken_ms[broker_id] = self._world.clock.monotonic_ms()
-        if self.active:
-            self.probe(broker_id)
-
-    def probe(self, broker_id: int) -> None:
-        """Something suggests that a broker's process is gone: find out."""
-        if not self._controller.active:
-            return
-        broker = self._node.metadata.image.brokers.get(broker_id)
-        if broker is None or broker.fenced or broker_id in self._probing or broker_id == self._node.config.node_id:
-            return
-        self._probing.add(broker_id)
-        self._world.tasks.spawn(self._probe(broker_id, broker.epoch, broker.endpoints), f"probe of broker {broker_id}")
-
-    async def _probe(self, broker_id: int, epoch: int, endpoints: Sequence[Endpoint]) -> None:
-        refused = False
-        try:
-            for pause_ms in PROBE_PAUSES_MS if endpoints else ():
-                await self._pause(pause_ms)
-                if not self._is_silent(broker_id, epoch):
-                    break
-                refused = await self._is_refused(endpoints)
-                if refused:
-                    break
-        finally:
-            self._probing.discard(broker_id)
-        if refused and self._controller.active:
-            log.warning("broker %d refuses connections: its process is gone, it is fenced now", broker_id)
-            self.submit_nowait(requests.BrokerRefused(broker_id=broker_id, broker_epoch=epoch))
-
-    @property
-    def is_probing(self) -> bool:
-        """Whether it is being found out if a broker is dead."""
-        return bool(self._probing)
-
-    def _is_silent(self, broker_id: int, epoch: int) -> bool:
-        """Whether a broker, still in the same life, has no connection to this controller, which still is one."""
-        broker = self._node.metadata.image.brokers.get(broker_id)
-        if broker is None or broker.fenced or broker.epoch != epoch or not self._controller.active:
-            return False
-        return broker_id not in self._connections.values()
-
-    async def _pause(self, pause_ms: float) -> None:
-        if pause_ms:
-            over = asyncio.Event()
-            self._world.tasks.call_later(pause_ms, over.set)
-            await over.wait()
-
-    async def _is_refused(self, endpoints: Sequence[Endpoint]) -> bool:
-        return await is_refused(self._node.peers, endpoints, self._node.config.inter_broker_listener)
+        self.failure_detector.connection_is_of(connection, broker_id)
 
     async def predecessor_is_gone(self, broker_id: int) -> bool:
-        """Whether the process registered under an id is certainly dead, now that another one claims it.
-
-        It is not while it is heard. Otherwise its address refuses connections, or its own connection broke and it has
-        not come back, which is all that can be seen of a process behind a proxy. An address that both have is no proof:
-        a copied file has it as well.
-        """
-        broker = self._node.metadata.image.brokers.get(broker_id)
-        if broker is None or not broker.endpoints:
-            return True
-        if self._is_heard(broker):
-            return False
-        refused = await self._is_refused(broker.endpoints)
-        if self._is_heard(broker):
-            return False
-        broken_ms = self._broken_ms.get(broker_id)
-        interval_ms: int = self._node.config["broker.heartbeat.interval.ms"]
-        away_ms = 0 if broken_ms is None else self._world.clock.monotonic_ms() - broken_ms
-        return refused or away_ms > interval_ms + RECONNECT_MS
-
-    def _is_heard(self, broker: Broker) -> bool:
-        """Whether the very process that is registered is this one, or keeps a connection here and sends heartbeats."""
-        lifecycle = self._node.lifecycle
-        if lifecycle is not None and broker.incarnation_id == lifecycle.incarnation_id:
-            return True
-        contact_ms = self._controller.contact_ms(broker.id)
-        if contact_ms is None or broker.id not in self._connections.values():
-            return False
-        interval_ms: int = self._node.config["broker.heartbeat.interval.ms"]
-        return bool(self._world.clock.monotonic_ms() - contact_ms <= 2 * interval_ms)
+        """Whether the process registered under an id is certainly dead, now that another one claims it."""
+        return await self.failure_detector.predecessor_is_gone(broker_id)

@@ -100,7 +100,7 @@ class PendingResponse(Generic[R]):
 
 
 ResponseToken = tuple[PendingResponse[Any], int]  # Any: whatever is made of the answers
-"""The token of a request to a shard: whose response it is part of, and which."""
+"""The token of a request to a shard: the response that its reply is a part of, and the number of that part."""
 
 
 class ShardContext:
@@ -138,15 +138,15 @@ class ShardContext:
 class _WatermarkListener:
     """Waits until the high watermark has passed an append."""
 
-    __slots__ = ("_call", "_led")
+    __slots__ = ("_call", "_context")
 
-    def __init__(self, led: ShardContext, call: Callable[[], object]) -> None:
-        self._led = led
+    def __init__(self, context: ShardContext, call: Callable[[], object]) -> None:
+        self._context = context
         self._call = call
 
     @property
     def done(self) -> bool:
-        return self._led.done
+        return self._context.done
 
     def complete(self, slot: object, code: Code) -> None:
         """Committed, whatever has become of the ISR since; any other code means that leadership is over."""
@@ -168,105 +168,107 @@ class Coordinator:
         self._count = 0
         self._timer: Handle | None = None
         self._timer_at = 0
-        self._replicas.led.append(self._began_leading)
-        self._replicas.left.append(self._ceased_leading)
+        self._replicas.on_started_leading.append(self._began_leading)
+        self._replicas.on_stopped_leading.append(self._ceased_leading)
 
-    # ---- asking
+    # ---- requests
 
     def submit(
         self,
         requests: Sequence[GroupRequest],
         finish: Callable[[Sequence[Any]], R],  # Any: the reply to each part
     ) -> R | Awaitable[R]:
-        """Put each ask to the shard of its group; ``finish`` turns the answers, in order, into the response."""
-        question = PendingResponse(len(requests), finish)
+        """Give each request to the shard of its group; ``finish`` makes the response of the replies, in order."""
+        pending = PendingResponse(len(requests), finish)
         for number, request in enumerate(requests):
-            led = self.shards.get(self.partition_of(request.group_id))
-            self._put(led, request, (question, number))
-        return self._outcome(question)
+            context = self.shards.get(self.partition_of(request.group_id))
+            self._put(context, request, (pending, number))
+        return self._outcome(pending)
 
     def submit_in_slices(
         self,
         requests: Sequence[GroupRequest],
         finish: Callable[[Sequence[Any]], R],  # Any: the reply to each part
     ) -> Generator[None, None, R | Awaitable[R]]:
-        """As ``submit``, with a pause after so many asks: a long group id counts as several."""
-        question, pace = PendingResponse(len(requests), finish), Pace(self._world.step)
+        """As ``submit``, with a pause after so many requests: a long group id counts as several."""
+        pending, pace = PendingResponse(len(requests), finish), Pace(self._world.step)
         for number, request in enumerate(requests):
             if pace.spent(weight(request.group_id)):
                 yield
-            led = self.shards.get(self.partition_of(request.group_id))
-            self._put(led, request, (question, number))
-        return self._outcome(question)
+            context = self.shards.get(self.partition_of(request.group_id))
+            self._put(context, request, (pending, number))
+        return self._outcome(pending)
 
     def submit_all(
         self,
         request: ListGroups,
         finish: Callable[[Sequence[Any]], R],  # Any: the answer of each shard
     ) -> R | Awaitable[R]:
-        """Put one ask to every shard of this broker."""
+        """Give one request to every shard of this broker."""
         shards = list(self.shards.values())
-        question = PendingResponse(len(shards), finish)
-        for number, led in enumerate(shards):
-            self._put(led, request, (question, number))
-        return self._outcome(question)
+        pending = PendingResponse(len(shards), finish)
+        for number, context in enumerate(shards):
+            self._put(context, request, (pending, number))
+        return self._outcome(pending)
 
     def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic that holds a group; -1 while there is no such topic."""
         topic = self._metadata.image.topic(OFFSETS)
         return -1 if topic is None else partition_for(group_id, len(topic.partitions))
 
-    def _put(self, led: ShardContext | None, request: ShardRequest, asked: ResponseToken) -> None:
-        if led is None:
+    def _put(self, context: ShardContext | None, request: ShardRequest, token: ResponseToken) -> None:
+        if context is None:
             # A nameless group is nobody's: NOT_COORDINATOR would send its member round and round.
             nameless = isinstance(request, (Join, SyncGroup, Heartbeat, Leave)) and not request.group_id
             code = Code.INVALID_GROUP_ID if nameless else Code.NOT_COORDINATOR
-            asked[0].answer(asked[1], refuse(request, code))
+            token[0].answer(token[1], refuse(request, code))
         elif (buggify := self._world.buggify) is not None and buggify(LOADING_COORDINATOR):
-            asked[0].answer(asked[1], refuse(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
+            token[0].answer(token[1], refuse(request, Code.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             if isinstance(request, Join):
-                led.shard.record_bytes_max = led.replica.log.config.max_message_bytes
-            self._carry_out(led, led.shard.step(request, self._now(), asked))
+                context.shard.record_bytes_max = context.replica.log.config.max_message_bytes
+            self._carry_out(context, context.shard.step(request, self._now(), token))
 
-    def _outcome(self, question: PendingResponse[R]) -> R | Awaitable[R]:
-        if question.response is not None:
-            return question.response
-        question.future = asyncio.get_running_loop().create_future()
-        return question.future
+    def _outcome(self, pending: PendingResponse[R]) -> R | Awaitable[R]:
+        if pending.response is not None:
+            return pending.response
+        pending.future = asyncio.get_running_loop().create_future()
+        return pending.future
 
     # ---- leading
 
     def _began_leading(self, replica: Replica, epoch: int) -> None:
         if replica.partition.topic != OFFSETS:
             return
-        led = self.shards.get(replica.partition.partition)
-        if led is not None:
-            led.epoch = epoch  # the same leader under a new epoch: nobody else has written meanwhile
+        context = self.shards.get(replica.partition.partition)
+        if context is not None:
+            context.epoch = epoch  # the same leader under a new epoch: nobody else has written meanwhile
             return
-        led = self.shards[replica.partition.partition] = ShardContext(replica, epoch, self._config, self._held_bytes)
+        context = self.shards[replica.partition.partition] = ShardContext(
+            replica, epoch, self._config, self._held_bytes
+        )
         if not replica.log.log_end_offset:
             # A new log has nothing to load: a member that is told to wait for it waits 3 s if it is librdkafka's.
-            self._carry_out(led, led.shard.loaded(self._now()))
+            self._carry_out(context, context.shard.loaded(self._now()))
             return
-        led.task = self._world.tasks.spawn(self._load(led), f"load {replica.partition}")
+        context.task = self._world.tasks.spawn(self._load(context), f"load {replica.partition}")
 
     def _ceased_leading(self, replica: Replica) -> None:
-        led = self.shards.get(replica.partition.partition)
-        if led is not None and led.replica is replica:
-            self._unload(led)
+        context = self.shards.get(replica.partition.partition)
+        if context is not None and context.replica is replica:
+            self._unload(context)
 
-    def _unload(self, led: ShardContext) -> None:
-        del self.shards[led.replica.partition.partition]
-        led.done = True
-        if led.task is not None:
-            led.task.cancel()
-        led.outbox.clear()
-        self._carry_out(led, led.shard.unload())
-        log.info("unloaded the groups of %s", led.replica.partition)
+    def _unload(self, context: ShardContext) -> None:
+        del self.shards[context.replica.partition.partition]
+        context.done = True
+        if context.task is not None:
+            context.task.cancel()
+        context.outbox.clear()
+        self._carry_out(context, context.shard.unload())
+        log.info("unloaded the groups of %s", context.replica.partition)
 
-    async def _load(self, led: ShardContext) -> None:
-        partition_log = led.replica.log
+    async def _load(self, context: ShardContext) -> None:
+        partition_log = context.replica.log
         started_ms = self._world.clock.monotonic_ms()
         end = partition_log.log_end_offset
         replay = Replay(partition_log, end)
@@ -276,77 +278,79 @@ class Coordinator:
                 if isinstance(record, Slow):
                     await self._world.tasks.off_loop(record, pools.COMPUTING)
                 elif record is not None:
-                    led.shard.apply(record)
+                    context.shard.apply(record)
                     count += 1
                 if number % LOADED_AT_ONCE == 0:
                     await sleep(self._world.tasks, 0)
         except LogError as error:
-            log.error("the groups of %s cannot be loaded: %s", led.replica.partition, error)
-            led.task = None
-            self._unload(led)
+            log.error("the groups of %s cannot be loaded: %s", context.replica.partition, error)
+            context.task = None
+            self._unload(context)
             self._replicas.failed(error)
             return
         for producer_id, record in replay.still_open():
-            led.shard.apply_open(producer_id, [record])
-        await self._committed_up_to(led, end)
-        self._carry_out(led, led.shard.loaded(self._now()))
-        for next_offset, ended in led.ended:
-            self._end_transaction(led, next_offset, ended)
-        if led.deleted:
-            self._carry_out(led, led.shard.step(TopicsDeleted(frozenset(led.deleted)), self._now()))
+            context.shard.apply_open(producer_id, [record])
+        await self._committed_up_to(context, end)
+        self._carry_out(context, context.shard.loaded(self._now()))
+        for next_offset, ended in context.ended:
+            self._end_transaction(context, next_offset, ended)
+        if context.deleted:
+            self._carry_out(context, context.shard.step(TopicsDeleted(frozenset(context.deleted)), self._now()))
         took_ms = self._world.clock.monotonic_ms() - started_ms
-        log.info("loaded %d records of %s in %d ms", count, led.replica.partition, took_ms)
+        log.info("loaded %d records of %s in %d ms", count, context.replica.partition, took_ms)
         if replay.left_out:
-            log.warning("%d things of %s could not be read and were left out", replay.left_out, led.replica.partition)
+            log.warning(
+                "%d things of %s could not be read and were left out", replay.left_out, context.replica.partition
+            )
 
     def transaction_ended(self, replica: Replica, producer_id: int, next_offset: int, *, commits: bool) -> None:
         """A marker was written to a partition of the offsets topic, just below ``next_offset``."""
-        led = self.shards.get(replica.partition.partition)
-        if led is None or led.replica is not replica:
+        context = self.shards.get(replica.partition.partition)
+        if context is None or context.replica is not replica:
             return
         ended = TransactionEnded(producer_id, commits)
-        if led.shard.phase is Phase.LOADING:
-            led.ended.append((next_offset, ended))
+        if context.shard.phase is Phase.LOADING:
+            context.ended.append((next_offset, ended))
         else:
-            self._end_transaction(led, next_offset, ended)
+            self._end_transaction(context, next_offset, ended)
 
-    def _end_transaction(self, led: ShardContext, next_offset: int, ended: TransactionEnded) -> None:
-        self._when_committed(led, next_offset, lambda: self._feed(led, ended))
+    def _end_transaction(self, context: ShardContext, next_offset: int, ended: TransactionEnded) -> None:
+        self._when_committed(context, next_offset, lambda: self._feed(context, ended))
 
-    async def _committed_up_to(self, led: ShardContext, end: int) -> None:
+    async def _committed_up_to(self, context: ShardContext, end: int) -> None:
         """What an older leader wrote last may not be committed yet: read, it could still be taken back."""
-        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def land() -> None:
-            if not landed.done():
-                landed.set_result(None)
+        def finish() -> None:
+            if not committed.done():
+                committed.set_result(None)
 
-        self._when_committed(led, end, land)
-        await landed
+        self._when_committed(context, end, finish)
+        await committed
 
-    def _when_committed(self, led: ShardContext, next_offset: int, call: Callable[[], object]) -> None:
-        landing = _WatermarkListener(led, call)
-        code = led.replica.machine.acknowledged(next_offset)
+    def _when_committed(self, context: ShardContext, next_offset: int, call: Callable[[], object]) -> None:
+        listener = _WatermarkListener(context, call)
+        code = context.replica.machine.acknowledged(next_offset)
         if code is None:
-            led.replica.when_committed(next_offset, landing)
+            context.replica.when_committed(next_offset, listener)
         else:
-            landing.complete(None, code)
+            listener.complete(None, code)
 
     def apply(self, image: Image, delta: Delta) -> None:
         """Forget the offsets of topics that are gone."""
         gone = frozenset(delta.deleted_topics(image).values())
         if not gone:
             return
-        for led in list(self.shards.values()):
-            if led.shard.phase is Phase.LOADING:
-                led.deleted |= gone
+        for context in list(self.shards.values()):
+            if context.shard.phase is Phase.LOADING:
+                context.deleted |= gone
             else:
-                self._carry_out(led, led.shard.step(TopicsDeleted(gone), self._now()))
+                self._carry_out(context, context.shard.step(TopicsDeleted(gone), self._now()))
 
     def stop(self) -> None:
         """This broker goes: everybody who waits is told to look elsewhere."""
-        for led in list(self.shards.values()):
-            self._unload(led)
+        for context in list(self.shards.values()):
+            self._unload(context)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -356,66 +360,66 @@ class Coordinator:
         clock = self._world.clock
         return Now(clock.monotonic_ms(), clock.wall_ms())
 
-    def _carry_out(self, led: ShardContext, effects: list[Effect]) -> None:
+    def _carry_out(self, context: ShardContext, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Reply(token, value):
-                    question, number = cast("ResponseToken", token)
-                    question.answer(number, value)
+                    pending, number = cast("ResponseToken", token)
+                    pending.answer(number, value)
                 case Schedule(deadline_ms, key):
-                    self._schedule(deadline_ms, led, key)
+                    self._schedule(deadline_ms, context, key)
                 case Append() | AppendInTransaction():
-                    if not led.outbox:
-                        self._world.tasks.call_soon(lambda: self._flush(led))
-                    led.outbox.append(effect)
+                    if not context.outbox:
+                        self._world.tasks.call_soon(lambda: self._flush(context))
+                    context.outbox.append(effect)
 
-    def _feed(self, led: ShardContext, event: Event) -> None:
+    def _feed(self, context: ShardContext, event: Event) -> None:
         """Give a shard the outcome of an append. One may come while another is being carried out: in turn, then."""
-        led.events.append(event)
-        if led.stepping:
+        context.events.append(event)
+        if context.stepping:
             return
-        led.stepping = True
+        context.stepping = True
         try:
-            while led.events and not led.done:
-                self._carry_out(led, led.shard.step(led.events.popleft(), self._now()))
+            while context.events and not context.done:
+                self._carry_out(context, context.shard.step(context.events.popleft(), self._now()))
         finally:
-            led.stepping = False
+            context.stepping = False
 
-    def _flush(self, led: ShardContext) -> None:
+    def _flush(self, context: ShardContext) -> None:
         """Append what one turn of the loop has gathered."""
-        appends, led.outbox = led.outbox, []
-        if led.done:
+        appends, context.outbox = context.outbox, []
+        if context.done:
             return
         for producer, some in groupby(appends, _producer_of):
             pairs = [(append.seq, append.records) for append in some]
-            most = led.replica.log.config.max_message_bytes
+            most = context.replica.log.config.max_message_bytes
             for one in batches_of(pairs, self._world.clock.wall_ms(), self._max_bytes, producer, most):
-                if led.done:
+                if context.done:
                     return  # the append before this one showed that the disk is gone
                 if isinstance(one, Unwritable):
-                    log.warning("a record for %s cannot be written: %s", led.replica.partition, one.why)
-                    self._feed(led, AppendRefused(one.seq, one.code))
+                    log.warning("a record for %s cannot be written: %s", context.replica.partition, one.why)
+                    self._feed(context, AppendRefused(one.seq, one.code))
                 else:
-                    self._append(led, one)
+                    self._append(context, one)
 
-    def _append(self, led: ShardContext, one: OffsetsBatch) -> None:
-        if led.replica.machine.leader_epoch != led.epoch:
+    def _append(self, context: ShardContext, one: OffsetsBatch) -> None:
+        if context.replica.machine.leader_epoch != context.epoch:
             code = Code.NOT_LEADER_OR_FOLLOWER
         else:
-            appended = self._replicas.append(led.replica, one.data, -1, internal=True)
+            appended = self._replicas.append(context.replica, one.data, -1, internal=True)
             code = appended.code
         if code is Code.NONE:
-            self._when_committed(led, appended.last_offset + 1, _committed(self._feed, led, one.seqs))
+            self._when_committed(context, appended.last_offset + 1, _committed(self._feed, context, one.seqs))
             return
-        log.warning("appending to %s was refused: %s", led.replica.partition, code.name)
+        log.warning("appending to %s was refused: %s", context.replica.partition, code.name)
         for seq in one.seqs:
-            self._feed(led, AppendRefused(seq, code))
+            self._feed(context, AppendRefused(seq, code))
 
     # ---- time
 
-    def _schedule(self, deadline_ms: int, led: ShardContext, key: TimerKey) -> None:
+    def _schedule(self, deadline_ms: int, context: ShardContext, key: TimerKey) -> None:
         self._count += 1
-        heappush(self._heap, (deadline_ms, self._count, led, key))
+        heappush(self._heap, (deadline_ms, self._count, context, key))
         if self._timer is None or deadline_ms < self._timer_at:
             self._arm(deadline_ms)
 
@@ -432,9 +436,9 @@ class Coordinator:
         due = []
         while self._heap and self._heap[0][0] <= now_ms:
             due.append(heappop(self._heap))
-        for _, _, led, key in due:
-            if not led.done:
-                self._carry_out(led, led.shard.step(Expired(key), self._now()))
+        for _, _, context, key in due:
+            if not context.done:
+                self._carry_out(context, context.shard.step(Expired(key), self._now()))
         if self._heap:
             self._arm(self._heap[0][0])
 
@@ -444,9 +448,9 @@ def _producer_of(append: Append | AppendInTransaction) -> Producer | None:
 
 
 def _committed(
-    feed: Callable[[ShardContext, Event], None], led: ShardContext, seqs: tuple[int, ...]
+    feed: Callable[[ShardContext, Event], None], context: ShardContext, seqs: tuple[int, ...]
 ) -> Callable[[], object]:
-    return lambda: feed(led, AppendCommitted(seqs))
+    return lambda: feed(context, AppendCommitted(seqs))
 
 
 def groups_config(config: ReplicaSettings) -> GroupsConfig:

@@ -83,9 +83,8 @@ class Driver:
             self.quorum, effects = step(self.quorum, event, self._at())
         except Exception as error:
             if isinstance(event, on.RequestReceived) and not isinstance(error, AssertionError):
-                self.executor.give_up(
-                    event.token, error
-                )  # the state is a value, and is what it was: this costs the asker
+                # The state is a value, and is what it was: this costs only the one who asked.
+                self.executor.give_up(event.token, error)
             else:
                 self.fail(error)
             return

@@ -67,7 +67,7 @@ class MachineDriver(Protocol):
 
 
 class EffectExecutor:
-    """Carries out the effects of one machine. Tokens of asks are (future, wanted bytes) pairs."""
+    """Carries out the effects of one machine. The token of a request is a (future, wanted bytes) pair."""
 
     def __init__(self, settings: RaftSettings, driver: MachineDriver) -> None:
         self._settings = settings
@@ -75,6 +75,7 @@ class EffectExecutor:
         self._world = settings.world
         self.log: Log
         self.delivery: CommitDelivery
+        """As ``log``, from ``open`` on."""
         self.files = QuorumFiles(settings.world.disk, f"{settings.folder}/{PARTITION}")
         self.label = f"Quorum id={settings.me.id}"
         self.closed = asyncio.Event()
@@ -88,38 +89,55 @@ class EffectExecutor:
     # ---- opening
 
     def open(self) -> tuple[Quorum, ElectionState]:
-        """The log and the snapshots as a start finds them, and the election state on record."""
+        """Open the log; return the quorum's state as log and snapshots say it, and the election state on record."""
         settings = self._settings
+        self.log = self._open_log()
+        snapshots = self._kept_snapshots()
+        self.delivery = CommitDelivery(self.log, settings.listeners, self._world, self._driver.fail)
+        self.delivery.delivered = self._snapshot_if_due
+        if snapshots:
+            self.delivery.snapshot(self.files.read_snapshot(snapshots[-1]), snapshots[-1])
+        self._snapshot_ms = self._world.clock.monotonic_ms()
+        noted = Noted(0, 0) if self.note is None else self.note.read()
+        quorum = self._quorum_of(snapshots, noted.offset)
+        return quorum, self._election_on_record(quorum, noted)
+
+    def _open_log(self) -> Log:
+        """The metadata log, recovered. What of it may go the quorum decides (``Trim``), and no retention by time."""
         keep: dict[str, int] = {"retention_ms": -1, "retention_bytes": -1, "file_delete_delay_ms": 0}
-        config = replace(LogConfig(), segment_bytes=settings.segment_bytes, **keep)
-        self.log = open_alone(self._world.disk, settings.folder, PARTITION, config, TOPIC_ID)
-        for finding in self.log.findings:
+        config = replace(LogConfig(), segment_bytes=self._settings.segment_bytes, **keep)
+        log = open_alone(self._world.disk, self._settings.folder, PARTITION, config, TOPIC_ID)
+        for finding in log.findings:
             logger.warning("%s", finding)
+        return log
+
+    def _kept_snapshots(self) -> list[OffsetAndEpoch]:
+        """The snapshots that this start keeps, the oldest first: those within the log, which begins at the first of
+        them. The others are removed. LostRecords when the log begins later than at 0, and at no snapshot."""
         whole, findings = self.files.tidy()
         for finding in findings:
             logger.warning("%s", finding)
         points = [point for point in whole if point.offset > 0]
         if points and self._was_to_be_replaced_by(points[-1]):
             self.log.truncate_fully_at(points[-1].offset)
-        held = [point for point in points if point.offset >= self.log.log_start_offset]
+        kept = [point for point in points if point.offset >= self.log.log_start_offset]
         start = self.log.log_start_offset
-        if start and not held:
+        if start and not kept:
             raise LostRecords(f"{self.log.folder.path} starts at {start}, without the snapshot that ends there")
         self.log.flush()  # what recovery found is not known to be on disk: sync before it counts
-        if held:
-            self._start_log_at(held[0].offset)
-        self.files.drop(point for point in points if point not in held)
-        self.delivery = CommitDelivery(self.log, settings.listeners, self._world, self._driver.fail)
-        self.delivery.delivered = self._snapshot_if_due
-        if held:
-            self.delivery.snapshot(self.files.read_snapshot(held[-1]), held[-1])
-        self._snapshot_ms = self._world.clock.monotonic_ms()
-        end = self.log.log_end_offset
-        noted = Noted(0, 0) if self.note is None else self.note.read()
+        if kept:
+            self._start_log_at(kept[0].offset)
+        self.files.drop(point for point in points if point not in kept)
+        return kept
+
+    def _quorum_of(self, snapshots: list[OffsetAndEpoch], committed_before: int) -> Quorum:
+        """The state with which the machine starts: what the log and these snapshots hold, and no role yet."""
+        settings, end = self._settings, self.log.log_end_offset
         epochs = tuple(EpochStart(epoch, start) for epoch, start in self.log.epochs.entries() if start < end)
-        view = LogView(start=self.log.log_start_offset, end=end, flushed=end, epochs=epochs, snapshots=tuple(held))
-        voter_log = self._voter_log(held[-1] if held else None)
-        blank = Quorum(
+        start = self.log.log_start_offset
+        view = LogView(start=start, end=end, flushed=end, epochs=epochs, snapshots=tuple(snapshots))
+        voter_log = self._voter_log(snapshots[-1] if snapshots else None)
+        return Quorum(
             me=settings.me,
             voters=voter_log.current,
             voter_log=voter_log,
@@ -127,20 +145,23 @@ class EffectExecutor:
             role=Unattached(0),
             timing=settings.timing,
             log=view,
-            committed_before=noted.offset,
+            committed_before=committed_before,
             flushes=settings.may_vote,
         )
+
+    def _election_on_record(self, quorum: Quorum, noted: Noted) -> ElectionState:
+        """The election state that is on file; that of the epoch of the note, without a vote, where the log was lost."""
         election = self.files.read_election()
-        if blank.lacks_committed:
-            logger.warning(
-                "[%s] the metadata log in %s ends at %d, and up to %d it was committed (%s): it was lost, or a part of"
-                " it. This node follows a leader that has it, and where others vote it does not stand before. If no"
-                " controller has it, and the cluster is to go on without, stop this node and remove the file",
-                *(self.label, self.log.folder.path, end, noted.offset, note_path(settings.folder)),
-            )
-            if election.epoch < noted.epoch:  # its votes are lost too: no leader of an older epoch is the one
-                election = ElectionState(noted.epoch)
-        return blank, election
+        if not quorum.lacks_committed:
+            return election
+        logger.warning(
+            "[%s] the metadata log in %s ends at %d, and up to %d it was committed (%s): it was lost, or a part of"
+            " it. This node follows a leader that has it, and where others vote it does not stand before. If no"
+            " controller has it, and the cluster is to go on without, stop this node and remove the file",
+            *(self.label, self.log.folder.path, quorum.log.end, noted.offset, note_path(self._settings.folder)),
+        )
+        # Its votes are lost too: no leader of an older epoch is the one.
+        return election if election.epoch >= noted.epoch else ElectionState(noted.epoch)
 
     def _voter_log(self, newest: OffsetAndEpoch | None) -> VoterLog:
         """The voter sets that the first checkpoint (made by formatting), the newest snapshot and the log after it
@@ -179,12 +200,11 @@ class EffectExecutor:
             self._world.disk.remove(path)
 
     def close(self) -> None:
-        if hasattr(self, "delivery"):
-            self.delivery.close()
+        """End what ``open`` began: tell nothing more, note what is committed, close the log."""
+        self.delivery.close()
         if self.note is not None:
             self.note.close()
-        if hasattr(self, "log"):
-            self.log.close()
+        self.log.close()
 
     # ---- effects
 
@@ -197,6 +217,23 @@ class EffectExecutor:
                 return self._world.tasks.off_loop(lambda: self.files.write_election(election, voters), QUORUM)
             case do.InstallSnapshot(point):
                 return self._install(point)
+            case do.SendRequest() | do.SendResponse() | do.ServeRecords() | do.ServeSnapshot():
+                self._send(effect)
+            case do.Commit() | do.BecameActive() | do.LostActive():
+                self._deliver(effect)
+            case do.WriteChunk(point, position, data):
+                self.files.write_piece(point, position, data)
+            case do.Sync():
+                self._driver.flush_soon()
+            case do.Closed():
+                self.closed.set()
+            case _:
+                self._change_log(effect)
+        return None
+
+    def _send(self, effect: do.SendRequest | do.SendResponse | do.ServeRecords | do.ServeSnapshot) -> None:
+        """Send a request to a peer, or the answer to one of its requests."""
+        match effect:
             case do.SendRequest(peer, raft_request):
                 self._driver.send(peer, raft_request)
             case do.SendResponse(token, answer):
@@ -208,6 +245,13 @@ class EffectExecutor:
                 self._answer(token, answer._replace(data=data))
             case do.ServeSnapshot(token, answer):
                 self._serve_snapshot(token, answer)
+
+    def _change_log(
+        self,
+        effect: do.AppendFetched | do.AppendProposed | do.AppendLeaderChange | do.AppendVoters | do.Truncate | do.Trim,
+    ) -> None:
+        """Append to the metadata log, or take something away at one of its ends."""
+        match effect:
             case do.AppendFetched(_, data):
                 self._append(data)
             case do.AppendProposed(_, _, _, data):
@@ -217,13 +261,13 @@ class EffectExecutor:
                 self._open_epoch(effect)
             case do.AppendVoters():
                 self._append(voter_change(effect, self._world.clock.wall_ms()))
-            case do.Sync():
-                self._driver.flush_soon()
-            case _:
-                self._do_rarer(effect)
-        return None
+            case do.Truncate(end):
+                self.log.truncate_to(end)
+            case do.Trim(begin):
+                self._trim(begin)
 
-    def _do_rarer(self, effect: do.Effect) -> None:
+    def _deliver(self, effect: do.Commit | do.BecameActive | do.LostActive) -> None:
+        """Tell the listeners what is committed, or whether this node decides."""
         match effect:
             case do.Commit(high_watermark):
                 self.log.high_watermark = high_watermark
@@ -235,16 +279,6 @@ class EffectExecutor:
                 self.delivery.became_active(epoch)
             case do.LostActive():
                 self.delivery.lost_active()
-            case do.Truncate(end):
-                self.log.truncate_to(end)
-            case do.WriteChunk(point, position, data):
-                self.files.write_piece(point, position, data)
-            case do.Trim(begin):
-                self._trim(begin)
-            case do.Closed():
-                self.closed.set()
-            case _:
-                raise AssertionError(f"nobody does {effect}")
 
     def _answer(self, token: Token, answer: RaftResponse) -> None:
         future = token[0]

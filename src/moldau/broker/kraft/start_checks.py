@@ -4,7 +4,7 @@ A log of levels that this version does not support ends the start, and so does t
 controllers of Apache Kafka began. Once the node takes part it would find out as well, but have voted and written by
 then. A newer level that no other node may have, as it stands at the end of the log and is not known to be committed, is
 asked about first (``tail.py``): the quorum may have gone on without it, and cuts it. Decides nothing:
-``feature_support.py`` and ``kafkas_migration.py`` of ``moldau/controller`` do.
+``controller/feature_support.py`` and ``controller/kafkas_migration.py`` do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Waiting, for a moment at most, until what the controller decided is known here, or at every live broker.
 
-So that a client reads its own writes, at whichever broker it asks. Read next: ``api/forwarding.py``, ``topics.py``.
+So that a client reads its own writes, at whichever broker it asks. Read next: ``api/forwarding.py``,
+``controller/topic_creation.py``.
 """
 
 from __future__ import annotations

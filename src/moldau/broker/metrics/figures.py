@@ -110,7 +110,7 @@ def _of_controller(node: Reported, elections: Elections) -> Iterator[Family]:
 
 
 def _quorum(node: Reported) -> Iterator[Family]:
-    quorum = node.plane.quorum if hasattr(node, "plane") else None
+    quorum = node.plane.quorum if node.has_joined else None
     if quorum is None:
         return
     leader, epoch = node.plane.leader

@@ -18,7 +18,7 @@ from moldau.image.leaving import hindrances
 
 def not_ready(node: Reported) -> list[str]:
     """Why clients, or other nodes, cannot use this node now; empty when they can."""
-    if not hasattr(node, "plane"):
+    if not node.has_joined:
         return ["the node is starting"]
     reasons = []
     leader, _ = node.plane.leader
@@ -55,7 +55,7 @@ def _min_isr(image: Image, static: Static, topic: str) -> int:
 def report(node: Reported) -> dict[str, object]:
     """Everything about the node's health, for people and scripts."""
     ready, safe = not_ready(node), not_safe_to_restart(node)
-    leader, epoch = node.plane.leader if hasattr(node, "plane") else (None, -1)
+    leader, epoch = node.plane.leader if node.has_joined else (None, -1)
     return {
         "node": node.config.node_id,
         "roles": sorted(node.config.roles),

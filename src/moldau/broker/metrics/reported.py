@@ -43,6 +43,10 @@ class Reported(Host, Protocol):
     """A node whose figures are shown."""
 
     @property
+    def has_joined(self) -> bool:
+        """Whether the node has a ``plane``: not at the beginning of its start."""
+
+    @property
     def plane(self) -> ReportedPlane: ...
 
     @property

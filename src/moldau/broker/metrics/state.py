@@ -61,8 +61,7 @@ def _section(title: str, lines: Iterator[str] | list[str]) -> list[str]:
 
 
 def _quorum(node: Reported) -> Iterator[str]:
-    starting = not hasattr(node, "plane")
-    quorum = None if starting or node.config.on_zookeeper else node.plane.quorum
+    quorum = node.plane.quorum if node.has_joined and not node.config.on_zookeeper else None
     if quorum is not None:
         leader, epoch = node.plane.leader
         yield f"{type(quorum.role).__name__} in epoch {epoch}, leader {leader}"

@@ -3,7 +3,7 @@
 As many at a time as log.cleaner.threads says, each on a thread of its own, and what is large in a process of its own:
 work in Python would take the interpreter's lock from the loop again and again. All of log.cleaner.* is looked
 up for each run, so that a change needs no restart. What is dirty, what stays of a log and what cannot be compacted is
-``moldau.storage``'s to decide (``compactions.py``).
+``moldau.storage``'s to decide (``storage/compactions.py``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""All replicas of this broker: the image's changes become roles, the machines' effects become effect_kinds.
+"""All replicas of this broker: changes of the image become roles, effects of the replication machines become actions.
 
 Decides nothing about replication (``moldau.replication`` does) or records (``moldau.storage`` does); it joins the two
 by partition, in order: each effect is done before the next. One timer sweeps all ISRs. A log directory that fails takes
-its replicas offline, and no others. Next: ``replica.py``, ``host.py``, ``fetcher_manager.py``, ``fetch/reader.py``.
+its replicas offline, and no others. Read next: ``replica.py``, ``host.py``, ``follow/fetcher_manager.py``,
+``fetch/reader.py``.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ REMOVED_AT_ONCE = 50
 class ReplicaManager:
     """The data plane's state. ``by_key`` and ``by_partition`` hold the same replicas under both names.
 
-    ``led`` and ``left`` are told, in order, of partitions this broker begins or ceases to lead (coordinators listen).
+    ``on_started_leading`` and ``on_stopped_leading`` are called, in order, for each partition of which this broker
+    begins or ceases to be the leader.
     """
 
     def __init__(self, deps: ReplicaManagerDeps) -> None:
@@ -85,8 +87,8 @@ class ReplicaManager:
         self.unreachable: dict[Key, TopicPartition] = {}
         """Assigned here, but their log could not be opened or created: a directory is offline."""
         self.undecided, self.stopped = Undecided(), StoppedReplicas(self)
-        self.led: list[Callable[[Replica, int], object]] = []
-        self.left: list[Callable[[Replica], object]] = []
+        self.on_started_leading: list[Callable[[Replica, int], object]] = []
+        self.on_stopped_leading: list[Callable[[Replica], object]] = []
         self.traffic = TopicTraffic()
         self.on_lost: Callable[[], object] = lambda: None
         """Told when a replica was lost while its directory is not."""
@@ -382,12 +384,12 @@ class ReplicaManager:
 
     def _started_leading(self, replica: Replica, effect: effect_kinds.StartedLeading) -> None:
         replica.changed()
-        for listener in self.led:
+        for listener in self.on_started_leading:
             listener(replica, effect.leader_epoch)
 
     def _stopped_leading(self, replica: Replica, effect: effect_kinds.StoppedLeading) -> None:
         replica.changed()
-        for listener in self.left:
+        for listener in self.on_stopped_leading:
             listener(replica)
 
     def _isr_changed(self, replica: Replica, effect: effect_kinds.IsrChanged) -> None:

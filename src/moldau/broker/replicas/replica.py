@@ -62,7 +62,8 @@ class Replica:
     """``key`` names the partition for good, ``partition`` by its topic's name."""
 
     __slots__ = (
-        "consumers", "deletions", "followers", "key", "log", "machine", "partition", "promises", "traffic", "unflushed",
+        "commit_waiters", "consumers", "deletions", "followers", "key", "log", "machine", "partition", "traffic",
+        "unflushed",
     )  # fmt: skip
 
     def __init__(self, partition: TopicPartition, key: Key, log: Log, machine: Partition, traffic: Traffic) -> None:
@@ -71,19 +72,19 @@ class Replica:
         self.key = key
         self.log = log
         self.machine = machine
-        self.promises: deque[tuple[int, CommitWaiter, object]] = deque()
+        self.commit_waiters: deque[tuple[int, CommitWaiter, object]] = deque()
         """Who waits for the high watermark, in offset order; see ``when_committed``."""
         self.unflushed: deque[tuple[int, DelayedResponse, Part]] = deque()
         """acks=1 produces that wait for a flush, in the same form."""
         self.deletions: list[tuple[int, DelayedResponse, Deleted]] = []
-        """DeleteRecords that wait for followers: (new log start, promise, part of its response)."""
+        """DeleteRecords that wait for followers: (new log start, response that waits, part of it)."""
         self.consumers: dict[FetchWaiter, None] = {}
         """Fetches that a higher watermark would interest. A dict for its order: a simulated run must repeat."""
         self.followers: dict[FetchWaiter, None] = {}
         """Fetches of followers, which any new record interests."""
 
     def __repr__(self) -> str:
-        it, waiting = self.machine, len(self.promises) + len(self.consumers) + len(self.followers)
+        it, waiting = self.machine, len(self.commit_waiters) + len(self.consumers) + len(self.followers)
         return (
             f"Replica({self.partition} {it.role.value}: leader {it.leader} in epoch {it.leader_epoch}, "
             f"isr {list(it.isr)} of {list(it.replicas)}, high watermark {it.high_watermark}, {self.log!r}, "
@@ -93,51 +94,51 @@ class Replica:
     def when_committed(self, next_offset: int, waiter: CommitWaiter, slot: object = None) -> None:
         """Have ``waiter.complete(slot, code)`` called once the high watermark reaches ``next_offset``, just above the
         last record, or when this broker leads no more. For what ``machine.acknowledged`` does not tell yet."""
-        self.promises.append((next_offset, waiter, slot))
+        self.commit_waiters.append((next_offset, waiter, slot))
 
     def complete_produces(self) -> None:
         """The watermark, the ISR or the leadership moved: answer the produces whose fate is known."""
-        promises, machine = self.promises, self.machine
+        waiters, machine = self.commit_waiters, self.machine
         if self.unflushed:
             self._complete_unflushed()
-        while promises:
-            next_offset, promise, slot = promises[0]
-            if not promise.done:
+        while waiters:
+            next_offset, waiter, slot = waiters[0]
+            if not waiter.done:
                 code = machine.acknowledged(next_offset)
                 if code is None:
                     return
-                promise.complete(slot, code)
-            promises.popleft()
+                waiter.complete(slot, code)
+            waiters.popleft()
 
     def _complete_unflushed(self) -> None:
         """Answer what was flushed; when this broker does not lead any more, everything."""
         waiting, settled, code = self.unflushed, self.log.settled_end, self.machine.check_epoch(-1)
         while waiting:
-            next_offset, promise, slot = waiting[0]
-            if code is Code.NONE and settled < next_offset and not promise.done:
+            next_offset, delayed, slot = waiting[0]
+            if code is Code.NONE and settled < next_offset and not delayed.done:
                 return
-            promise.complete(slot, code)
+            delayed.complete(slot, code)
             waiting.popleft()
 
     def refuse_unflushed(self, code: Code) -> None:
         """The flush has failed: whoever waits for it hears that."""
         while self.unflushed:
-            _, promise, slot = self.unflushed.popleft()
-            promise.complete(slot, code)
+            _, delayed, slot = self.unflushed.popleft()
+            delayed.complete(slot, code)
 
     def complete_deletions(self) -> None:
         """A follower told its log start: answer the deletions that all live replicas have done."""
         low = self.machine.low_watermark
         waiting = []
-        for offset, promise, slot in self.deletions:
-            if promise.done:
+        for offset, delayed, slot in self.deletions:
+            if delayed.done:
                 continue
             code = self.machine.check_epoch(-1)
             if code is Code.NONE and low < offset:
-                waiting.append((offset, promise, slot))
+                waiting.append((offset, delayed, slot))
                 continue
             slot.low_watermark = low if code is Code.NONE else -1
-            promise.complete(slot, code)
+            delayed.complete(slot, code)
         self.deletions = waiting
 
     def data_arrived(self, first_offset: int) -> None:

@@ -104,7 +104,7 @@ class Channel:
 
     def _broken(self) -> None:
         if not self._just_registered:
-            self._node.controller.probe(self.broker.id)
+            self._node.controller.failure_detector.probe(self.broker.id)
 
     async def _send(self) -> None:
         wait_ms = RETRY_MS

@@ -136,9 +136,8 @@ class ZnodeSettings:
                 if wait_ms > RETRY_MS:
                     log.info("changes of settings are heard of again")
                 if wait_ms > RETRY_MS or self._missed:
-                    await self._plane.retry_until_connected(
-                        self._read_all
-                    )  # what was changed meanwhile left no note, perhaps
+                    # What was changed meanwhile may have left no note.
+                    await self._plane.retry_until_connected(self._read_all)
                     wait_ms = RETRY_MS
             except SessionExpired:
                 return

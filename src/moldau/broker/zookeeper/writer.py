@@ -167,9 +167,8 @@ class Writer:
                     lost += 1
                     if not await self._plane.connected():
                         return False
-                    large = (
-                        sum(map(_size, piece)) > LARGE_BYTES
-                    )  # a bad net loses small ones as well, and they may go on
+                    # A bad network loses small ones as well, and those may go on.
+                    large = sum(map(_size, piece)) > LARGE_BYTES
                     if large and lost >= LOSSES_MAX and not await self._was_made(piece):
                         self._hopeless(piece)
                         return False

@@ -72,9 +72,8 @@ def play(context: ScenarioContext, act: Callable[[ScenarioContext], None]) -> Sc
     context.note_dead_nodes()
     context.say("stopping all nodes, comparing their logs")
     context.rig.stop()
-    if (
-        context.rig.setup.kind == MOLDAU
-    ):  # a node of Apache Kafka waits for minutes for the quorum that stopped before it
+    if context.rig.setup.kind == MOLDAU:
+        # A node of Apache Kafka waits for minutes for the quorum that stopped before it.
         found += [Anomaly("no end", f"node {node} did not end when told to") for node in context.rig.stubborn]
     checked, again = told_apart(history, _sessions(context))
     found += [Anomaly("late", text) for text in context.load.broken()] + check(checked)

@@ -84,9 +84,8 @@ class ProducerSession:
 
     def _answered(self, number: int, error: Any, message: Any) -> None:
         if error is None:
-            offset = (
-                message.offset()
-            )  # None: the log had it already, of an earlier try, and the answer does not say where
+            # None: the log had it already, of an earlier try, and the answer does not say where.
+            offset = message.offset()
             self._close(number, OK, -1 if offset is None else offset)
             send = self.sends[number]
             self.acked_ns[send.partition] = max(self.acked_ns[send.partition], send.invoke_ns)

@@ -42,7 +42,7 @@ class ControlLaws:
         if (
             node.config.is_controller
             and self._controllers.get(id) is not node.controller
-            and hasattr(node.controller, "_controller")
+            and node.controller._machine is not None
         ):
             self._controllers[id] = node.controller
             self._follow(id, node)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.broker.kraft.plane import QuorumPlane
 from moldau.broker.node import Node
 from moldau.quorum import Leader, Quorum
 from moldau.quorum import effects as do
@@ -214,8 +215,8 @@ class QuorumLaws:
 
 def driver_of(node: Node) -> Any:
     """Return the driver of a node's quorum; None before the node takes part in it and after it left."""
-    plane = getattr(node, "plane", None)
-    return None if plane is None else plane._driver
+    plane = node.plane if node.has_joined else None
+    return plane._driver if isinstance(plane, QuorumPlane) else None
 
 
 def _entries(log: Any) -> Callable[[int], Entry]:

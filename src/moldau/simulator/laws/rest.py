@@ -146,7 +146,7 @@ def nobody_waits(observer: ClusterObserver) -> list[str]:
     broken = []
     for of in observer.replicas().values():
         for id, replica in of.items():
-            if any(not promise.done for _, promise, _ in (*replica.promises, *replica.unflushed)):
+            if any(not waiter.done for _, waiter, _ in (*replica.commit_waiters, *replica.unflushed)):
                 broken.append(f"L2: produces to {replica.partition} still wait on n{id}")
             if replica.machine.proposal is not None:
                 broken.append(f"L4: n{id} still asks for an ISR of {replica.partition}: {replica.machine.proposal}")

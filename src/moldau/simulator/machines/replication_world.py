@@ -206,7 +206,7 @@ class ReplicationSimulation:
             node.machine.high_watermark, 0,
         )  # fmt: skip
         self.in_flight.append(("fetched", fetch.replica_id, (answer, entries, node.log.log_end_offset)))
-        self.act(node, verdict.effects)  # type: ignore[arg-type]
+        self.act(node, verdict.effects)
 
     def _on_fetched(self, to: int, what: tuple[FetchAnswer, list[tuple[int, object]], int]) -> None:
         node = self.nodes.get(to)

@@ -19,7 +19,7 @@ def judges_a_batch_without_the_one_ahead(patches: Patches) -> None:
 
 
 def takes_any_batch_of_a_producer_not_known(patches: Patches) -> None:
-    patches.set(_Produce, "_lacks_one_ahead", lambda self, data, slot, replica, header: None)
+    patches.set(_Produce, "_refusal_for_one_ahead", lambda self, data, slot, replica, header: None)
 
 
 def takes_a_batch_behind_a_gap(patches: Patches) -> None:

@@ -69,9 +69,8 @@ class Tables:
                 table.begins_late = self.begins_late or part.start is None or not is_read(part.start)
                 if topic in found:
                     done[topic] = table.append(rows.where(fn.col(self.column) == topic), part)
-                elif (
-                    topic in moving or table.last(key.query_id) is None
-                ):  # none of its records was kept, or it has none
+                elif topic in moving or table.last(key.query_id) is None:
+                    # None of its records was kept, or it has none.
                     table.format.prepare(to_arrow_schema(rows.schema, timezone="UTC"), evolve=table.evolve)
                     done[topic] = table.add([], part)
             return done

@@ -37,7 +37,7 @@ class PartitionReader(Protocol):
     """Who reads: a fetch, or a session of fetches."""
 
     replicas: ReplicaHost
-    terms: FetchParams
+    params: FetchParams
     asked_ms: int
     loading: bool
     lasting: bool
@@ -129,7 +129,7 @@ class FetchPartition:
     @property
     def replica_id(self) -> int:
         """The follower that reads; -1 for a consumer."""
-        return self.reader.terms.replica_id
+        return self.reader.params.replica_id
 
     def records_appended(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on, while this follower was waiting for them."""

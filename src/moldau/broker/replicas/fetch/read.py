@@ -37,28 +37,28 @@ def read(reader: PartitionReader, asked: FetchPartition, left: int, *, first: bo
 
 
 def _read(reader: PartitionReader, asked: FetchPartition, replica: Replica, left: int, *, first: bool) -> Data:
-    terms = reader.terms
+    params = reader.params
     up_to = None
-    if terms.replica_id >= 0:
+    if params.replica_id >= 0:
         code, diverging = _follower(reader, asked, replica)
     else:
         code, diverging = _consumer(reader, asked, replica)
         up_to = replica.machine.high_watermark
-        if terms.committed and code is Code.NONE:
+        if params.committed and code is Code.NONE:
             up_to = replica.log.producers.stable_offset(up_to)
     if code is not Code.NONE:
         return _refused(asked, code)
-    data = _told(asked, replica, terms.committed)
+    data = _told(asked, replica, params.committed)
     if diverging is not None:
         data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return data
-    if terms.rack and terms.replica_id < 0:
+    if params.rack and params.replica_id < 0:
         data.preferred_read_replica = _preferred(reader, asked, replica)
         if data.preferred_read_replica >= 0:
             return data
     throttles = reader.replicas.throttles
-    throttled = throttles.leading.on and terms.replica_id >= 0
-    if throttled and throttles.holds_back(asked, replica, terms.replica_id):
+    throttled = throttles.leading.on and params.replica_id >= 0
+    if throttled and throttles.holds_back(asked, replica, params.replica_id):
         return data
     if left > 0 or first:
         _add_records(data, asked, up_to, max(min(asked.max_bytes, left), 0), first=first)
@@ -82,7 +82,7 @@ def _add_records(data: Data, asked: FetchPartition, up_to: int | None, limit: in
         return
     # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
     data.records = replica.log.slice(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
-    if up_to is not None and reader.terms.committed and data.records:
+    if up_to is not None and reader.params.committed and data.records:
         data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
 
 
@@ -90,7 +90,7 @@ def nothing_new(asked: FetchPartition) -> Data:
     """The state of a partition that has nothing to read."""
     if asked.replica is None:
         return _refused(asked, Code.NOT_LEADER_OR_FOLLOWER)
-    return _told(asked, asked.replica, asked.reader.terms.committed)
+    return _told(asked, asked.replica, asked.reader.params.committed)
 
 
 def _replica(reader: PartitionReader, asked: FetchPartition) -> Replica | Code:
@@ -119,8 +119,8 @@ def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
     # again then, or a quiet partition's would stay behind for good (L3).
     asked.sent_high_watermark = -1
     fetch = FollowerFetch(
-        reader.terms.replica_id,
-        reader.terms.broker_epoch,
+        reader.params.replica_id,
+        reader.params.broker_epoch,
         asked.fetch_offset,
         asked.last_fetched_epoch,
         asked.leader_epoch,
@@ -129,7 +129,7 @@ def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
     )
     verdict = replica.machine.follower_fetched(fetch)
     if verdict.effects:
-        reader.replicas.act(replica, verdict.effects)  # type: ignore[arg-type]
+        reader.replicas.act(replica, verdict.effects)
     if replica.deletions:
         replica.complete_deletions()
     return verdict.code, verdict.diverging
@@ -137,7 +137,7 @@ def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
 
 def _consumer(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
     machine = replica.machine
-    code = machine.check_epoch(asked.leader_epoch, leader_only=reader.terms.version < FOLLOWERS_SERVE_FROM)
+    code = machine.check_epoch(asked.leader_epoch, leader_only=reader.params.version < FOLLOWERS_SERVE_FROM)
     if code is not Code.NONE:
         return code, None
     return machine.divergence(asked.last_fetched_epoch, asked.fetch_offset)
@@ -149,14 +149,14 @@ def _preferred(reader: PartitionReader, asked: FetchPartition, replica: Replica)
     selector = replicas.deps.config["replica.selector.class"]
     if not selector or not selector.endswith("RackAwareReplicaSelector") or machine.role is not Role.LEADER:
         return -1
-    brokers, rack = replicas.image.brokers, reader.terms.rack
+    brokers, rack = replicas.image.brokers, reader.params.rack
     own = brokers.get(replicas.me)
     if own is not None and own.rack == rack:
         return -1
     best, best_end = -1, -1
     for id, progress in machine.followers.items():
         broker = brokers.get(id)
-        if broker is None or broker.fenced or broker.rack != rack or broker.endpoint(reader.terms.listener) is None:
+        if broker is None or broker.fenced or broker.rack != rack or broker.endpoint(reader.params.listener) is None:
             continue
         if progress.log_start <= asked.fetch_offset <= progress.leo and progress.leo > best_end:
             best, best_end = id, progress.leo

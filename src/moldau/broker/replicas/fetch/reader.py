@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Generator
 
 from moldau.broker.loop import answer_in_slices, run_in_slices
+from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.freeing import let_go, long_arrays
 from moldau.broker.replicas.fetch.partition import Data, FetchParams, FetchPartition, PartKey
 from moldau.broker.replicas.fetch.read import nothing_new, read
@@ -63,7 +64,7 @@ class FetchReader:
         self.unread: dict[PartKey, FetchPartition] = {}
         self.uncounted: dict[PartKey, FetchPartition] = {}
         """Partitions whose leader counts this follower's next fetch, whether or not it names them."""
-        self.terms: FetchParams
+        self.params: FetchParams
         self.waiting: DelayedFetch | None = None
         self.loading = False
         """Bytes are being brought into memory for one of the partitions."""
@@ -148,7 +149,7 @@ class FetchReader:
         if waiting is not None:
             self.replicas.purgatory.notify(waiting)
         assert asked.replica is not None
-        asked.replica.machine.heard_from(self.terms.replica_id, first_offset, self.asked_ms)
+        asked.replica.machine.heard_from(self.params.replica_id, first_offset, self.asked_ms)
 
     def count_next_fetch(self, asked: FetchPartition) -> None:
         """The partition's leader counts this follower's next fetch, whether or not it names it."""
@@ -184,7 +185,7 @@ class FetchReader:
         """Have appends (followers) or watermarks (consumers) mark the partition."""
         replica = asked.replica
         if replica is not None:
-            (replica.followers if self.terms.replica_id >= 0 else replica.consumers)[asked] = None
+            (replica.followers if self.params.replica_id >= 0 else replica.consumers)[asked] = None
 
     def _unwatch(self, asked: FetchPartition) -> None:
         replica = asked.replica
@@ -194,14 +195,14 @@ class FetchReader:
 
     # ---- answering
 
-    def fetch(self, terms: FetchParams) -> FetchResponse | asyncio.Future[FetchResponse | None]:
+    def fetch(self, params: FetchParams) -> FetchResponse | asyncio.Future[FetchResponse | None]:
         """Answer now if that is due, else park."""
-        self.terms = terms
+        self.params = params
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
         progress = self.collect()
         for_disk = self.loading and not progress.size and not progress.urgent
         if not for_disk and (
-            terms.max_wait_ms <= 0 or not self.parts or progress.urgent or progress.size >= terms.min_bytes
+            params.max_wait_ms <= 0 or not self.parts or progress.urgent or progress.size >= params.min_bytes
         ):
             response = self.respond(progress.found)
             self._let_go()
@@ -210,19 +211,19 @@ class FetchReader:
             for asked in self.parts.values():
                 self.watch(asked)
         self.waiting = wait = DelayedFetch(self)
-        self.replicas.purgatory.park(wait, max(terms.max_wait_ms, DISK_WAIT_MS) if for_disk else terms.max_wait_ms)
+        self.replicas.purgatory.park(wait, max(params.max_wait_ms, DISK_WAIT_MS) if for_disk else params.max_wait_ms)
         return wait.answer
 
-    def fetch_at_once(self, terms: FetchParams) -> Generator[None, None, FetchResponse]:
+    def fetch_at_once(self, params: FetchParams) -> Generator[None, None, FetchResponse]:
         """The answer with what there is, for more partitions than one turn of the loop should look at: with pauses."""
-        self.terms = terms
+        self.params = params
         self.asked_ms = self.replicas.deps.world.clock.monotonic_ms()
         yield from self.count_unnamed_in_slices()
         return (yield from self.answer_at_once())
 
     def answer_at_once(self) -> Generator[None, None, FetchResponse]:
-        """As ``fetch_at_once``, on the terms of the fetch that has come last."""
-        progress = FetchProgress(self.terms.max_bytes)
+        """As ``fetch_at_once``, with the parameters of the fetch that has come last."""
+        progress = FetchProgress(self.params.max_bytes)
         self.being_read = True
         try:
             yield from self._collect_in_slices(progress)
@@ -234,7 +235,7 @@ class FetchReader:
 
     def collect(self) -> FetchProgress:
         """All of ``_collect_in_slices``, at once."""
-        progress = FetchProgress(self.terms.max_bytes)
+        progress = FetchProgress(self.params.max_bytes)
         self._collect_from(list(self.unread), progress)
         return progress
 
@@ -270,7 +271,7 @@ class FetchReader:
             )
             if at_once:
                 progress.urgent = True
-            elif not length and (progress.size or self.loading) and asked.has_more(self.terms.replica_id):
+            elif not length and (progress.size or self.loading) and asked.has_more(self.params.replica_id):
                 continue
             self.unread.pop(key, None)
             progress.size += length
@@ -340,15 +341,13 @@ class FetchReader:
     def _count(self, asked: FetchPartition, length: int) -> None:
         replica = asked.replica
         if replica is not None:
-            if self.terms.replica_id < 0:
+            if self.params.replica_id < 0:
                 replica.traffic.bytes_out += length
             else:
                 replica.traffic.replicated_out += length
 
     def _hint(self, response: FetchResponse, asked: FetchPartition, data: Data) -> None:
-        from moldau.broker.metadata.leader_hint import leader_of
-
-        hint = leader_of(self.replicas.image, asked.topic, asked.topic_id, asked.number, self.terms.listener)
+        hint = leader_of(self.replicas.image, asked.topic, asked.topic_id, asked.number, self.params.listener)
         if hint is None:
             return
         data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
@@ -408,10 +407,10 @@ class DelayedFetch:
         if reader.is_long:
             self._finish_in_slices()
             return
-        if not self.urgent and reader.terms.min_bytes > 1 and self._estimate() < reader.terms.min_bytes:
+        if not self.urgent and reader.params.min_bytes > 1 and self._estimate() < reader.params.min_bytes:
             return
         progress = reader.collect()
-        if self.urgent or progress.urgent or progress.size >= reader.terms.min_bytes:
+        if self.urgent or progress.urgent or progress.size >= reader.params.min_bytes:
             self._finish(progress)
 
     def _estimate(self) -> int:
@@ -420,14 +419,14 @@ class DelayedFetch:
         for asked in self._reader.unread.values():
             replica = asked.replica
             if replica is None:
-                return self._reader.terms.min_bytes
+                return self._reader.params.min_bytes
             active = replica.log.active
             if asked.fetch_offset < active.base_offset:
-                return self._reader.terms.min_bytes
+                return self._reader.params.min_bytes
             try:
                 total += active.size - active.locate(asked.fetch_offset)
             except (OSError, LogError):
-                return self._reader.terms.min_bytes  # whoever reads it says what is wrong
+                return self._reader.params.min_bytes  # whoever reads it says what is wrong
         return total
 
     def expire(self) -> None:
@@ -463,7 +462,7 @@ class DelayedFetch:
     async def _go_on(self) -> None:
         reader = self._reader
         tasks, work = reader.replicas.deps.world.tasks, reader.answer_at_once()
-        is_follower = reader.terms.replica_id >= 0
+        is_follower = reader.params.replica_id >= 0
         try:
             response = await (
                 run_in_slices(tasks, work) if is_follower else answer_in_slices(tasks, FetchRequest.api_key, work)

@@ -90,9 +90,8 @@ def one_way_cuts(context: ScenarioContext) -> None:
     """
     for turn in range(4):
         ruled = context.nodes if context.rig.ensemble is None else context.others(context.controller())
-        leader, follower = context.rng.sample(
-            ruled, 2
-        )  # with ZooKeeper, who leads must reach the controller to be heard
+        # With ZooKeeper, who leads must reach the controller to be heard.
+        leader, follower = context.rng.sample(ruled, 2)
         context.move_leaders_to(leader)
         source, target = (leader, follower) if turn % 2 else (follower, leader)
         cut = context.cut([(source, target)], ())
