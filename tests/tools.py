@@ -51,6 +51,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_spark_all_kills.py": ("java",),
     "tests/live/test_spark_all_kills.py::*[zookeeper": ("zookeeper",),
     "tests/live/test_spark_ansi.py": ("java",),
+    "tests/live/test_spark_elections.py::*zookeeper": ("zookeeper",),
     "tests/live/test_spark_parity.py": ("java",),
     "tests/live/test_spark_source.py": ("java",),
     "tests/live/test_state_change_merger.py": ("kafka",),

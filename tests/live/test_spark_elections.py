@@ -18,6 +18,8 @@ from moldau.spark.readers import StreamReader
 from moldau.spark.testing import MicroBatches, record_batch
 
 T0 = TopicPartition("t", 0)
+PLANES = ["quorum", "zookeeper"]
+CONTROLLERS: dict[str, int | str] = {"quorum": 1, "zookeeper": "combined"}  # which no kill of two brokers takes away
 SAID = "t-0: the log was cut off before the position and has grown past it: other records are there now"
 
 pytestmark = pytest.mark.timeout(300)
@@ -43,8 +45,9 @@ def write(cluster: Cluster, values: range) -> list[bytes]:
     return found
 
 
-def test_a_batch_that_was_planned_under_a_leader_is_read_from_the_next_one(tmp_path: Path) -> None:
-    with Cluster(3, data=tmp_path / "cluster") as cluster, stream(cluster) as query:
+@pytest.mark.parametrize("plane", PLANES)
+def test_a_batch_that_was_planned_under_a_leader_is_read_from_the_next_one(tmp_path: Path, plane: str) -> None:
+    with Cluster(3, data=tmp_path / "cluster", plane=plane) as cluster, stream(cluster) as query:
         cluster.create_topic("t", replication_factor=3)
         written = write(cluster, range(20))
         assert query.plan()
@@ -55,10 +58,13 @@ def test_a_batch_that_was_planned_under_a_leader_is_read_from_the_next_one(tmp_p
         assert query.run() == written
 
 
+@pytest.mark.parametrize("plane", PLANES)
 @pytest.mark.parametrize("policy", ["fail", "skip"])
-def test_records_that_an_unclean_election_replaced_stop_the_stream_or_are_told(tmp_path: Path, policy: str) -> None:
+def test_records_that_an_unclean_election_replaced_stop_the_stream_or_are_told(
+    tmp_path: Path, policy: str, plane: str
+) -> None:
     """The new leader's log has grown past the position by the time the stream looks again."""
-    cluster = Cluster(3, controllers=1, data=tmp_path / "cluster")
+    cluster = Cluster(3, controllers=CONTROLLERS[plane], data=tmp_path / "cluster", plane=plane)
     with cluster, stream(cluster, onDataLoss=policy) as query:
         cluster.create_topic("t", replication_factor=2)
         first = cluster.leader("t", 0)
