@@ -6,10 +6,11 @@ that node counts.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Protocol
 
 from moldau.model import Code
@@ -86,16 +87,40 @@ class Figures:
 
     def look(self, pages: Mapping[int, str]) -> None:
         """Ask the page of each node, all at once; a record for each waits then."""
-        if not pages:
-            return
-        with ThreadPoolExecutor(min(len(pages), AT_ONCE)) as pool:
-            for one in pool.map(self._record, pages, pages.values()):
-                self._waiting.append(one)
-                self._bytes += len(one.value)
+        for one in self._records(pages):
+            self._waiting.append(one)
+            self._bytes += len(one.value)
         while self._bytes > WAITING_BYTES_MAX:
             dropped = self._waiting.popleft()
             self._bytes -= len(dropped.value)
             self._missed[dropped.node] += 1 + dropped.missed
+
+    def _records(self, pages: Mapping[int, str]) -> list[_Waiting]:
+        """A record of each page. Who ends the process waits for none of them: a pool's threads would be."""
+        left = deque(pages.items())
+        found: dict[int, _Waiting | Exception] = {}
+
+        def ask_some() -> None:
+            while left:
+                with suppress(IndexError):  # another thread has taken the last
+                    node, page = left.popleft()
+                    try:
+                        found[node] = self._record(node, page)
+                    except Exception as error:
+                        found[node] = error
+
+        threads = [threading.Thread(target=ask_some, daemon=True) for _ in range(min(len(pages), AT_ONCE))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        records = []
+        for node in pages:
+            one = found[node]
+            if isinstance(one, Exception):
+                raise one
+            records.append(one)
+        return records
 
     def _record(self, node: int, page: str) -> _Waiting:
         at_ms, missed = self._now_ms(), self._missed.pop(node, 0)

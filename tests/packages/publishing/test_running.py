@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,21 @@ def test_numbers_tell_the_order_of_files_and_times_where_others_named_them(tmp_p
     names = [Path(path).name.removeprefix("state-change.jsonl") for path in names_of(str(tmp_path))]
     assert names == [".10", ".2", ""]
     assert names_of(str(tmp_path / "gone")) == []
+
+
+def test_what_bears_the_name_of_a_log_and_is_no_file_costs_nobody_anything(tmp_path: Path) -> None:
+    """A pipe was waited for without end, a device read without end, and a folder ended the command."""
+    logs = tmp_path / "node-1" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "state-change.jsonl").write_text('{"node":1}\n')
+    (logs / "state-change.jsonl.1").mkdir()
+    os.mkfifo(logs / "state-change.jsonl.2")
+    (logs / "state-change.jsonl.3").symlink_to("/dev/zero")
+    (logs / "state-change.jsonl.4").symlink_to("state-change.jsonl.4")
+    os.mkfifo(tmp_path / "node-1" / "server.properties")
+    (tmp_path / "node-2" / "logs" / "state-change.jsonl").mkdir(parents=True)
+    assert names_of(str(logs)) == [str(logs / "state-change.jsonl")]
+    assert nodes_in([str(tmp_path)]) == [(1, str(logs), "")]
 
 
 # ---- what goes wrong

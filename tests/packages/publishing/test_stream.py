@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model import Code
-from moldau.publishing.following import NAME, READ_BYTES
+from moldau.publishing.following import LINES_MAX, NAME, READ_BYTES
 from moldau.publishing.records import BEGINS, GOES_ON, LINE_BYTES_MAX, LOST
 from moldau.publishing.stream import KEEP_MS, RENEW_MS, Away, NotTaken, Step, Stream
 from moldau.wire import batch
@@ -361,3 +361,14 @@ def test_no_more_than_a_part_of_the_files_is_in_memory(machine: Machine) -> None
     sizes = [sum(len(one.value or b"") for one in batch.records(data)) for data in machine.topic.batches]
     assert len(sizes) > 3
     assert max(sizes) <= READ_BYTES
+
+
+def test_a_log_of_empty_lines_is_written_some_at_a_time(machine: Machine) -> None:
+    """Two hundred thousand of them fit into what is read at once, and took half a gigabyte as records of one batch."""
+    machine.node.write()
+    with Path(machine.folder, NAME).open("ab") as file:
+        file.write(b"\n" * (2 * LINES_MAX + 5))
+    machine.finish()
+    counts = [sum(1 for _ in batch.records(data)) for data in machine.topic.batches]
+    assert max(counts) == LINES_MAX
+    assert sum(counts) == 2 * LINES_MAX + 7, "with the claim"
