@@ -119,6 +119,8 @@ class Follower:
         self._id = ""
         self._at = 0
         self._older: frozenset[str] = frozenset()
+        self._searched: tuple[Place, int] | None = None
+        """A line that has no end yet, and how far it was searched for one."""
 
     @property
     def place(self) -> Place:
@@ -247,11 +249,14 @@ class Follower:
     def _long_line(self, head: bytes) -> list[Line]:
         """One that is no entry, however it came about; none while it has no end."""
         at = self._at + len(head)
+        if self._searched is not None and self._searched[0] == self.place:
+            at = max(at, self._searched[1])
         while data := self._data(at, READ_BYTES):
             end = data.find(b"\n") + 1
             if end:
                 return [self._line(head, at + end - self._at)]
             at += len(data)
+        self._searched = self.place, at
         return []
 
     def _rest(self) -> list[Line]:
