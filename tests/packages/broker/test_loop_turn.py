@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, handler
-from moldau.broker.network.connection import Connection
+from moldau.broker.network.connection import TURN_NS, Connection
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.serving import encoded
 from moldau.broker.network.turn import A_TURN, LITTLE_BYTES, NEW_A_TURN, OVER_NS
@@ -202,6 +202,26 @@ def test_the_requests_of_all_connections_share_the_turn_and_small_ones_do_not_wa
         assert len(scene.handled) == 3
         for peer in (one, two, third):
             peer.close()
+
+    play(work)
+
+
+def test_a_request_that_takes_a_whole_turn_is_the_only_one_of_its_connection_in_it() -> None:
+    """A second one was always begun with it, however long the first had taken."""
+
+    async def work(scene: Scene) -> None:
+        def slow(request: Any, context: Any) -> InitProducerIdResponse:
+            scene.slow += 1
+            scene.clock.now_ms += TURN_NS // 1_000_000
+            return InitProducerIdResponse()
+
+        scene.listener.handlers[22] = slow
+        peer = Peer(scene.listener)
+        peer.brings(frame(InitProducerIdRequest(), 4, 1) * 2)
+        assert scene.slow == 1
+        while scene.slow < 2:  # noqa: ASYNC110  # nothing else tells
+            await asyncio.sleep(0)
+        peer.close()
 
     play(work)
 

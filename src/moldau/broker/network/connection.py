@@ -171,7 +171,7 @@ class Connection(Regulated):
                 break
             if not handled:
                 began_ns, processor_ns, self._called = listener.now_ns(), listener.turn.processor_ns(), False
-            elif sent >= TURN_BYTES or (handled > 1 and listener.now_ns() - began_ns >= TURN_NS):
+            elif sent >= TURN_BYTES or listener.now_ns() - began_ns >= TURN_NS:
                 self._turn_over = True
                 break
             handled += 1
