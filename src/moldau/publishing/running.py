@@ -183,17 +183,19 @@ class MetricsThread:
             self._write_until(due)
 
     def _write_until(self, due: float) -> None:
+        """Write all that waits, and wait for the next look. What goes wrong is tried again until then; when looks take
+        as long as their interval, once."""
         more = True
-        while True:
-            left = due - self._clock()
-            pause_s = left
-            if more and left > 0:
+        while not self._ended.is_set():
+            pause_s = None
+            if more:
                 try:
                     more = self._figures.write()
                     self._told.well()
-                    pause_s = 0.0 if more else left
                 except TROUBLES as error:
-                    pause_s = min(self._told.wrong(error), left)
-            if left <= 0 or self._ended.is_set():
+                    pause_s = self._told.wrong(error)
+            left = due - self._clock()
+            if left <= 0 and (pause_s is not None or not more):
                 return
-            self._ended.wait(max(pause_s, 0.0))
+            if pause_s is not None or not more:
+                self._ended.wait(left if pause_s is None else min(pause_s, left))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -239,3 +240,28 @@ def test_metrics_are_looked_at_whatever_goes_wrong_with_writing() -> None:
     seen.thread._thread.join(60)
     assert not seen.thread.is_alive
     assert seen.looks == 4
+
+
+def test_what_looks_found_is_written_though_they_take_as_long_as_their_interval() -> None:
+    """Beside a page that does not answer, nothing of any node was ever written with `--every 5s` or less."""
+    clock = Clock()
+    waiting, written = 0, 0
+
+    class Slow:
+        def look(self, pages: Mapping[int, str]) -> None:
+            nonlocal waiting
+            clock.now_s += 2.0
+            waiting += 3
+
+        def write(self) -> bool:
+            nonlocal waiting, written
+            waiting, written = waiting - 1, written + 1
+            if written == 6:
+                thread.end()
+            return bool(waiting)
+
+    thread = MetricsThread(Slow(), dict, 1.0, lambda text: None, lambda: clock.now_s)
+    thread.start()
+    thread._thread.join(60)
+    assert not thread.is_alive
+    assert (waiting, written) == (0, 6)
