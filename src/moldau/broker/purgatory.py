@@ -2,8 +2,8 @@
 
 Decides when a waiting answer is looked at again and when its time is up. Does not know what it waits for: a waiter
 judges itself. One heap and one timer serve everybody; what happens to a partition several times in one turn of the loop
-is looked at once, after it. Read next: ``replicas/fetch/reader.py`` (fetches), ``replicas/manager.py`` (who wakes
-whom).
+is looked at once, after it. Many whose time is up at once, or for whom the same thing happened, are answered some in
+each turn. Read next: ``replicas/fetch/reader.py`` (fetches), ``replicas/manager.py`` (who wakes whom).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from moldau.wire.schema import Message
 
 STALE_MAX = 1000
 """Answered waiters that the heap may hold beside as many unanswered ones before it is swept."""
+A_TURN_NS = 4_000_000
+"""After so long in one turn of the loop those who are left are looked at in the next one."""
 
 
 class DelayedOperation(Protocol):
@@ -56,6 +58,8 @@ class DelayedOperationPurgatory:
         self._timer: Handle | None = None
         self._timer_at = 0
         self._called: dict[int, DelayedOperation] = {}
+        self._is_due = False
+        """Those who were called are looked at in the next turn."""
 
     def __len__(self) -> int:
         """How many wait."""
@@ -83,15 +87,26 @@ class DelayedOperationPurgatory:
 
     def notify(self, waiter: DelayedOperation) -> None:
         """Have it look again once this turn of the loop is over: by then more may have come."""
-        if not self._called:
-            self._tasks.call_soon(self._complete_called)
         self._called[id(waiter)] = waiter
+        self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._tasks.call_soon(self._complete_called)
 
     def _complete_called(self) -> None:
+        self._is_due = False
         called, self._called = self._called, {}
-        for waiter in called.values():
+        began_ns = self._clock.monotonic_ns()
+        while called:
+            waiter = called.pop(next(iter(called)))
             if not waiter.done:
                 safely(waiter, waiter.try_complete)
+                if called and self._clock.monotonic_ns() - began_ns >= A_TURN_NS:
+                    self._called = called | self._called  # who was called first is looked at first
+                    self._look_later()
+                    return
 
     def _arm(self, deadline_ms: int, wait_ms: int) -> None:
         if self._timer is not None:
@@ -101,12 +116,14 @@ class DelayedOperationPurgatory:
 
     def _time(self) -> None:
         self._timer = None
-        now_ms = self._clock.monotonic_ms()
+        now_ms, began_ns = self._clock.monotonic_ms(), self._clock.monotonic_ns()
         heap = self._heap
         while heap and (heap[0][2].done or heap[0][0] <= now_ms):
             waiter = heappop(heap)[2]
             if not waiter.done:
                 safely(waiter, waiter.expire)
+                if self._clock.monotonic_ns() - began_ns >= A_TURN_NS:
+                    break
         if heap:
             self._arm(heap[0][0], heap[0][0] - now_ms)
 

@@ -23,6 +23,8 @@ CONSUMER = "consumer"
 INT32_MAX = 2**31 - 1
 MEMBER_BYTES = 500
 """What a member takes beside its names and its protocols' data."""
+GROUP_BYTES = 1_500
+"""What a group takes that has members, or hands out ids for them, beside these and its own name."""
 
 
 class State(Enum):
@@ -111,7 +113,7 @@ class Group:
     in_flight: dict[TopicPartition, int] = field(default_factory=dict)
     """How many appends are under way for an offset."""
     size_bytes: int = 0
-    """About how many its members take, and the ids of who is to join."""
+    """About how many its members take, and the ids of who is to join; and it has itself as long as there are any."""
     held: MemberBytes = field(default_factory=MemberBytes)
 
     # --- states
@@ -146,6 +148,7 @@ class Group:
             self.statics[member.instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
+        self._count_itself(+1)
         self.members[member.member_id] = member
         self._count(member, +1)
         self._forget_pending(member.member_id)
@@ -154,6 +157,7 @@ class Group:
         """Forget a member, pending or real; another leads if it led. Its parked tokens must have been answered."""
         assert member_id not in self.joins
         assert member_id not in self.syncs
+        was_known = member_id in self.pending_joins or member_id in self.members
         self._forget_pending(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -161,12 +165,15 @@ class Group:
             self._count(member, -1)
             if member.instance_id is not None:
                 del self.statics[member.instance_id]
+        if was_known:
+            self._count_itself(-1)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
 
     def expect(self, member_id: str) -> None:
         """A member has got this id, and is to join with it."""
         if member_id not in self.pending_joins:
+            self._count_itself(+1)
             self.pending_joins.add(member_id)
             self._hold(MEMBER_BYTES + len(member_id))
 
@@ -174,6 +181,16 @@ class Group:
         if member_id in self.pending_joins:
             self.pending_joins.remove(member_id)
             self._hold(-MEMBER_BYTES - len(member_id))
+
+    def _count_itself(self, by: int) -> None:
+        """Before the first one is here, or is to come, and when the last has gone."""
+        if not self.members and not self.pending_joins:
+            self._hold(by * self.own_bytes)
+
+    @property
+    def own_bytes(self) -> int:
+        """About how many it takes itself."""
+        return GROUP_BYTES + len(self.group_id)
 
     def _hold(self, size: int) -> None:
         self.size_bytes += size

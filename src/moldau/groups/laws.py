@@ -45,6 +45,7 @@ def members_agree(group: Group) -> None:
     assert group.pending_joins.isdisjoint(members), group
     size = sum(member_bytes(m.client_id, m.instance_id, m.protocols) for m in members.values())
     size += sum(MEMBER_BYTES + len(member_id) for member_id in group.pending_joins)
+    size += group.own_bytes if members or group.pending_joins else 0
     assert group.size_bytes == size, f"{group.group_id}: {group.size_bytes} bytes are counted of {size}"
     assert group.pending_syncs <= members.keys(), group
     assert group.joins.keys() <= members.keys(), group

@@ -198,8 +198,7 @@ def offsets_lost(shard: ShardState, change: SettledOffsets) -> None:
     """The log will never have them. A group that was made only for them goes too."""
     group = shard.groups[change.group_id]
     _landed(group, change)
-    if group.state is State.EMPTY and not (group.is_stored or group.offsets or group.in_flight or group.pending_joins):
-        del shard.groups[change.group_id]
+    shard.forget_unused(group)
 
 
 def _landed(group: Group, change: SettledOffsets) -> None:

@@ -44,6 +44,8 @@ def join(shard: ShardState, request: Join, token: Token) -> None:
     if group is None or code is not Code.NONE:
         member_id = "" if code is Code.GROUP_MAX_SIZE_REACHED else request.member_id
         shard.reply(token, JoinReply(code, member_id=member_id))
+        if group is not None:  # it may have been made for this member
+            shard.forget_unused(group)
     elif not request.member_id:
         _join_as_new(shard, group, request, token)
     elif request.member_id in group.pending_joins:
@@ -89,6 +91,8 @@ def _room_for(shard: ShardState, group: Group, request: Join) -> Code:
     if not _has_room(group, request.member_id, shard.config.max_size):
         return Code.GROUP_MAX_SIZE_REACHED
     size = member_bytes(request.client_id, request.instance_id, request.protocols)
+    if not group.members and not group.pending_joins:
+        size += group.own_bytes
     before = group.members.get(request.member_id)
     if before is not None:
         size -= member_bytes(before.client_id, before.instance_id, before.protocols)

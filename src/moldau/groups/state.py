@@ -24,7 +24,7 @@ from moldau.groups.facts import (
     Token,
     refuse,
 )
-from moldau.groups.group import INT32_MAX, Group, MemberBytes
+from moldau.groups.group import INT32_MAX, Group, MemberBytes, State
 from moldau.groups.pending import Pending, SettledOffsets
 from moldau.groups.records import Record
 from moldau.model import Code
@@ -80,6 +80,12 @@ class ShardState:
         """A group that was not there."""
         group = self.groups[group_id] = Group(group_id, since_ms=since_ms, held=self.held_bytes)
         return group
+
+    def forget_unused(self, group: Group) -> None:
+        """Forget a group that has neither members nor offsets, expects none, and of which the log knows nothing."""
+        expects = group.members or group.pending_joins or group.in_flight
+        if group.state is State.EMPTY and not (expects or group.is_stored or group.offsets):
+            self.groups.pop(group.group_id, None)
 
     def has_other_members(self, group_id: str) -> bool:
         """Whether the group has members of a protocol that only Apache Kafka coordinates."""

@@ -45,6 +45,7 @@ def session_expired(shard: ShardState, group: Group, member_id: str) -> None:
     """Nothing was heard of a member for its session. Who waits for us is not silent, unless it is new."""
     if member_id in group.pending_joins:
         group.remove(member_id)
+        shard.forget_unused(group)
     elif member_id in group.members:
         waits = member_id in group.joins or member_id in group.syncs
         if waits and not group.members[member_id].is_new:
@@ -79,6 +80,7 @@ def leave(shard: ShardState, request: Leave, token: Token) -> None:
             seq = complete_if_ready(shard, group)
     if seq is None:
         shard.reply(token, LeaveReply(Code.NONE, codes))
+        shard.forget_unused(group)
     else:
         shard.pending[seq].waiting = Waiting(token, request, LeaveReply(Code.NONE, codes))
 

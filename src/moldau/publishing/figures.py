@@ -8,11 +8,11 @@ record of that node counts.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+from contextlib import suppress
 from typing import Protocol
 
 from moldau.model import Code
@@ -120,12 +120,9 @@ class Figures:
     def look(self, pages: Mapping[int, str], due_ms: int | None = None) -> None:
         """Ask the page of each node, all at once; a record for each waits then, also of a node without a page.
         ``due_ms``: the interval that they are asked for."""
-        if not pages:
-            return
-        with ThreadPoolExecutor(min(len(pages), AT_ONCE)) as pool:
-            for one in pool.map(self._record, pages, pages.values(), repeat(due_ms)):
-                self._waiting.append(one)
-                self._bytes += len(one.value)
+        for one in self._records(pages, due_ms):
+            self._waiting.append(one)
+            self._bytes += len(one.value)
         while self._bytes > WAITING_BYTES_MAX:
             dropped = self._waiting.popleft()
             self._bytes -= len(dropped.value)
@@ -133,6 +130,33 @@ class Figures:
 
     def _miss(self, dropped: _Waiting) -> None:
         self._missed[dropped.node] += 1 + dropped.missed
+
+    def _records(self, pages: Mapping[int, str], due_ms: int | None) -> list[_Waiting]:
+        """A record of each page. Who ends the process waits for none of them: a pool's threads would be."""
+        left = deque(pages.items())
+        found: dict[int, _Waiting | Exception] = {}
+
+        def ask_some() -> None:
+            while left:
+                with suppress(IndexError):  # another thread has taken the last
+                    node, page = left.popleft()
+                    try:
+                        found[node] = self._record(node, page, due_ms)
+                    except Exception as error:
+                        found[node] = error
+
+        threads = [threading.Thread(target=ask_some, daemon=True) for _ in range(min(len(pages), AT_ONCE))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        records = []
+        for node in pages:
+            one = found[node]
+            if isinstance(one, Exception):
+                raise one
+            records.append(one)
+        return records
 
     def _record(self, node: int, page: str, due_ms: int | None) -> _Waiting:
         asked = Asked(node, self._now_ms(), page, due_ms, self._every_ms, self._missed.pop(node, 0))

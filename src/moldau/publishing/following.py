@@ -23,6 +23,8 @@ from moldau.publishing.records import LINE_BYTES_MAX, Line, Place, Published, re
 
 NAME = "state-change.jsonl"
 READ_BYTES = 256 << 10
+LINES_MAX = 4_096
+"""So many lines are read at once: a record of one takes much more memory than an empty line."""
 HEAD_BYTES = 4_096
 LOOKS = 5
 """So often files are looked for again that were renamed meanwhile."""
@@ -55,10 +57,14 @@ class _Known(NamedTuple):
 
 def names_of(folder: str) -> list[str]:
     """The paths of a log's files, the oldest first. Numbers tell the order where all have one; else the times of last
-    changes do."""
+    changes do. What bears such a name and is no file (a folder, a pipe that nobody writes to) is none of them."""
     found: list[tuple[str, str | None]] = []
     with suppress(FileNotFoundError, NotADirectoryError):
-        found = [(name, match[1]) for name in os.listdir(folder) if (match := _FILE.fullmatch(name)) is not None]
+        found = [
+            (name, match[1])
+            for name in os.listdir(folder)
+            if (match := _FILE.fullmatch(name)) is not None and os.path.isfile(os.path.join(folder, name))
+        ]
     rolled = [(name, part) for name, part in found if part is not None]
     if all(part.isdigit() and len(part) < 6 for _, part in rolled):
         rolled.sort(key=lambda one: -int(one[1]))
@@ -113,6 +119,8 @@ class Follower:
         self._id = ""
         self._at = 0
         self._older: frozenset[str] = frozenset()
+        self._searched: tuple[Place, int] | None = None
+        """A line that has no end yet, and how far it was searched for one."""
 
     @property
     def place(self) -> Place:
@@ -224,9 +232,9 @@ class Follower:
     def _lines(self) -> list[Line]:
         """Whole lines from here on."""
         data = self._data(self._at, READ_BYTES)
-        lines = []
+        lines: list[Line] = []
         begin = 0
-        while end := data.find(b"\n", begin) + 1:
+        while len(lines) < LINES_MAX and (end := data.find(b"\n", begin) + 1):
             lines.append(self._line(data[begin : end - 1], end - begin))
             begin = end
         if not lines and len(data) == READ_BYTES:
@@ -241,11 +249,14 @@ class Follower:
     def _long_line(self, head: bytes) -> list[Line]:
         """One that is no entry, however it came about; none while it has no end."""
         at = self._at + len(head)
+        if self._searched is not None and self._searched[0] == self.place:
+            at = max(at, self._searched[1])
         while data := self._data(at, READ_BYTES):
             end = data.find(b"\n") + 1
             if end:
                 return [self._line(head, at + end - self._at)]
             at += len(data)
+        self._searched = self.place, at
         return []
 
     def _rest(self) -> list[Line]:

@@ -85,7 +85,10 @@ def _below(path: str) -> Iterator[NodeFolder]:
 def _settings(folder: str) -> dict[str, str]:
     """What the server.properties beside a folder of logs says, or in it."""
     for place in (folder, os.path.dirname(folder)):
-        with suppress(OSError, ConfigError), open(os.path.join(place, PROPERTIES), "rb") as file:
+        path = os.path.join(place, PROPERTIES)
+        if not os.path.isfile(path):  # a pipe that nobody writes to would be waited for
+            continue
+        with suppress(OSError, ConfigError), open(path, "rb") as file:
             return dict(read_properties(decode_properties(file.read())))
     return {}
 

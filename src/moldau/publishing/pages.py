@@ -5,7 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Iterable, Mapping
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from math import isfinite
 
 from moldau.model.named import NamedTuple
@@ -16,6 +20,7 @@ ROOM_BYTES = 64
 """For the names and the number that are known last."""
 PAGE_BYTES_MAX = 64 << 20
 _SERIES = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?) (\S+)(?: -?\d+)?")
+_LINE = re.compile(r"[^\n]+")
 _LABELS = (("partition",), ("topic",))
 """Of these labels there are as many series as partitions, and as topics."""
 
@@ -39,15 +44,21 @@ class Asked(NamedTuple):
 
 
 def ask(page: str, timeout_s: float) -> str:
-    """The text of ``http://PAGE/metrics``. OSError says why there is none."""
+    """The text of ``http://PAGE/metrics``, which has so long to come, all of it. OSError says why there is none."""
+    until = time.monotonic() + timeout_s
     connection = None
     try:
         connection = http.client.HTTPConnection(page, timeout=timeout_s)
-        connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise OSError(f"answers {answer.status} {answer.reason}")
-        return answer.read(PAGE_BYTES_MAX).decode("utf-8", "replace")
+        connection.connect()
+        with _ended_at(connection.sock, until):
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise OSError(f"answers {answer.status} {answer.reason}")
+            data = answer.read(PAGE_BYTES_MAX + 1)
+        if len(data) > PAGE_BYTES_MAX:
+            raise OSError(f"has more than {PAGE_BYTES_MAX >> 20} MiB")
+        return data.decode("utf-8", "replace")
     except ConnectionRefusedError as error:
         raise OSError("nobody listens there") from error
     except TimeoutError as error:
@@ -59,11 +70,36 @@ def ask(page: str, timeout_s: float) -> str:
             connection.close()
 
 
+@contextmanager
+def _ended_at(sock: socket.socket, until: float) -> Iterator[None]:
+    """Have nothing more come over a connection from a moment on, and raise OSError then: the timeout of a socket is
+    for each piece of an answer, however small, and pieces may come for ever."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(max(until - time.monotonic(), 0), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError):
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise OSError("is not through in time")
+
+
 def series(text: str) -> dict[str, float | None]:
     """What a page in Prometheus' text format says, by name and labels; None for what is no finite number."""
     found: dict[str, float | None] = {}
-    for line in text.splitlines():
-        match = _SERIES.fullmatch(line.strip())
+    for line in _LINE.finditer(text):
+        match = _SERIES.fullmatch(line[0].strip())
         if match is not None:
             try:
                 number = float(match[2])

@@ -180,7 +180,7 @@ class MetricsThread:
         while not self._ended.is_set():
             self._write_until_due()
             due_ms = self._intervals.take(self._now_ms())
-            if due_ms is not None:
+            if due_ms is not None and not self._ended.is_set():
                 self._look(due_ms)
 
     def _look(self, due_ms: int | None) -> None:
@@ -190,17 +190,19 @@ class MetricsThread:
             self._told.wrong(error)
 
     def _write_until_due(self) -> None:
+        """Write all that waits, and wait for the next interval. What goes wrong is tried again until then; when looks
+        take as long as their interval, once."""
         more = True
-        while True:
-            left = self._intervals.left_ms(self._now_ms()) / 1000
-            pause_s = left
-            if more and left > 0:
+        while not self._ended.is_set():
+            pause_s = None
+            if more:
                 try:
                     more = self._figures.write()
                     self._told.well()
-                    pause_s = 0.0 if more else left
                 except TROUBLES as error:
-                    pause_s = min(self._told.wrong(error), left)
-            if left <= 0 or self._ended.is_set():
+                    pause_s = self._told.wrong(error)
+            left = self._intervals.left_ms(self._now_ms()) / 1000
+            if left <= 0 and (pause_s is not None or not more):
                 return
-            self._ended.wait(max(pause_s, 0.0))
+            if pause_s is not None or not more:
+                self._ended.wait(left if pause_s is None else min(pause_s, left))

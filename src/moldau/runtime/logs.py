@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from moldau.runtime.late_clock import log_record
 from moldau.runtime.levels import LEVELS, ROOT
 from moldau.runtime.repeated import WINDOW_S, Repeated
 
@@ -112,7 +113,7 @@ class _FileHandler(logging.Handler):
     def _tell_repeated(self, record: logging.LogRecord) -> None:
         if count := self._repeated.end(record):
             text = f"{count} more lines like this one were left out within {WINDOW_S:g} s: {record.getMessage()}"
-            told = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, (), None)
+            told = log_record(record.name, record.levelno, record.pathname, record.lineno, text, (), None)
             self._writer.put(self._file, self.format(told))
 
 
@@ -135,6 +136,7 @@ def start_logs(
         state_change_stdout: whether the lines of state-change.log go to standard output too.
     """
     stop_logs()
+    logging.setLogRecordFactory(log_record)
     wanted = {name: LEVELS[level] for name, level in (levels or {}).items()}
     level = wanted.pop(ROOT, logging.INFO)
     logging.raiseExceptions = False

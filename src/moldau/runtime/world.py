@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from moldau.ports import Handle, Listener, Pool, Receiver, Transport, World
 from moldau.ports.zookeeper import OpenZooKeeper
+from moldau.runtime import late_clock
 from moldau.runtime.apart import run_apart
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.sending import SendfileProtocol
@@ -41,7 +42,7 @@ class RealClock:
         return time.thread_time_ns()
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return late_clock.wall_ms()
 
 
 class RealRandom:

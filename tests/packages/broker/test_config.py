@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.config.node_config import NodeConfig
+from moldau.broker.config.warnings_at_start import warn_of_settings
 from moldau.model.config_key import ConfigError
 from moldau.model.properties import read_properties
 
@@ -236,3 +237,45 @@ def test_addresses_are_read_or_refused_whatever_they_are(text: str, digits: int)
     ):  # fmt: skip
         with suppress(ConfigError):
             config(**{key: value})
+
+
+# ---- times that go together ------------------------------------------------------------------------------------------
+
+
+def test_a_lag_shorter_than_a_followers_fetch_waits_is_refused_as_by_apache_kafka() -> None:
+    for lag in ("499", "0", "-1"):
+        with pytest.raises(ConfigError, match=rf"Invalid value {lag} .*lag\.time\.max\.ms: at least .* \(500\)"):
+            config(replica_lag_time_max_ms=lag)
+    config(replica_lag_time_max_ms="0", replica_fetch_wait_max_ms="0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"broker_heartbeat_interval_ms": "4500"}, []),
+        ({"broker_heartbeat_interval_ms": "4501"}, ["more than half of broker.session.timeout.ms=9000"]),
+        ({"broker_session_timeout_ms": "100"}, ["more than half of broker.session.timeout.ms=100"]),
+        ({"broker_heartbeat_interval_ms": "0"}, ["broker.heartbeat.interval.ms=0 keeps a processor busy"]),
+        ({"broker_heartbeat_interval_ms": "-5", "broker_session_timeout_ms": "-20"}, ["more than half", "keeps a"]),
+    ],
+)
+def test_times_of_heartbeats_that_do_nobody_good_are_named_at_the_start(
+    changes: dict[str, str], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A session of 100 ms and an interval of 0 ms were taken without a word, and cost 25 to 40 % of a processor."""
+    warn_of_settings(config(**changes))
+    assert len(caplog.messages) == len(told)
+    assert all(part in message for part, message in zip(told, caplog.messages, strict=True))
+
+
+def test_a_session_with_zookeeper_for_which_there_is_no_time_is_named_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    on_zookeeper = {"process_roles": None, "controller_listener_names": None, "controller_quorum_voters": None}
+    settings = {"zookeeper_connect": "localhost:2181", "broker_heartbeat_interval_ms": "0", **on_zookeeper}
+    warn_of_settings(config(**settings))
+    assert not caplog.messages, "nobody sends heartbeats there"
+    warn_of_settings(config(zookeeper_session_timeout_ms="999", **settings))
+    [message] = caplog.messages
+    assert message.startswith("zookeeper.session.timeout.ms=999 leaves a connection no time")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, handler
-from moldau.broker.network.connection import Connection
+from moldau.broker.network.connection import TURN_NS, Connection
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.serving import encoded
-from moldau.broker.network.turn import A_TURN, OVER_NS
+from moldau.broker.network.turn import A_TURN, LITTLE_BYTES, NEW_A_TURN, OVER_NS
 from moldau.model.value import replace
 from moldau.runtime.world import new_loop, real_world
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -206,6 +206,26 @@ def test_the_requests_of_all_connections_share_the_turn_and_small_ones_do_not_wa
     play(work)
 
 
+def test_a_request_that_takes_a_whole_turn_is_the_only_one_of_its_connection_in_it() -> None:
+    """A second one was always begun with it, however long the first had taken."""
+
+    async def work(scene: Scene) -> None:
+        def slow(request: Any, context: Any) -> InitProducerIdResponse:
+            scene.slow += 1
+            scene.clock.now_ms += TURN_NS // 1_000_000
+            return InitProducerIdResponse()
+
+        scene.listener.handlers[22] = slow
+        peer = Peer(scene.listener)
+        peer.brings(frame(InitProducerIdRequest(), 4, 1) * 2)
+        assert scene.slow == 1
+        while scene.slow < 2:  # noqa: ASYNC110  # nothing else tells
+            await asyncio.sleep(0)
+        peer.close()
+
+    play(work)
+
+
 def test_a_request_that_waits_for_its_turn_is_not_copied() -> None:
     async def work(scene: Scene) -> None:
         peer = Peer(scene.listener)
@@ -247,6 +267,68 @@ def test_of_many_whose_short_requests_take_long_few_have_each_turn_in_order_and_
         assert most <= A_TURN + 1, "the first turn had not been over before"
         for peer in peers:
             peer.close()
+
+    play(work)
+
+
+def test_of_many_new_clients_whose_first_requests_may_take_long_few_have_each_turn() -> None:
+    """Three hundred clients that had said nothing before fetched of a hundred partitions each, in one turn of the loop:
+    it took 3.5 s."""
+
+    async def work(scene: Scene) -> None:
+        unknown = frame(InitProducerIdRequest(transactional_id="t" * (LITTLE_BYTES + 1)), 4, 1)
+        slow = [Peer(scene.listener) for _ in range(20)]
+        for peer in slow:
+            peer.brings(unknown)
+        assert scene.slow == 2, "two of them fill a turn"
+        while scene.slow < len(slow):
+            before = scene.slow
+            new = Peer(scene.listener)
+            new.brings(frame(ApiVersionsRequest(), 2, 9))
+            assert new.written == 1, "who asks for little does not wait"
+            new.close()
+            await asyncio.sleep(0)
+            assert scene.slow - before <= NEW_A_TURN
+            order = [peer.written for peer in slow]
+            assert order == sorted(order, reverse=True), "in the order in which they came"
+        for peer in slow:
+            peer.close()
+
+    play(work)
+
+
+def test_a_new_client_does_not_stand_behind_all_that_are_known_to_take_long() -> None:
+    async def work(scene: Scene) -> None:
+        peers = [Peer(scene.listener) for _ in range(20)]
+        for _ in range(2):
+            for peer in peers:
+                peer.brings(frame(InitProducerIdRequest(), 4, 1))
+            await asyncio.sleep(0)
+        before = scene.slow
+        new = Peer(scene.listener)
+        new.brings(frame(ApiVersionsRequest(client_software_name="x" * (LITTLE_BYTES + 1)), 3, 9))
+        assert not new.written, "nobody knows whether it takes long"
+        while not new.written:  # noqa: ASYNC110  # a transport sets no event
+            await asyncio.sleep(0)
+        assert scene.slow - before <= 2 * A_TURN
+        for peer in [*peers, new]:
+            peer.close()
+
+    play(work)
+
+
+def test_a_client_whose_requests_of_some_size_take_little_does_not_wait_with_such() -> None:
+    async def work(scene: Scene) -> None:
+        peer = Peer(scene.listener)
+        some = frame(ApiVersionsRequest(client_software_name="x" * (2 * LITTLE_BYTES)), 3, 9)
+        peer.brings(some)
+        slow = [Peer(scene.listener) for _ in range(4)]
+        for one in slow:
+            one.brings(frame(InitProducerIdRequest(), 4, 1))
+        peer.brings(some)
+        assert peer.written == 2
+        for one in [*slow, peer]:
+            one.close()
 
     play(work)
 

@@ -293,8 +293,11 @@ def test_a_small_answer_does_not_wait_for_the_few_who_hold_much_and_a_large_one_
     memory.respond(Silent(memory), 100 << 20)  # a group of a hundred members with a megabyte each
     assert memory.admits(other, ApiVersionsRequest.api_key)
     assert not memory.admits(other, MetadataRequest.api_key)
-    for _ in range(limits.RESPONSE_BYTES_MOST // limits.RESPONSE_SHARE_BYTES):
+    many = limits.RESPONSE_BYTES_MAX // limits.LITTLE_BYTES
+    for _ in range(many - 2):
         memory.respond(Silent(memory), 2 << 20)
+    assert memory.admits(other, ApiVersionsRequest.api_key), "64 that took nothing had everybody wait for seconds"
+    memory.respond(Silent(memory), 2 << 20)
     assert not memory.admits(other, ApiVersionsRequest.api_key), "so many together could hold any number of small ones"
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from moldau.broker.purgatory import STALE_MAX, DelayedOperationPurgatory, DelayedResponse
+from moldau.broker.purgatory import A_TURN_NS, STALE_MAX, DelayedOperationPurgatory, DelayedResponse
 from moldau.broker.replicas.fetch.reader import DelayedFetch
 from moldau.client.connection import connect
 from moldau.model import Code
+from moldau.model.value import replace
 from moldau.runtime.world import real_world
 from moldau.wire.messages.k00_produce import ProduceResponse
 from tests.packages.broker.data_cluster import DataCluster, batch, run, until
+from tests.packages.manual_clock import ManualClock
 
 Slot = ProduceResponse.PartitionProduceResponse
 
@@ -86,6 +88,78 @@ def test_a_waiter_called_often_in_a_turn_looks_once() -> None:
         assert waiter.looks == 1
         waiting.close()
         assert waiter.done
+
+    run(work)
+
+
+class Slow:
+    """A waiter at which a look takes long."""
+
+    kind = "Fetch"
+
+    def __init__(self, waiting: DelayedOperationPurgatory, clock: ManualClock) -> None:
+        self.done = False
+        self._waiting, self._clock = waiting, clock
+
+    def try_complete(self) -> None:
+        self._clock.now_ms += A_TURN_NS // 2_000_000
+        self.done = True
+        self._waiting.left()
+
+    expire = try_complete
+
+    def abandon(self) -> None:
+        raise AssertionError("nobody went away")
+
+    def fail(self, error: Exception) -> None:
+        raise error
+
+
+@pytest.mark.parametrize("why", ["called", "late"])
+def test_of_many_who_are_called_or_late_at_once_some_are_looked_at_in_each_turn_in_order(why: str) -> None:
+    """A thousand consumers of one partition were answered in one turn of the loop, which took 40 ms."""
+
+    async def work() -> None:
+        clock = ManualClock()
+        world = real_world(asyncio.get_running_loop(), lambda task, error: None)
+        waiting = DelayedOperationPurgatory(replace(world, clock=clock))
+        slow = [Slow(waiting, clock) for _ in range(9)]
+        for waiter in slow:
+            waiting.park(waiter, 60_000 if why == "called" else 1)
+        if why == "called":
+            for waiter in slow:
+                waiting.notify(waiter)
+        else:
+            clock.now_ms = 1
+        seen = [0]
+        while seen[-1] < len(slow):
+            await asyncio.sleep(0)
+            done = [waiter.done for waiter in slow]
+            assert done == sorted(done, reverse=True), "in the order in which they came"
+            if sum(done) != seen[-1]:
+                seen.append(sum(done))
+        assert seen == [0, 2, 4, 6, 8, 9]
+        assert len(waiting) == 0
+        waiting.close()
+
+    run(work)
+
+
+def test_who_is_called_while_others_still_wait_for_a_look_comes_behind_them() -> None:
+    async def work() -> None:
+        clock = ManualClock()
+        world = real_world(asyncio.get_running_loop(), lambda task, error: None)
+        waiting = DelayedOperationPurgatory(replace(world, clock=clock))
+        slow = [Slow(waiting, clock) for _ in range(6)]
+        for waiter in slow:
+            waiting.park(waiter, 60_000)
+        for waiter in slow[:5]:
+            waiting.notify(waiter)
+        await until(lambda: slow[0].done)
+        waiting.notify(slow[5])
+        await until(lambda: slow[5].done)
+        assert all(waiter.done for waiter in slow[:5])
+        waiting.close()
 
     run(work)
 

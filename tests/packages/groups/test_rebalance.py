@@ -291,7 +291,7 @@ def test_a_group_takes_no_member_whose_data_could_not_be_stored() -> None:
 
 
 def test_members_of_all_groups_are_bounded_and_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebalance, "MEMBERS_BYTES_MAX", 3_000)
+    monkeypatch.setattr(rebalance, "MEMBERS_BYTES_MAX", 4_500)
     world = GroupSimulation()
     first = world.join("a")
     assert first.code == Code.MEMBER_ID_REQUIRED
@@ -300,3 +300,27 @@ def test_members_of_all_groups_are_bounded_and_what_is_forgotten_makes_room(monk
     world.wait(20_000)
     assert world.shard.held_bytes.total == 0
     assert world.join("a").code == Code.MEMBER_ID_REQUIRED
+
+
+def test_groups_that_are_asked_for_and_never_used_are_bounded_by_their_names_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a group with a name of 30,000 letters 534 bytes were counted, and it stayed when its only member had gone, or
+    had been refused: a broker held 100 MB of them after 3,000 requests."""
+    monkeypatch.setattr(rebalance, "MEMBERS_BYTES_MAX", 100_000)
+    world = GroupSimulation()
+    codes = [world.join("a", group_id=f"{number}{'g' * 30_000}").code for number in range(9)]
+    assert codes == [Code.MEMBER_ID_REQUIRED] * 3 + [Code.COORDINATOR_NOT_AVAILABLE] * 6
+    assert len(world.shard.groups) == 3, "who is refused leaves nothing"
+    for number in range(9):
+        world.join("b", group_id=f"{number}", protocols=())
+    assert len(world.shard.groups) == 3
+    world.wait(10_000)
+    assert (len(world.shard.groups), world.shard.held_bytes.total) == (0, 0)
+
+
+def test_a_group_whose_only_member_leaves_before_it_has_joined_is_forgotten() -> None:
+    world = GroupSimulation()
+    first = world.join("a")
+    world.leave(first.member_id)
+    assert (len(world.shard.groups), world.shard.held_bytes.total) == (0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -297,3 +298,63 @@ def test_a_page_is_asked_over_http_and_why_there_is_none_is_said() -> None:
         ask(f"127.0.0.1:{port}", 5)
     with pytest.raises(OSError, match="is no page of metrics"):
         ask("127.0.0.1:port", 5)
+
+
+class Trickles(Answers):
+    """A page that never ends; what comes of it comes within any timeout of a socket."""
+
+    pauses_s = 0.0
+
+    def do_GET(self) -> None:
+        try:
+            self.send_response(200)
+            self.end_headers()
+            while True:
+                self.wfile.write(b"a 1\n" * (1 if self.pauses_s else 10_000))
+                time.sleep(self.pauses_s)
+        except OSError:
+            pass  # who asked has gone
+
+
+class HeadersForEver(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        try:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            while True:
+                self.wfile.write(b"X: y\r\n")
+                time.sleep(0.1)
+        except OSError:
+            pass
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class TricklesSlowly(Trickles):
+    pauses_s = 0.02
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [(TricklesSlowly, "is not through in time"), (HeadersForEver, "is not through in time"), (Trickles, "has more")],
+)
+def test_a_page_that_never_ends_costs_its_own_node_no_more_than_its_time(
+    answers: type[BaseHTTPRequestHandler], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metrics of all nodes waited for it, for ever, and so did whoever ended the publisher."""
+    monkeypatch.setattr("moldau.publishing.pages.PAGE_BYTES_MAX", 1 << 20)
+    server = HTTPServer(("127.0.0.1", 0), answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        topic = Topic()
+        page = f"127.0.0.1:{server.server_port}"
+        one = Figures(topic, now_ms=lambda: 5, timeout_s=0.3 if "time" in why else 60)
+        one.look({1: page})
+        one.write()
+        [fact] = topic.facts()
+        assert why in str(fact["error"])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

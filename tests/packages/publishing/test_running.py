@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,21 @@ def test_numbers_tell_the_order_of_files_and_times_where_others_named_them(tmp_p
     names = [Path(path).name.removeprefix("state-change.jsonl") for path in names_of(str(tmp_path))]
     assert names == [".10", ".2", ""]
     assert names_of(str(tmp_path / "gone")) == []
+
+
+def test_what_bears_the_name_of_a_log_and_is_no_file_costs_nobody_anything(tmp_path: Path) -> None:
+    """A pipe was waited for without end, a device read without end, and a folder ended the command."""
+    logs = tmp_path / "node-1" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "state-change.jsonl").write_text('{"node":1}\n')
+    (logs / "state-change.jsonl.1").mkdir()
+    os.mkfifo(logs / "state-change.jsonl.2")
+    (logs / "state-change.jsonl.3").symlink_to("/dev/zero")
+    (logs / "state-change.jsonl.4").symlink_to("state-change.jsonl.4")
+    os.mkfifo(tmp_path / "node-1" / "server.properties")
+    (tmp_path / "node-2" / "logs" / "state-change.jsonl").mkdir(parents=True)
+    assert names_of(str(logs)) == [str(logs / "state-change.jsonl")]
+    assert nodes_in([str(tmp_path)]) == [(1, str(logs), "")]
 
 
 # ---- what goes wrong
@@ -229,3 +246,28 @@ def test_metrics_are_looked_at_whatever_goes_wrong_with_writing() -> None:
     assert first is None
     assert all(one is not None and one % 10 == 0 for one in others)
     assert len(set(others)) == 3
+
+
+def test_what_looks_found_is_written_though_they_take_as_long_as_their_interval() -> None:
+    """Beside a page that does not answer, nothing of any node was ever written with `--every 5s` or less."""
+    clock = Clock()
+    waiting, written = 0, 0
+
+    class Slow:
+        def look(self, pages: Mapping[int, str], due_ms: int | None = None) -> None:
+            nonlocal waiting
+            clock.now_s += 2.0
+            waiting += 3
+
+        def write(self) -> bool:
+            nonlocal waiting, written
+            waiting, written = waiting - 1, written + 1
+            if written == 6:
+                thread.end()
+            return bool(waiting)
+
+    thread = MetricsThread(Slow(), dict, 1_000, lambda text: None, lambda: int(clock.now_s * 1000))
+    thread.start()
+    thread._thread.join(60)
+    assert not thread.is_alive
+    assert (waiting, written) == (0, 6)

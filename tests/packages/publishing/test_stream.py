@@ -7,13 +7,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model import Code
-from moldau.publishing.following import NAME, READ_BYTES
+from moldau.publishing import following
+from moldau.publishing.following import LINES_MAX, NAME, READ_BYTES
 from moldau.publishing.records import BEGINS, GOES_ON, LINE_BYTES_MAX, LOST
 from moldau.publishing.stream import KEEP_MS, RENEW_MS, Away, NotTaken, Step, Stream
 from moldau.wire import batch
@@ -361,3 +363,41 @@ def test_no_more_than_a_part_of_the_files_is_in_memory(machine: Machine) -> None
     sizes = [sum(len(one.value or b"") for one in batch.records(data)) for data in machine.topic.batches]
     assert len(sizes) > 3
     assert max(sizes) <= READ_BYTES
+
+
+def test_what_was_searched_for_the_end_of_a_line_is_not_searched_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with a gigabyte of zeros at its end was read four times a second."""
+    machine.node.write()
+    log = Path(machine.folder, NAME)
+    with log.open("ab") as file:
+        file.write(bytes(3 * READ_BYTES))
+    machine.finish()
+    read = 0
+
+    def counted(file: IO[bytes], at: int, most: int) -> bytes:
+        nonlocal read
+        data = bytes_at(file, at, most)
+        read += len(data)
+        return data
+
+    bytes_at = following._bytes_at
+    monkeypatch.setattr(following, "_bytes_at", counted)
+    machine.finish()
+    assert read < 2 * READ_BYTES
+    with log.open("ab") as file:
+        file.write(b"\n")
+    machine.finish()
+    assert json.loads(machine.topic.values(1)[-1])["bytes"] == 3 * READ_BYTES + 1
+
+
+def test_a_log_of_empty_lines_is_written_some_at_a_time(machine: Machine) -> None:
+    """Two hundred thousand of them fit into what is read at once, and took half a gigabyte as records of one batch."""
+    machine.node.write()
+    with Path(machine.folder, NAME).open("ab") as file:
+        file.write(b"\n" * (2 * LINES_MAX + 5))
+    machine.finish()
+    counts = [sum(1 for _ in batch.records(data)) for data in machine.topic.batches]
+    assert max(counts) == LINES_MAX
+    assert sum(counts) == 2 * LINES_MAX + 7, "with the claim"

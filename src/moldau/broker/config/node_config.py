@@ -264,6 +264,12 @@ class NodeConfig:
                 f"Invalid value {self[most]} for configuration {most}: more than {least} ({self[least]}) is expected,"
                 " or below 0 for no limit"
             )
+        least, most = "replica.fetch.wait.max.ms", "replica.lag.time.max.ms"
+        if self[least] > self[most]:
+            raise ConfigError(
+                f"Invalid value {self[most]} for configuration {most}: at least {least} ({self[least]}) is expected, or"
+                " followers leave the ISR while their fetches wait"
+            )
         if self.migrates:
             self._check_migration()
         if self.on_zookeeper:

@@ -17,6 +17,7 @@ from moldau.model import NO_UUID, uuid_bytes, uuid_text
 from moldau.ports import Disk
 from moldau.quorum import ElectionState, OffsetAndEpoch, ReplicaKey
 from moldau.storage.errors import BrokenFile
+from moldau.storage.folder import NO_FILE, put_aside
 from moldau.wire.batch import headers
 
 QUORUM_STATE = "quorum-state"
@@ -113,13 +114,16 @@ class QuorumFiles:
         an older one or the log may say the same. BrokenFile for the one that formatting made, which nothing else can
         replace: the first voters may be in it.
         """
+        whole, findings = [], []
         for name in self._disk.list_dir(self._folder):
             if name.endswith(PART):
-                self._disk.remove(self.path(name))
-        whole, findings = [], []
+                try:
+                    self._disk.remove(self.path(name))
+                except IsADirectoryError as error:
+                    findings.append(put_aside(self._disk, self.path(name), error))
         for point in self.snapshots():
             path = self.snapshot_path(point)
-            if is_whole(self._disk.read(path)):
+            if self._is_whole(point):
                 whole.append(point)
             elif point.offset == 0:
                 raise BrokenFile(f"{path} is damaged; format the folder of the metadata log anew, or put the file back")
@@ -127,6 +131,15 @@ class QuorumFiles:
                 self._disk.rename(path, path + DAMAGED)
                 findings.append(f"{path} is damaged and not used; it is called ...{DAMAGED} now")
         return whole, findings
+
+    def _is_whole(self, point: OffsetAndEpoch) -> bool:
+        """Whether a snapshot can be used; not what stands in its place and is no file, unless it is the first."""
+        try:
+            return is_whole(self._disk.read(self.snapshot_path(point)))
+        except OSError as error:
+            if error.errno not in NO_FILE or point.offset == 0:
+                raise
+            return False
 
     def read_snapshot(self, point: OffsetAndEpoch) -> bytes:
         return self._disk.read(self.snapshot_path(point))

@@ -147,7 +147,7 @@ class Connection(Regulated):
         """Handle whole frames; what is left is kept for later."""
         listener, memory = self.listener, self.listener.memory
         start, end = 0, len(came)
-        need, sent, handled, began_ns, processor_ns = 4, 0, 0, 0, -1
+        need, sent, handled, largest, began_ns, processor_ns = 4, 0, 0, 0, 0, -1
         while end - start >= 4:
             (size,) = _SIZE.unpack_from(came, start)
             need = 4 + size
@@ -171,10 +171,11 @@ class Connection(Regulated):
                 break
             if not handled:
                 began_ns, processor_ns, self._called = listener.now_ns(), listener.turn.processor_ns(), False
-            elif sent >= TURN_BYTES or (handled > 1 and listener.now_ns() - began_ns >= TURN_NS):
+            elif sent >= TURN_BYTES or listener.now_ns() - began_ns >= TURN_NS:
                 self._turn_over = True
                 break
             handled += 1
+            largest = max(largest, size)
             self._handle(came[:stop], start + 4)
             if self._transport is None:
                 return
@@ -183,7 +184,7 @@ class Connection(Regulated):
                 sent += self._out_bytes
                 self._flush()
         self._receive_buffer.keep(came, start, need)
-        self._took(listener.now_ns() - began_ns if handled else 0, processor_ns)
+        self._took(listener.now_ns() - began_ns if handled else 0, processor_ns, largest)
 
     def _is_admitted(self, came: memoryview, start: int, size: int) -> bool:
         """Whether there is room for the request whose frame of so many bytes begins there, though something waits."""

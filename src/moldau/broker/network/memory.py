@@ -142,7 +142,7 @@ class RequestMemory:
         """Frames that are being received into buffers of their own."""
         self._responses: dict[MemoryOwner, int] = {}
         self._shares = 0
-        """As ``response_bytes``, but of each holder a share at most: how many hold much, rather than how much."""
+        """As ``response_bytes``, but of each holder what is little at most: how many hold much, not how much."""
         self._for_buffers: dict[MemoryOwner, None] = {}
         self._for_room: dict[MemoryOwner, None] = {}
         self._for_turns: dict[LongWork | None, dict[MemoryOwner, None]] = {}
@@ -289,7 +289,7 @@ class RequestMemory:
             del self._responses[owner]
             self._held.pop(owner, None)
         self.response_bytes += size - before
-        self._shares += min(size, RESPONSE_SHARE_BYTES) - min(before, RESPONSE_SHARE_BYTES)
+        self._shares += min(size, LITTLE_BYTES) - min(before, LITTLE_BYTES)
         self._set_busy()
         if size < before:
             if not size and owner in self._for_room:  # it holds nothing now: small requests may go on all the same
@@ -357,9 +357,10 @@ class RequestMemory:
                 if expected:
                     self._for_room[owner] = None
                     return False
-        if is_little and not mine:
-            there = self._shares
-        full = there >= (RESPONSE_BYTES_MAX if mine else RESPONSE_BYTES_MOST)
+        is_first = is_little and not mine
+        full = (self._shares if is_first else there) >= (
+            RESPONSE_BYTES_MAX if mine or is_first else RESPONSE_BYTES_MOST
+        )
         is_long = is_large or (api_key in self._long and api_key in ASKING)  # a fetch of one partition waits for none
         work = work_of(api_key, is_large=is_large) if is_long else None
         if full or mine > RESPONSE_SHARE_BYTES:

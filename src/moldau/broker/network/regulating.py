@@ -15,7 +15,7 @@ from collections.abc import Generator
 from moldau.broker.network.listener_state import ListenerState
 from moldau.broker.network.receive_buffer import ReceiveBuffer
 from moldau.broker.network.serving import SLICES_FROM_BYTES, Slot
-from moldau.broker.network.turn import HEAVY_NS, NOTED_NS, OVER_NS
+from moldau.broker.network.turn import HEAVY_NS, LITTLE_BYTES, NOTED_NS, OVER_NS
 from moldau.broker.network.waits import Waits
 from moldau.ports import Handle, Transport
 
@@ -28,9 +28,9 @@ class Regulated(asyncio.BufferedProtocol):
     """The part of a connection that decides whether it is read from."""
 
     __slots__ = (
-        "_called", "_encoding", "_held", "_is_heavy", "_moved", "_pace", "_reading", "_receive_buffer", "_refused_room",
-        "_slots", "_stalled", "_throttle", "_throttled_until_ms", "_transport", "_turn_over", "_was_slow", "_work",
-        "listener", "peer", "waiting",
+        "_called", "_encoding", "_held", "_is_heavy", "_light_bytes", "_moved", "_pace", "_reading", "_receive_buffer",
+        "_refused_room", "_slots", "_stalled", "_throttle", "_throttled_until_ms", "_transport", "_turn_over",
+        "_was_slow", "_work", "listener", "peer", "waiting",
     )  # fmt: skip
 
     def __init__(self, listener: ListenerState) -> None:
@@ -48,6 +48,7 @@ class Regulated(asyncio.BufferedProtocol):
         self._turn_over = False
         self._called = False  # its turn has come
         self._is_heavy = False  # its last requests took long
+        self._light_bytes = LITTLE_BYTES  # of the largest request that is known not to
         self._was_slow = False  # they took a whole turn, with what the loop waited for meanwhile
         self._throttle: Handle | None = None  # ends when its client may be heard again
         self._throttled_until_ms = 0
@@ -132,7 +133,7 @@ class Regulated(asyncio.BufferedProtocol):
         self._transport.pause_reading()
         self.listener.unread.add(self)
         if self._turn_over:
-            self.listener.turn.wait(self._begin_turn)
+            self.listener.turn.wait(self._begin_turn, is_new=not self._is_heavy)
 
     def _begin_turn(self) -> None:
         self._turn_over, self._called = False, True
@@ -140,20 +141,23 @@ class Regulated(asyncio.BufferedProtocol):
 
     def _waits_for_turn(self, size: int) -> bool:
         """Whether a request of so many bytes waits for a later turn, this one having had its time."""
-        self._turn_over = not self._called and (self._is_heavy or size >= SLICES_FROM_BYTES)
+        self._turn_over = not self._called and (self._is_heavy or size > min(self._light_bytes, SLICES_FROM_BYTES - 1))
         return self._turn_over
 
-    def _took(self, spent_ns: int, processor_ns: int) -> None:
-        """What was handled of this connection took so long; 0 when nothing was. Its processor time counts from
-        ``processor_ns`` on, when that is known: on a busy machine others had the processor in the meantime. Who takes
-        a whole turn twice, whatever the loop waited for, is one of those that take long all the same."""
+    def _took(self, spent_ns: int, processor_ns: int, largest: int) -> None:
+        """What was handled of this connection took so long; 0 when nothing was. ``largest``: bytes of the largest of
+        these requests. Their processor time counts from ``processor_ns`` on, when that is known: on a busy machine
+        others had the processor in the meantime. Who takes a whole turn twice, whatever the loop waited for, is one of
+        those that take long all the same."""
+        is_long = spent_ns >= HEAVY_NS
+        if is_long and processor_ns >= 0:
+            was_slow, self._was_slow = self._was_slow, spent_ns >= OVER_NS
+            used_ns = self.listener.processor_ns() - processor_ns
+            is_long = used_ns >= HEAVY_NS or (was_slow and self._was_slow)
         if spent_ns:
-            is_long = spent_ns >= HEAVY_NS
-            if is_long and processor_ns >= 0:
-                was_slow, self._was_slow = self._was_slow, spent_ns >= OVER_NS
-                used_ns = self.listener.processor_ns() - processor_ns
-                is_long = used_ns >= HEAVY_NS or (was_slow and self._was_slow)
             self._is_heavy = is_long
+        if largest > self._light_bytes and not is_long:
+            self._light_bytes = largest
         if spent_ns >= NOTED_NS:
             self.listener.turn.spent(spent_ns)
 

@@ -62,6 +62,7 @@ class FetchPartition:
     """A partition and its reader; replicas know it as one of their ``FetchWaiter``."""
 
     __slots__ = (
+        "crowded_out",
         "fetch_offset",
         "key",
         "last_fetched_epoch",
@@ -88,6 +89,8 @@ class FetchPartition:
         self.replica: Replica | None = None
         self.loaded = False
         """What it reads next was brought into memory for it."""
+        self.crowded_out = False
+        """What the answer has room for was less than its next batch, when it was last looked at."""
         self.sent_high_watermark = -1
         self.sent_log_start = -1
 

@@ -82,6 +82,8 @@ def _add_records(data: Data, asked: FetchPartition, up_to: int | None, limit: in
         return
     # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
     data.records = replica.log.slice(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
+    if not data.records and limit < asked.max_bytes:
+        asked.crowded_out = asked.fetch_offset < (replica.log.log_end_offset if up_to is None else up_to)
     if up_to is not None and reader.params.committed and data.records:
         data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
 

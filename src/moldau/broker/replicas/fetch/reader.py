@@ -251,12 +251,14 @@ class FetchReader:
         """Read these partitions.
 
         What there was no room for, or has to wait for its disk, keeps its place before what was served: none starves,
-        and none is forgotten.
+        and none is forgotten. Behind a batch for which there was no room nothing is looked for in files: each of two
+        thousand partitions was, in each of forty fetches. Waiting gives no more then.
         """
         for key in keys:
             asked = self.unread.get(key)
             if asked is None or self.closed:  # forgotten during a pause, or all of it was
                 continue
+            asked.crowded_out = False
             data = read(self, asked, progress.left if progress.in_memory_left > 0 else 0, first=not progress.size)
             progress.found.append((asked, data))
             records = data.records
@@ -272,6 +274,8 @@ class FetchReader:
             if at_once:
                 progress.urgent = True
             elif not length and (progress.size or self.loading) and asked.has_more(self.params.replica_id):
+                if asked.crowded_out:
+                    progress.left, progress.urgent = 0, True
                 continue
             self.unread.pop(key, None)
             progress.size += length
