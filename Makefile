@@ -90,13 +90,13 @@ test-all: test  ## everything, for before a release: the long tests, too, and th
 # decisions about thousands of partitions take longer than all others together.
 UNIT := $(wildcard $(addprefix tests/packages/,model wire image controller quorum replication groups history)) \
 	$(addprefix --ignore tests/packages/,wire/test_messages.py quorum/test_simulation.py quorum/test_voter_changes.py \
-	quorum/test_voter_mutants.py controller/test_large_topics.py controller/test_batched.py)
+	quorum/test_voter_mutants.py controller/test_large_topics.py controller/test_batched.py controller/test_scale.py)
 
 unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
 
 quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes
-	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
+	@$(PYTEST) -q --hypothesis-profile=seconds -n 4 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
 		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
 COVERED := tests/packages tests/scenes --ignore tests/packages/simulator --ignore tests/packages/package
