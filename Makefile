@@ -95,9 +95,13 @@ UNIT := $(wildcard $(addprefix tests/packages/,model wire image controller quoru
 unit: setup  ## the tests of the packages that only decide, without the longest: seconds
 	@$(PYTEST) -q --hypothesis-profile=seconds -n 2 --dist load $(UNIT) $(ARGS)
 
-quick: setup  ## all tests without the simulator's, and a client and a command on a real cluster: three minutes
-	@$(PYTEST) -q --hypothesis-profile=seconds -n 4 --dist loadscope tests/packages tests/scenes --ignore tests/packages/simulator \
-		--ignore tests/packages/package tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
+# Every version of every message, simulated quorums, and a crash or damage at every place of a log are a third of it.
+OF_ALL := $(addprefix --ignore tests/packages/,simulator package wire/test_messages.py quorum/test_simulation.py \
+	storage/test_swap.py storage/test_damage.py storage/test_crashes.py storage/test_lost_segments.py)
+
+quick: setup  ## tests of all packages but the simulator's and what takes long; a client and a command on a real cluster: three to four minutes
+	@$(PYTEST) -q --short --hypothesis-profile=seconds -n 4 --dist loadscope tests/packages tests/scenes $(OF_ALL) \
+		tests/live/test_client.py tests/live/test_broker_command.py $(ARGS)
 
 COVERED := tests/packages tests/scenes --ignore tests/packages/simulator --ignore tests/packages/package
 
