@@ -60,6 +60,11 @@ $(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
 	@if command -v java >/dev/null; then \
 		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
 
+# The same of a ZooKeeper: a third of the processor time of its start.
+$(VENV)/zookeeper-classes.jsa: tests/zookeeper_classes.py $(VENV)/.ready
+	@if command -v java >/dev/null; then \
+		$(PY) -m tests.zookeeper_classes $@ || echo "test: ZooKeeper's JVMs start without shared classes"; fi
+
 # The campaign counts on every core, and begins while mypy is still busy with one; what is live waits a lot, so each plane
 # goes beside the other, and two processes share the files that start clusters of their own.
 # Of the last, one process takes what is live, another what is live with Spark, a third what is live with Kafka's tools, a
@@ -74,7 +79,7 @@ CAMPAIGN = $(PY) -m moldau.simulator.campaign $(SEEDS)
 unexport PYTHONDONTWRITEBYTECODE
 COLLECT := $(PYTEST) -q --collect-only tests >/dev/null || { $(PYTEST) -qq --collect-only tests; exit 1; }
 
-test: setup $(VENV)/spark-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
+test: setup $(VENV)/spark-classes.jsa $(VENV)/zookeeper-classes.jsa  ## all but what takes long; what needs a program that is missing is left out, and says so
 	@sh scripts/doctor.sh test
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh bench/jars/get.sh || echo "test: tests with Apache Kafka are left out"; fi
 	@$(BESIDE) '$(VENV)/bin/mypy' '$(STYLE); $(COLLECT); $(CAMPAIGN)'

@@ -21,7 +21,7 @@ from classic import Both, listening, write_json
 from kafka_peer import KafkaPeer
 from moldau_peer import MoldauPeer, ZooKeeperPeer
 from said import said
-from tests import spark_classes
+from tests import spark_classes, zookeeper_classes
 from tests.golden.java_tools import JavaTools
 from tests.tools import missing
 
@@ -39,7 +39,9 @@ SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer,
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "of_quorum(why): asks what the ZooKeeper plane has not; not collected there")
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())  # Spark's JVMs live for seconds here
+    # JVMs live for seconds here
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())
+    os.environ.setdefault("SERVER_JVMFLAGS", zookeeper_classes.options())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -102,7 +103,8 @@ class LocalEnsemble:
 
     def start(self) -> None:
         """Start what does not run and wait until it serves. NoEnsemble without Java, jars, or an answer."""
-        command = [java(), f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path()]
+        flags = shlex.split(os.environ.get("SERVER_JVMFLAGS", ""))  # where ZooKeeper's own zkServer.sh takes them from
+        command = [java(), f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *flags, "-cp", _class_path()]
         try:
             for server in self.servers:
                 if not is_alive(server.pid):

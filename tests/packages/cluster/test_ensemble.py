@@ -52,3 +52,18 @@ def test_three_servers_are_laid_out_on_ports_of_their_own(tmp_path: Path) -> Non
     assert len(set(ports)) == 9
     assert ensemble.connect.count(",") == 2
     assert ensemble.leader() is None
+
+
+def test_servers_are_given_the_flags_of_zookeepers_own_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text('#!/bin/sh\necho "$@"\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SERVER_JVMFLAGS", "-Done=1 '-Dtwo=a word'")
+    ensemble = LocalEnsemble(tmp_path / "ensemble")
+    with pytest.raises(NoEnsemble, match="stopped as it started"):
+        ensemble.start()
+    assert " -Done=1 -Dtwo=a word -cp " in ensemble.servers[0].log.read_text()

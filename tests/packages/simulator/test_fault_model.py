@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
@@ -51,15 +52,16 @@ def one_partition() -> Observer:
     return Observer(state=partition(1, 2, 3))
 
 
-def injector_of(*, flush: bool) -> FaultInjector:
+@pytest.fixture
+def injector(flush: bool) -> Iterator[FaultInjector]:
     plan = next(plan for plan in map(draw, range(50)) if len(plan.hosts) == 3)
     cluster = SimCluster(replace(plan, flush=flush))  # nobody was started: nobody catches up by itself
-    return QuorumFaultInjector(cluster, one_partition())
+    with closing(cluster.loop):
+        yield QuorumFaultInjector(cluster, one_partition())
 
 
 @pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
-def test_no_bit_turns_where_all_others_have_crashed(flush: bool) -> None:
-    injector = injector_of(flush=flush)
+def test_no_bit_turns_where_all_others_have_crashed(injector: FaultInjector) -> None:
     injector.crashed = {1}
     assert injector.may_lose(2)
     injector.crashed = {1, 3}
@@ -67,8 +69,7 @@ def test_no_bit_turns_where_all_others_have_crashed(flush: bool) -> None:
 
 
 @pytest.mark.parametrize("flush", [False, True], ids=["not synced", "synced"])
-def test_while_a_bit_has_turned_the_last_who_is_whole_does_not_crash(flush: bool) -> None:
-    injector = injector_of(flush=flush)
+def test_while_a_bit_has_turned_the_last_who_is_whole_does_not_crash(injector: FaultInjector) -> None:
     injector.crashed, injector.lossy = {1, 2}, {2}
     assert not injector.may_crash(3)
     assert not injector.may_lose(3)
@@ -79,9 +80,8 @@ def test_while_a_bit_has_turned_the_last_who_is_whole_does_not_crash(flush: bool
 @pytest.mark.parametrize("scene", ["power", "disk-full"])
 @pytest.mark.parametrize(("flush", "most"), [(False, 1), (True, 3)], ids=["not synced", "synced"])
 def test_any_number_may_lose_what_was_not_synced_where_all_is_synced_before_it_counts(
-    scene: str, flush: bool, most: int, monkeypatch: pytest.MonkeyPatch
+    injector: FaultInjector, scene: str, flush: bool, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    injector = injector_of(flush=flush)
     killed: list[int] = []
     monkeypatch.setattr(injector.cluster, "kill", lambda id, power=None: killed.append(id))
     monkeypatch.setattr(injector, "come_back", lambda host: None)  # each stays in its trouble
@@ -100,6 +100,7 @@ def test_the_last_who_is_whole_keeps_his_session_until_who_lost_its_tail_is_hear
 ) -> None:
     plan = next(plan for plan in map(draw_zookeeper, range(50)) if len(plan.hosts) == 3 and not plan.flush)
     cluster = ZooKeeperCluster(plan)
+    cluster.loop.close()  # only what is decided is looked at
     injector = ZooKeeperFaultInjector(cluster, ObserverOfZnodes(state=partition(1, 2, 3)))
     for host in cluster.hosts.values():
         host.owner = Owner(host.hostname)

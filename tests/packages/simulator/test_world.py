@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -12,30 +14,34 @@ from moldau.simulator.loop import Deadlock, Escaped, Owner, SimLoop
 from moldau.simulator.net import SimNet, Wires
 
 
-def test_time_jumps_to_the_next_timer() -> None:
-    loop = SimLoop(random.Random(1))
+@pytest.fixture
+def loop() -> Iterator[SimLoop]:
+    with closing(SimLoop(random.Random(1))) as loop:
+        yield loop
+
+
+def test_time_jumps_to_the_next_timer(loop: SimLoop) -> None:
     loop.run_until_complete(asyncio.sleep(3600))
     assert loop.time() == 3600
 
 
-def test_waiting_for_what_never_comes_is_an_error() -> None:
-    loop = SimLoop(random.Random(1))
+def test_waiting_for_what_never_comes_is_an_error(loop: SimLoop) -> None:
     with pytest.raises(Deadlock):
         loop.run_until_complete(loop.create_future())
 
 
-def test_threads_are_refused() -> None:
-    loop = SimLoop(random.Random(1))
+def test_threads_are_refused(loop: SimLoop) -> None:
     with pytest.raises(Escaped):
         loop.run_in_executor(None, print)
 
 
 def order(seed: int) -> list[str]:
-    loop, seen = SimLoop(random.Random(seed)), []  # type: ignore[var-annotated]
-    for owner in (Owner("a"), Owner("b"), Owner("c")):
-        for number in range(3):
-            loop.call_soon(seen.append, f"{owner.name}{number}", context=owner.context)
-    loop.run_until_complete(asyncio.sleep(0.01))
+    seen: list[str] = []
+    with closing(SimLoop(random.Random(seed))) as loop:
+        for owner in (Owner("a"), Owner("b"), Owner("c")):
+            for number in range(3):
+                loop.call_soon(seen.append, f"{owner.name}{number}", context=owner.context)
+        loop.run_until_complete(asyncio.sleep(0.01))
     return seen
 
 
@@ -47,8 +53,8 @@ def test_owners_interleave_by_seed_and_each_keeps_its_own_order() -> None:
             assert [one for one in order(seed) if one[0] == name] == [f"{name}{n}" for n in range(3)]
 
 
-def test_the_dead_do_not_run_and_the_paused_run_later() -> None:
-    loop, seen = SimLoop(random.Random(1)), []  # type: ignore[var-annotated]
+def test_the_dead_do_not_run_and_the_paused_run_later(loop: SimLoop) -> None:
+    seen: list[str] = []
     dead, paused = Owner("dead"), Owner("paused")
     dead.alive, paused.paused = False, True
     for owner in (dead, paused):
@@ -124,7 +130,8 @@ def test_bytes_arrive_whole_and_in_order_and_a_death_resets(seed: int) -> None:
         await client.lost.wait()
         assert isinstance(client.error, ConnectionResetError)
 
-    loop.run_until_complete(play())
+    with closing(loop):
+        loop.run_until_complete(play())
 
 
 def test_a_bit_that_turned_stays_turned() -> None:
@@ -144,8 +151,8 @@ def test_a_bit_that_turned_stays_turned() -> None:
     assert disk.read("/d/f")[:6] == turned
 
 
-def test_a_write_that_stalls_holds_up_its_process_and_no_other() -> None:
-    loop, seen = SimLoop(random.Random(1)), []  # type: ignore[var-annotated]
+def test_a_write_that_stalls_holds_up_its_process_and_no_other(loop: SimLoop) -> None:
+    seen: list[str] = []
     disk, writes, other = SimDisk(lambda: 0), Owner("writes"), Owner("other")
     disk.make_dirs("/d")
     disk.stalls = []
