@@ -1,8 +1,10 @@
 """Two checkouts side by side: what a ratio says."""
 
+from pathlib import Path
+
 import pytest
 from bench.cells import Row
-from bench.pairs import better, report
+from bench.pairs import better, compile_sources, report
 
 RATE = Row("produce", "MB/s", "higher", 0.0)
 TIME = Row("start", "s", "lower", 0.0)
@@ -22,3 +24,13 @@ def test_ratios_are_taken_round_by_round_and_not_of_medians() -> None:
 def test_a_round_that_lacks_one_side_is_an_error() -> None:
     with pytest.raises(ValueError, match="shorter"):
         list(report({"start": (TIME, [1.0, 2.0], [1.0])}))
+
+
+def test_both_checkouts_have_their_bytecode_before_a_node_of_them_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "src" / "moldau").mkdir(parents=True)
+    (tmp_path / "src" / "moldau" / "node.py").write_text("pass\n")
+    compile_sources(tmp_path)
+    assert list((tmp_path / "src").rglob("node.*.pyc"))

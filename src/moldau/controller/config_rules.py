@@ -20,7 +20,7 @@ from moldau.model.topic_defaults import check_default
 
 LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 LAGS_OF_BROKER = ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
-_DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z")
+_DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z"
 
 
 def wrong_together(view: DecisionContext, kind: int, settings: Mapping[str, str]) -> Problem | None:
@@ -86,7 +86,7 @@ def _of_group(view: DecisionContext, settings: Mapping[str, str]) -> Problem | N
         if values[session] <= values[heartbeat]:
             return Problem(Code.INVALID_CONFIG, f"{session} must be greater than {heartbeat}.")
     reset = settings.get("share.auto.offset.reset", "latest")
-    if reset not in ("latest", "earliest") and not _DURATION.match(reset):
+    if reset not in ("latest", "earliest") and not re.match(_DURATION, reset):
         allowed = "latest, earliest or by_duration:PnDTnHnMn.nS is expected"
         return Problem(
             Code.INVALID_CONFIG, f"Invalid value {shown(reset)} for configuration share.auto.offset.reset: {allowed}"

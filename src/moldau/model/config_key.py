@@ -23,7 +23,6 @@ _OVERRIDE = re.compile(r"\s*\S+:\d{1,10}\s*\Z", re.ASCII)
 _THROTTLED_REPLICA = re.compile(r"\d{1,10}:\d{1,10}\Z", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,4000}\Z", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(\d{1,400}\.?\d{0,400}|\.\d{1,400})([eE][+-]?\d{1,5})?\Z", re.ASCII)
-_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 SHOWN_MAX = 200
 TEXT_BYTES_MAX = 0x7FFF
 """What a text in a record or an answer may hold; Kafka's generated code writes no longer one."""
@@ -45,6 +44,14 @@ class Kind(IntEnum):
 
 class ConfigError(ValueError):
     """A value that its key does not allow; the message names key, value and what is allowed."""
+
+
+def _fits(text: str) -> bool:
+    """Whether it is no more than a value may have of UTF-8, in which there is no lone surrogate."""
+    try:
+        return len(text.encode()) <= TEXT_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 class Synonym(NamedTuple):
@@ -83,7 +90,7 @@ class ConfigKey(NamedTuple):
         12
         """
         text = text.strip()
-        if len(text.encode(errors="replace")) > TEXT_BYTES_MAX or _LONE_SURROGATE.search(text):
+        if not _fits(text):
             what = f"at most {TEXT_BYTES_MAX} bytes of UTF-8"
             raise ConfigError(f"Invalid value {shown(text)} for configuration {self.name}: {what} are expected")
         try:

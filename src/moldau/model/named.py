@@ -2,14 +2,17 @@
 
 typing.NamedTuple compiles a ``__new__`` and, under postponed annotations, one expression for each field when its class
 is made: 0.18 ms for each of the 160 classes that a broker loads, a fifth of the processor time of its start. Here
-``__new__`` is compiled when the first instance is made. What differs: nothing that a class of ours does (an instance
+``__new__`` is compiled when some instances were made. What differs: nothing that a class of ours does (an instance
 could be given other attributes, which type checkers refuse). Values that want checks or slots: ``value.py``.
 """
 
 from __future__ import annotations
 
 import collections
+from itertools import count
 from typing import TYPE_CHECKING, Any
+
+from moldau.model.value import UNCOMPILED
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
@@ -28,6 +31,7 @@ else:
             assert tuple(defaults) == names[len(names) - len(defaults) :], "a field without default after one with"
             cls._fields = cls.__match_args__ = names
             cls._field_defaults = defaults
+            cls._numbers = count(1)
             cls.__new__ = _first_new
             while len(_ITEMS) < len(names):
                 _ITEMS.extend(_items_of(2 * len(_ITEMS) or 16)[len(_ITEMS) :])
@@ -70,8 +74,15 @@ _ITEMS: list[Any] = []  # Any: as ``_items_of`` returns
 
 
 def _first_new(cls: Any, *items: object, **named: object) -> Any:
-    """Stands in for ``__new__`` until the first instance is made."""
+    """Stands in for ``__new__`` until UNCOMPILED instances were made, or one was not given what it should be: the
+    compiled one knows how to say that."""
     names = cls._fields
+    if next(cls._numbers) <= UNCOMPILED:
+        given = dict(zip(names, items, strict=False))
+        if len(items) <= len(names) and len(given) + len(named) == len(given | named):
+            given = cls._field_defaults | given | named
+            if given.keys() == set(names):
+                return tuple.__new__(cls, [given[name] for name in names])
     env: dict[str, Any] = {"make": tuple.__new__}
     parameters = ["cls"]
     for name in names:

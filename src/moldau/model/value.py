@@ -3,17 +3,22 @@
 ``@value`` does for our classes what ``@dataclass(frozen=True, slots=True)`` does, and type checkers see it as such. The
 stdlib writes and compiles five methods for every class when its module is loaded: 0.9 ms for each of the 73 values that
 a broker loads, a quarter of the processor time of its start. Here a class gets methods that serve all classes, and its
-``__init__`` is compiled when the first instance is made; most asks and replies never are in one process.
+``__init__`` is compiled when some instances were made; most asks and replies never are in one process, and of most
+others a start makes one or two.
 Not for hot paths, where a NamedTuple or a plain class with ``__slots__`` is made faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+UNCOMPILED = 8
+"""So many instances of a class are made by code that serves all classes, which takes some microseconds longer for each;
+to compile code for the class takes as long as 30 to 60 of them."""
 
 
 class Fresh:
@@ -89,6 +94,7 @@ def _define(plain: type, frozen: bool, kw_only: bool) -> type:
         "__hash__": _hash if frozen else None,
         "__reduce__": _reduce,
         "_init_of": (defaults, frozen, kw_only),
+        "_numbers": count(1),
         "_parts": attrgetter(*names) if names else _no_parts,
     }
     body.setdefault("__repr__", _repr)
@@ -99,10 +105,35 @@ def _define(plain: type, frozen: bool, kw_only: bool) -> type:
 
 
 def _first_init(self: Any, *values: object, **named: object) -> None:
-    """Stands in for ``__init__`` until the first instance is made."""
+    """Stands in for ``__init__`` until UNCOMPILED instances were made, or one was not given what it should be: the
+    compiled one knows how to say that."""
     cls = type(self)
+    if next(cls._numbers) <= UNCOMPILED and _is_filled(self, cls, values, named):
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
+        return
     cls.__init__ = _compiled_init(cls, *cls._init_of)
     cls.__init__(self, *values, **named)
+
+
+def _is_filled(self: Any, cls: Any, values: tuple[object, ...], named: dict[str, object]) -> bool:
+    """Set the fields as a compiled ``__init__`` would; whether what was given fits."""
+    defaults, _, kw_only = cls._init_of
+    names = cls._names
+    if len(values) > len(names) or (values and kw_only):
+        return False
+    given = dict(zip(names, values, strict=False))
+    if len(given) + len(named) != len(given | named) or not named.keys() <= set(names):
+        return False
+    given = defaults | given | named
+    if len(given) != len(names):
+        return False
+    for name in names:
+        what = given[name]
+        if what is _LEFT_OUT or isinstance(what, Fresh):
+            what = defaults[name].make()
+        object.__setattr__(self, name, what)
+    return True
 
 
 def _compiled_init(cls: Any, defaults: dict[str, object], frozen: bool, kw_only: bool) -> Any:

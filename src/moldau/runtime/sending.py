@@ -13,8 +13,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from moldau.ports import Receiver
@@ -32,6 +31,11 @@ WOKEN_BY_BYTES = 4 << 10
 """So much is read and given to the loop when the socket is full: it says when that is gone. The loop lets nobody else
 wait for its handle, and a second handle for each slow client would be a file descriptor more for each."""
 
+AT_ONCE = int(socket.MSG_DONTWAIT)
+MORE_COMES = int(socket.MSG_DONTWAIT | getattr(socket, "MSG_MORE", 0))  # macOS has none
+"""Flags of a send that does not wait: of the last there is, and of what is not. Numbers, since Python works out the
+union of two members of an enumeration anew each time."""
+
 REMOVED_S = 60
 """For so long at most a connection may go on to hold a file that was removed; half of it at least. Apache Kafka closes
 the file under its readers when it is removed."""
@@ -47,6 +51,7 @@ class SendfileProtocol(asyncio.BufferedProtocol):
         self.buffer_updated = receiver.buffer_updated  # type: ignore[method-assign]
         self._transport: Any = None
         self._peername: Any = None
+        self._kind: tuple[int, int, int] | None = None  # of its socket
         self._left: deque[Bytes | FileStretch] = deque()
         self._waiting = False  # for the socket to take more, or for the next turn of the loop
         self._next: asyncio.Handle | None = None  # that turn
@@ -154,11 +159,11 @@ class SendfileProtocol(asyncio.BufferedProtocol):
         """Send for one turn of the loop; whether the socket is full now. OSError."""
         left, budget = self._left, TURN_BYTES
         try:
-            with _lent(self._transport.get_extra_info("socket")) as sock:
+            sock = self._lent()
+            try:
                 while left and budget > 0:
                     piece = left[0]
-                    # Heads go in one segment with what they are heads of.
-                    more = socket.MSG_DONTWAIT | (socket.MSG_MORE if len(left) > 1 else 0)
+                    more = MORE_COMES if len(left) > 1 else AT_ONCE  # heads go in one segment with what follows them
                     if isinstance(piece, FileStretch):
                         budget -= piece.send(sock, more)
                         if not piece:
@@ -169,9 +174,19 @@ class SendfileProtocol(asyncio.BufferedProtocol):
                             left.popleft()
                         else:
                             left[0] = memoryview(piece)[sent:]
+            finally:
+                sock.detach()
         except BlockingIOError:
             return True
         return False
+
+    def _lent(self) -> socket.socket:
+        """The loop's own handle of the socket, which it lets nobody write to, as a socket that may be written to: it is
+        not to be closed, but detached."""
+        theirs = self._transport.get_extra_info("socket")
+        if self._kind is None:  # theirs makes members of enumerations of these numbers whenever it is asked
+            self._kind = int(theirs.family), int(theirs.type), int(theirs.proto)
+        return socket.socket(*self._kind, theirs.fileno())
 
     def _send_soon(self) -> None:
         if self._next is None:
@@ -249,14 +264,3 @@ class SendfileProtocol(asyncio.BufferedProtocol):
             if handle is not None:
                 handle.cancel()
         self._look = self._next = None
-
-
-@contextmanager
-def _lent(theirs: Any) -> Iterator[socket.socket]:  # Any: asyncio's kind of socket, or uvloop's
-    """The loop's own handle of a socket, which it lets nobody write to, as a socket that may be written to: it is not
-    closed here."""
-    sock = socket.socket(theirs.family, theirs.type, theirs.proto, theirs.fileno())
-    try:
-        yield sock
-    finally:
-        sock.detach()

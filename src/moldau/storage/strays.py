@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moldau.storage.log import Log
 
 _HEAD = b"version: 0\ntopic_id: "
-_TORN = re.compile(b"|".join((_HEAD + rb"[\w-]{0,22}", *(re.escape(_HEAD[:end]) for end in range(len(_HEAD))))))
+_TORN = b"|".join((_HEAD + rb"[\w-]{0,22}", *(re.escape(_HEAD[:end]) for end in range(len(_HEAD)))))
 NEARLY = 2
 """Bytes of the file with the topic id in which it may differ from what it should be, and still be meant."""
 NAMED = 10
@@ -143,7 +143,7 @@ def _says_nearly(log: Log, topic_id: bytes) -> bool:
 
 def _is_torn(said: bytes) -> bool:
     """Whether that much of the file is what a power cut leaves of one that was never flushed."""
-    return _TORN.fullmatch(said.rstrip(b"\0\n")) is not None
+    return re.fullmatch(_TORN, said.rstrip(b"\0\n")) is not None
 
 
 def make_way(dirs: LoadedDirectories, partition: TopicPartition) -> None:

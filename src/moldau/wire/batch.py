@@ -418,7 +418,7 @@ def _read_headers(data: bytes, pos: int, end: int) -> tuple[list[Header], int]:
 
 
 _TABLE = 1024  # lengths of most keys and values; a longer table costs a broker's start more than it ever gives back
-_POSITIVE = tuple(varint(value) for value in range(_TABLE))
+_POSITIVE = tuple(bytes((value * 2,) if value < 64 else (value * 2 & 127 | 128, value >> 6)) for value in range(_TABLE))
 _NULL = varint(-1)
 
 

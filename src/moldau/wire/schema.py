@@ -8,8 +8,11 @@ Source of the type system: the Kafka protocol guide and KIP-482 (flexible versio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any, ClassVar, Generic, TypeVar
+
+from moldau.model.value import UNCOMPILED
 
 Buffer = bytes | bytearray | memoryview
 M = TypeVar("M", bound="Struct")
@@ -113,8 +116,19 @@ def at(since: int, type: Any, **options: Any) -> Any:
 
 
 def _first_init(self: Struct, **values: Any) -> None:
-    """Stands in for ``__init__`` until a class is first used: most classes of the protocol never are in one process."""
+    """Stands in for ``__init__`` until UNCOMPILED instances were made, or one was given what is no field: most classes
+    of the protocol are never used in one process, and of most others a start makes one or two."""
     cls = self.__class__
+    if next(cls._numbers) <= UNCOMPILED and values.keys() <= {field.name for field in cls.fields}:
+        for field in cls.fields:
+            default = field.default
+            value = values.get(field.name, _LEFT_OUT)
+            if isinstance(default, type) and (value is _LEFT_OUT or value is None):
+                value = default()
+            elif value is _LEFT_OUT:
+                value = [] if default == () else default
+            setattr(self, field.name, value)
+        return
     cls.__init__ = make_init(cls)  # type: ignore[method-assign]
     cls.__init__(self, **values)
 
@@ -150,6 +164,8 @@ class Struct:
     """A run of fields. Built with keywords (each has a default), compared by value, printed where not default."""
 
     fields: ClassVar[tuple[Field, ...]] = ()
+    _numbers: ClassVar[Iterator[int]]
+    """Of the instances that are made before its ``__init__`` is compiled."""
     flexible: ClassVar[int] = 32767
     packs: ClassVar[bool] = False
     """Whether its arrays of structs may be given encoded (``codec.Packed``)."""
@@ -166,6 +182,7 @@ class Struct:
                 else:
                     delattr(cls, name)  # lists and structs are never shared between messages
         cls.fields = tuple(found)
+        cls._numbers = count(1)
         cls.__init__ = _first_init  # type: ignore[method-assign]
 
     def __init__(self, **values: Any) -> None: ...

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.model.named import NamedTuple
+from moldau.model.value import UNCOMPILED
 
 
 class Span(NamedTuple):
@@ -77,3 +78,40 @@ def test_it_can_be_copied_pickled_and_matched() -> None:
             assert start == 1
         case _:
             raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("items", "named"), [((1,), {}), ((), {"start": 1, "end": 0}), ((1,), {"end": 0}), ((1, 0), {})]
+)
+def test_a_class_compiles_nothing_for_its_first_instances_which_are_the_same_as_later_ones(
+    items: tuple[int, ...], named: dict[str, int]
+) -> None:
+    class Late(NamedTuple):
+        start: int
+        end: int = 0
+
+    made, stand_in = [], vars(Late)["__new__"]
+    for _ in range(UNCOMPILED):
+        made.append(Late(*items, **named))
+        assert vars(Late)["__new__"] is stand_in
+    made.append(Late(*items, **named))
+    assert vars(Late)["__new__"] is not stand_in
+    assert made == [Late(1, 0)] * (UNCOMPILED + 1)
+
+
+@pytest.mark.parametrize(("items", "named"), [((), {}), ((1, 2, 3), {}), ((1,), {"start": 1}), ((1,), {"ende": 1})])
+def test_the_first_instance_refuses_what_a_later_one_refuses_with_the_same_words(
+    items: tuple[int, ...], named: dict[str, int]
+) -> None:
+    def refusal(made_before: int) -> str:
+        class Late(NamedTuple):
+            start: int
+            end: int = 0
+
+        for _ in range(made_before):
+            Late(1)
+        with pytest.raises(TypeError) as refused:
+            Late(*items, **named)
+        return str(refused.value)
+
+    assert refusal(0) == refusal(UNCOMPILED + 1)

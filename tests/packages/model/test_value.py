@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 
-from moldau.model.value import field, replace, value
+from moldau.model.value import UNCOMPILED, field, replace, value
 
 
 @value
@@ -160,3 +161,44 @@ def test_a_value_that_could_not_be_made_of_what_it_inherits_is_refused_as_a_clas
         @value(frozen=False, kw_only=True)
         class Loose(Shape):
             side: float
+
+
+def test_a_class_compiles_nothing_for_its_first_instances_which_are_the_same_as_later_ones() -> None:
+    @value
+    class Late:
+        start: int
+        end: int = 0
+        names: list[str] = field(default_factory=list)
+
+    made: list[object] = []
+    stand_in = vars(Late)["__init__"]
+    for _ in range(UNCOMPILED):
+        made.append(Late(1, end=2))
+        assert vars(Late)["__init__"] is stand_in
+    made += [Late(1, end=2), Late(end=2, start=1)]
+    assert vars(Late)["__init__"] is not stand_in
+    assert made == [Late(1, 2, [])] * (UNCOMPILED + 2)
+    assert len({id(one.names) for one in made if isinstance(one, Late)}) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [((), {}), ((1, 2, [], 4), {}), ((1,), {"start": 1}), ((1,), {"lenght": 1}), ((), {"end": 1})]
+)
+def test_the_first_instance_refuses_what_a_later_one_refuses_with_the_same_words(
+    values: tuple[Any, ...],  # Any: what does not fit is the point
+    named: dict[str, Any],
+) -> None:
+    def refusal(made_before: int) -> str:
+        @value
+        class Late:
+            start: int
+            end: int = 0
+            names: list[str] = field(default_factory=list)
+
+        for _ in range(made_before):
+            Late(1)
+        with pytest.raises(TypeError) as refused:
+            Late(*values, **named)
+        return str(refused.value)
+
+    assert refusal(0) == refusal(UNCOMPILED + 1)

@@ -465,3 +465,23 @@ def test_what_waits_in_the_loops_own_queue_is_not_overtaken_and_no_file_is_read_
                 await asyncio.sleep(0)
 
     run(work())
+
+
+def test_sending_many_pieces_works_out_no_union_of_flags(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unions: list[object] = []
+
+    def noted(flag: int, other: int) -> int:
+        unions.append(other)
+        return int(flag) | int(other)
+
+    async def scene() -> None:
+        async with connected(tmp_path) as at:
+            monkeypatch.setattr(socket.MsgFlag, "__or__", noted)
+            at.send([b"head", at.stretch(), b"middle", at.stretch(), b"end"])
+            await at.read(2 * SIZE + len(b"headmiddleend"))
+            monkeypatch.undo()
+        assert not unions
+
+    run(scene())

@@ -327,3 +327,7 @@ def test_a_builder_knows_its_size_before_it_is_closed(records):
     assert builder.finish(base_sequence=4, producer_id=1, producer_epoch=2) == batch.build(
         records, base_sequence=4, producer_id=1, producer_epoch=2
     )
+
+
+def test_the_table_of_short_lengths_is_what_varint_gives() -> None:
+    assert list(batch._POSITIVE) == [varint(value) for value in range(len(batch._POSITIVE))]

@@ -27,13 +27,19 @@ from moldau.image import Image
 from moldau.model import Code
 from moldau.ports import Handle
 from moldau.wire.schema import Message
-from moldau.zookeeper.payload import ZNODE_MAX
 
 log = logging.getLogger(__name__)
 
 TICK_MS = 250
 FIRST_REBALANCE_MS = 5_000
 NEVER_MS = 1 << 62
+
+
+def _znode_bytes() -> int:
+    """What a znode may hold; loaded where there is a ZooKeeper only."""
+    from moldau.zookeeper.payload import ZNODE_MAX
+
+    return ZNODE_MAX
 
 
 class DecisionLog(Protocol):
@@ -90,7 +96,7 @@ class ControllerService:
                 imbalance_percentage=config["leader.imbalance.per.broker.percentage"],
                 delete_topic_enable=config["delete.topic.enable"],
                 migrating=config.migrates,
-                znode_bytes=ZNODE_MAX if config["zookeeper.connect"] else None,
+                znode_bytes=_znode_bytes() if config["zookeeper.connect"] else None,
                 epoch_for_each_change=bool(config["zookeeper.connect"]),
                 deletions_wait=config.on_zookeeper,
                 classic=config.on_zookeeper,

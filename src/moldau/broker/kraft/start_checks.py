@@ -27,10 +27,12 @@ from moldau.storage.checkpoints import MetaProperties
 from moldau.wire.batch import LENGTH_OVERHEAD, check, headers, records
 from moldau.wire.codec import Malformed
 from moldau.wire.compression import BatchError
-from moldau.wire.records.framing import pack_metadata, unpack_metadata
+from moldau.wire.records.framing import FRAME_VERSION, unpack_metadata
 from moldau.wire.records.metadata import FeatureLevelRecord, ZkMigrationStateRecord
 
-_HEADS = tuple(pack_metadata(record)[:3] for record in (FeatureLevelRecord(), ZkMigrationStateRecord()))
+_HEADS = tuple(
+    bytes((FRAME_VERSION, one.api_key, one.versions[1])) for one in (FeatureLevelRecord, ZkMigrationStateRecord)
+)
 """How these records begin: metadata logs are not compressed."""
 log = logging.getLogger(__name__)
 

@@ -79,6 +79,8 @@ class LoopTurn:
 
     def _turned(self) -> None:
         self._is_due, self._spent_ns = False, 0
+        if not (self._waiting or self._new or self._works):
+            return
         try:
             known, new = A_TURN - bool(self._new), NEW_A_TURN
             for line, many in ((self._waiting, known), (self._new, new)):

@@ -205,7 +205,8 @@ class FetchReader:
             params.max_wait_ms <= 0 or not self.parts or progress.urgent or progress.size >= params.min_bytes
         ):
             response = self.respond(progress.found)
-            self._let_go()
+            if not self.lasting:  # it has watched nothing yet
+                self._clear()
             return response
         if not self.lasting:
             for asked in self.parts.values():
@@ -328,10 +329,16 @@ class FetchReader:
 
     def _put(self, found: list[tuple[FetchPartition, Data]], response: FetchResponse, topics: Topics) -> None:
         """Put these partitions with their topics; name the leaders of what is not here (KIP-951)."""
+        lasting, of_consumer = self.lasting, self.params.replica_id < 0
         for asked, data in found:
-            asked.note_sent(data)
-            if data.records:
-                self._count(asked, len(data.records))
+            if lasting:  # else nobody asks again what is news
+                asked.note_sent(data)
+            if data.records and asked.replica is not None:
+                traffic, length = asked.replica.traffic, len(data.records)
+                if of_consumer:
+                    traffic.bytes_out += length
+                else:
+                    traffic.replicated_out += length
             topic = topics.get(asked.key[0])
             if topic is None:
                 topic = FetchResponse.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id)
@@ -341,14 +348,6 @@ class FetchReader:
                 self.replicas.failed_fetches += 1
             if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
                 self._hint(response, asked, data)
-
-    def _count(self, asked: FetchPartition, length: int) -> None:
-        replica = asked.replica
-        if replica is not None:
-            if self.params.replica_id < 0:
-                replica.traffic.bytes_out += length
-            else:
-                replica.traffic.replicated_out += length
 
     def _hint(self, response: FetchResponse, asked: FetchPartition, data: Data) -> None:
         hint = leader_of(self.replicas.image, asked.topic, asked.topic_id, asked.number, self.params.listener)
@@ -388,6 +387,9 @@ class FetchReader:
         objects: six idle consumers of 300 partitions took 1.5 MB a second."""
         for asked in self.parts.values():
             self._unwatch(asked)
+        self._clear()
+
+    def _clear(self) -> None:
         self.parts.clear()
         self.unread.clear()
         self.uncounted.clear()
