@@ -49,6 +49,7 @@ class Cut:
 
     def run(self, folder: Folder) -> None:
         """Do it; again, if it failed before. OSError."""
+        folder.demand_own()
         for taken in self._taken:
             taken.rename()
         if self._marked:

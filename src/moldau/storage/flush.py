@@ -75,6 +75,8 @@ class Flush:
         """Sync the files, then the folder and the log directory if names in them have changed."""
         try:
             do(self._folder, self._cuts)
+            if self._small or self.indexes or self.closings:
+                self._folder.demand_own()
             for segment, file in zip(self.segments, self._files, strict=True):
                 if file is not None:
                     file.sync()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from moldau.model import TopicPartition
 from moldau.ports import Disk, File, Random
-from moldau.storage.checkpoints import format_partition_metadata
+from moldau.storage.checkpoints import format_partition_metadata, says_another
 from moldau.storage.errors import DirOffline, LogError, NoFile, UnusableFile
 from moldau.storage.folder_changes import FolderChange, FolderChanges
 from moldau.storage.log_starts import LogStarts
@@ -369,6 +369,7 @@ class Folder:
 
     __slots__ = (
         "damaged_topic", "dir", "disk", "generation", "lock", "names", "path", "small_version", "small_written",
+        "topic_id",
     )  # fmt: skip
 
     def __init__(self, dir: LogDir, path: str) -> None:
@@ -383,9 +384,27 @@ class Folder:
         self.small_version = self.small_written = 0
         self.damaged_topic = b""
         """What the file that should say the topic's id holds, if that is no such thing."""
+        self.topic_id: bytes | None = None
+        """Of the log that lives here, if it is known."""
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+    def is_anothers(self) -> bool:
+        """Whether the log of another topic lies at its path by now: somebody exchanged folders that are in use."""
+        if self.topic_id is None:
+            return False
+        try:
+            said = self.disk.read(self.file(PARTITION_METADATA))
+        except OSError:  # nothing is said: the file is made again
+            return False
+        return says_another(said, self.topic_id)
+
+    def demand_own(self) -> None:
+        """FileExistsError where another topic's log lies at its path. Asked before files are made, written, renamed or
+        removed: that goes by their names, and these would be the other's."""
+        if self.is_anothers():
+            raise FileExistsError(errno.EEXIST, "the log of another topic is in the folder by now", self.path)
 
     # Whatever is not the records themselves can be made again: nothing that stands in its place is in the way.
 

@@ -60,7 +60,7 @@ class LogState(ABC):
         "closings", "config", "cuts", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted",
         "folder", "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits",
         "log_end_offset", "log_start_offset", "opening", "partition", "recovery_point", "restart_point", "restarted",
-        "saving", "sealed", "segments", "swap", "taken", "topic_id", "topic_id_saved", "truncations",
+        "saving", "sealed", "segments", "swap", "taken", "topic_id_saved", "truncations",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -107,6 +107,15 @@ class LogState(ABC):
         self.saving = 0
         """Flushes that are under way and write the small files."""
         self.reconfigure(config)
+
+    @property
+    def topic_id(self) -> bytes | None:
+        """Whose log it is, if that is known."""
+        return self.folder.topic_id
+
+    @topic_id.setter
+    def topic_id(self, topic_id: bytes | None) -> None:
+        self.folder.topic_id = topic_id
 
     def __repr__(self) -> str:
         return f"Log({self.partition} {self.log_start_offset}-{self.log_end_offset}, {len(self.segments)} segments)"

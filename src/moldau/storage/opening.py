@@ -112,6 +112,7 @@ class Opening:
             if self._file is not None or self.segment.gone:
                 return
             try:
+                folder.demand_own()
                 file = folder.disk.open(self.segment.path(), create=True)
                 try:
                     if data := self._memory.taken():

@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 class GivenUp(FolderChange):
     """One log whose folder gets another name; it is removed at ``due_ms``, or never (None: it is set aside)."""
 
-    __slots__ = ("_dirs", "_due_ms", "log", "path")
+    __slots__ = ("_dirs", "_due_ms", "_looks", "log", "path")
 
-    def __init__(self, dirs: LoadedDirectories, log: Log, path: str, due_ms: int | None) -> None:
+    def __init__(self, dirs: LoadedDirectories, log: Log, path: str, due_ms: int | None, *, looks: bool) -> None:
         # Who writes a small file finds its path and opens it under this lock: in between the folder must not go, and
         # another topic's log come to lie at that path.
         super().__init__(leaves=log.folder.path, guard=log.folder.lock)
         self._dirs, self.log, self.path, self._due_ms = dirs, log, path, due_ms
+        self._looks = looks
+        """Whether it looks first whose folder that is: not on the loop, which waits for no reading."""
 
     def carry_out(self) -> None:
         folder = self.log.folder
+        if self._looks:
+            folder.demand_own()
         folder.disk.rename(folder.path, self.path)
         folder.path = self.path
 
@@ -60,7 +64,7 @@ def give_up(
     if dir.offline is not None:
         return
     due_ms = None if stray else now_ms + log.config.file_delete_delay_ms
-    dir.change(GivenUp(dirs, log, path, due_ms), now=now)
+    dir.change(GivenUp(dirs, log, path, due_ms, looks=not now), now=now)
 
 
 def note_kept(dirs: LoadedDirectories, log: Log, error: LogError, cause: BaseException | None) -> None:

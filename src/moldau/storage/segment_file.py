@@ -115,6 +115,7 @@ class SegmentFile:
         """The open file; a new one is counted against the limit of the log directory's open files."""
         file = self.file
         if file is None:
+            self.folder.demand_own()
             try:
                 file = self.file = self.folder.dir.files.with_room(
                     lambda: self.there(lambda path: self.folder.disk.open(path, create=create))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from moldau.model import TopicPartition
 from moldau.model.ids import uuid_text
 from moldau.storage import names
-from moldau.storage.checkpoints import format_partition_metadata
+from moldau.storage.checkpoints import format_partition_metadata, says_nearly
 from moldau.storage.errors import DirOffline, LogError
 from moldau.storage.offset_files import OFFSET_FILES, note_offsets
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _HEAD = b"version: 0\ntopic_id: "
 _TORN = b"|".join((_HEAD + rb"[\w-]{0,22}", *(re.escape(_HEAD[:end]) for end in range(len(_HEAD)))))
-NEARLY = 2
-"""Bytes of the file with the topic id in which it may differ from what it should be, and still be meant."""
 NAMED = 10
 """So many of the logs that were set aside are named in the one line that tells of them."""
 
@@ -133,12 +131,9 @@ def remove_strays(
 
 
 def _says_nearly(log: Log, topic_id: bytes) -> bool:
-    """Whether the folder said this topic id before a bit or a byte of the file was damaged: ids that were drawn differ
-    in nearly every letter."""
+    """Whether the folder said this topic id before a bit or a byte of the file was damaged."""
     said = log.folder.damaged_topic if log.topic_id is None else format_partition_metadata(log.topic_id)
-    meant = format_partition_metadata(topic_id)
-    said = said.rstrip(b"\n")
-    return len(said) == len(meant) and sum(one != other for one, other in zip(said, meant, strict=True)) <= NEARLY
+    return says_nearly(said, topic_id)
 
 
 def _is_torn(said: bytes) -> bool:

@@ -88,6 +88,7 @@ class Swap:
     def announce(self) -> None:
         """On a worker: a start after a crash finishes the replacement, once these names are durable. OSError."""
         with self.log.folder.lock:
+            self.log.folder.demand_own()
             for kind in KINDS if not self._undone else ():
                 self._rename(kind, CLEANED, SWAP)
 
@@ -129,6 +130,8 @@ class Swap:
 
     def rename(self) -> None:
         """Have the files be what was decided, or go on where that failed; the folder's lock is held. OSError."""
+        if self._left:
+            self.log.folder.demand_own()
         while self._left:
             self._left[0]()
             self._left.popleft()

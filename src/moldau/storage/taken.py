@@ -59,6 +59,7 @@ class Taken:
         """Rename what has its old name still; the folder's lock is held. OSError."""
         if self._done:
             return
+        self._folder.demand_own()
         for one in self._before:
             one.rename()
         self._before = ()

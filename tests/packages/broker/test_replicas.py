@@ -12,6 +12,7 @@ from moldau.broker.metrics.damage_figures import damage_figures
 from moldau.broker.replicas.lost import flush_failed
 from moldau.model import Code, TopicPartition
 from moldau.storage import DirOffline
+from moldau.storage.checkpoints import format_partition_metadata
 from moldau.storage.errors import UnusableFile
 from moldau.wire.records import metadata as records
 from tests.packages.broker.data_cluster import TOPIC, TOPIC_ID, DataCluster, batch, records_of, run, until
@@ -283,6 +284,28 @@ def test_a_replica_whose_folder_was_removed_is_offline_with_the_next_flush(tmp_p
             flush_failed(replicas, partition_log, trouble)
             assert not replicas.by_key
             assert replicas.offline_keys() == [(TOPIC_ID, 0)]
+
+    run(work)
+
+
+def test_a_replica_in_whose_folder_another_topic_lies_is_offline_with_the_next_flush(tmp_path: Path) -> None:
+    """Its flush wrote whose folder that is to be, and the next start served the other's records under its name."""
+
+    async def work() -> None:
+        async with DataCluster(tmp_path, 2) as cluster:
+            cluster.create(0, 1)
+            assert (await cluster.produce(0, batch(5))).error_code == 0
+            replicas, partition_log = cluster.brokers[1].replicas, cluster.brokers[1].replica().log
+            says = tmp_path / f"broker-1/{TOPIC}-0/partition.metadata"
+            says.write_bytes(format_partition_metadata(bytes(range(100, 116))))
+            flush = partition_log.begin_flush(whole=True)
+            assert flush is not None
+            flush.run()
+            trouble = replicas.logs.end_flush(partition_log, flush)
+            assert trouble is not None
+            flush_failed(replicas, partition_log, trouble)
+            assert replicas.offline_keys() == [(TOPIC_ID, 0)]
+            assert says.read_bytes() == format_partition_metadata(bytes(range(100, 116)))
 
     run(work)
 

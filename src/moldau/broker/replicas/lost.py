@@ -78,14 +78,17 @@ def not_made(replicas: ReplicaHost, replica: Replica, error: LogError) -> None:
 
 
 def flush_failed(replicas: ReplicaHost, log: Log, error: UnusableFile) -> None:
-    """A log cannot be flushed: where the file that it is written to has no name any more, nothing of it is kept.
+    """A log cannot be flushed: where the file that it is written to has no name any more, nothing of it is kept; where
+    its folder is another topic's, the next start sets it aside.
 
     It went on in files that only this process saw, was in sync by its own word, and doctor said that all is well.
     """
     replica = replicas.by_partition.get(log.partition)
     active = log.active
     is_made = active.size and not log.awaits_file
-    if replica is not None and replica.log is log and is_made and not log.folder.disk.exists(active.path()):
+    if replica is None or replica.log is not log:
+        return
+    if log.folder.is_anothers() or (is_made and not log.folder.disk.exists(active.path())):
         append_failed(replicas, replica, error)
 
 
