@@ -75,7 +75,7 @@ class Chunk(NamedTuple):
     partition: TopicPartition
     offset: int
     fetched: Fetched
-    source: int
+    source: int = -1
 
     def records(self, isolation: int = READ_UNCOMMITTED) -> Iterator[Record]:
         """The records from ``offset`` on, without control records (and, read committed, without aborted ones)."""
