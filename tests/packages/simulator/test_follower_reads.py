@@ -10,12 +10,13 @@ from moldau.client.consumer import Chunk
 from moldau.client.reading import READ_COMMITTED, READ_UNCOMMITTED, Fetched
 from moldau.image import Partition
 from moldau.model import Code, TopicPartition
+from moldau.replication.roles import Role
 from moldau.simulator.laws.data import DataLaws
 from moldau.simulator.laws.reads import FROM_A_FOLLOWER, ReadLaws
 from moldau.simulator.planes import plan_of
 from moldau.simulator.run import simulate
 from moldau.simulator.scenes import FOLLOWERS, QUORUM, ZOOKEEPER
-from tests.packages.simulator.doubles import KEY, Observer, partition
+from tests.packages.simulator.doubles import KEY, Machine, Observer, Replica, partition
 
 WHERE = TopicPartition("safe", 0)
 PLANES = pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
@@ -60,21 +61,14 @@ class Known:
         return partition(1, 2)
 
 
-class Host:
-    """A node that lives, or not."""
-
-    def __init__(self, owner: object) -> None:
-        self.owner = owner
-
-
 def judged(
-    up_to: int, high: int, stable: int, isolation: int = READ_UNCOMMITTED, true: int = 10, *, lives: bool = True
+    up_to: int, high: int, stable: int, isolation: int = READ_UNCOMMITTED, true: int = 10, *, role: Role = Role.FOLLOWER
 ) -> tuple[list[str], set[str]]:
     """The laws that do not hold of an answer by n2, a follower, and the coverage points."""
     observer = cast("Any", Observer(topic="safe"))
     observer.image = Known()
     observer.key = lambda where: KEY
-    observer.cluster.hosts = {2: Host("n2" if lives else None)}
+    observer.of[2] = Replica(WHERE, Machine(true, role=role))
     laws = ReadLaws(observer, cast("DataLaws", Watermarks(0, true)))
     laws.given("r", Chunk(WHERE, 0, Fetched(Code.NONE, memoryview(b""), up_to, high, stable), 2), isolation)
     return [law.partition(":")[0] for law in observer.cluster.broken], laws.coverage
@@ -95,4 +89,4 @@ def test_what_is_at_the_last_stable_offset_is_not_given_to_who_reads_what_is_com
 
 def test_a_watermark_that_no_replica_has_had_is_seen() -> None:
     assert judged(9, 11, 11)[0] == ["S6"]
-    assert judged(9, 11, 11, lives=False)[0] == [], "it may have died since, and nobody else known of it"
+    assert judged(9, 11, 11, role=Role.REMOVED)[0] == [], "the partition was moved away before it was looked at"

@@ -10,6 +10,7 @@ import contextvars
 
 from moldau.client.consumer import Chunk
 from moldau.client.reading import READ_COMMITTED
+from moldau.replication.roles import Role
 from moldau.simulator.cluster_observer import ClusterObserver
 from moldau.simulator.laws.data import DataLaws
 
@@ -26,7 +27,8 @@ class ReadLaws:
 
     def given(self, reader: str, chunk: Chunk, isolation: int) -> None:
         """S6 and S17: a reader is given nothing at or above the high watermark that it is told of, nor, where it reads
-        what is committed, the last stable offset; and a broker that lives tells of no watermark beyond the true one."""
+        what is committed, the last stable offset; and no replica that is still there tells of a watermark beyond the
+        true one."""
         where, fetched = chunk.partition, chunk.fetched
         who = f"n{chunk.source} gives {reader} {where} up to {fetched.next_offset}"
         if fetched.next_offset > fetched.high_watermark:
@@ -39,12 +41,17 @@ class ReadLaws:
         if fetched.high_watermark > end:  # since the last look
             contextvars.Context().run(self._data.look)  # outside the reader's process
             end = self._data.true_watermark(where)
-        host = self._cluster.hosts.get(chunk.source)
-        if fetched.high_watermark > end and host is not None and host.owner is not None:
+        if fetched.high_watermark > end and self._is_replica(chunk):
             self._cluster.violated(
                 f"S6: {who}, up to {fetched.high_watermark} as it says, and the highest watermark is {end}"
             )
         self._note(chunk, end)
+
+    def _is_replica(self, chunk: Chunk) -> bool:
+        """Whether who answered still has the partition: it was killed or moved away before the next look, otherwise."""
+        of = self._observer.replicas(chunk.partition.topic).get(self._observer.key(chunk.partition), {})
+        replica = of.get(chunk.source)
+        return replica is not None and replica.machine.role in (Role.LEADER, Role.FOLLOWER)
 
     def _note(self, chunk: Chunk, end: int) -> None:
         state = self._observer.image.partition(*self._observer.key(chunk.partition))
