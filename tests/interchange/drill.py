@@ -5,9 +5,8 @@ end, replicas and metadata logs compared byte for byte on disk; and Kafka's Dump
 
 There are two such loads, each on a topic of its own. One has five requests under way, as clients have by default: a
 record that is twice in its log is counted as sent again, and is no problem, where the producer says that it did so for
-a broker of Apache Kafka (``tests/live/resent.py``). The other one has a single request under way, so that no batch is
-ever refused for the one ahead of it: a record twice in its log is the brokers' doing, always. A problem names its
-topic.
+a broker of Apache Kafka (``kills/resent.py``). The other one has a single request under way, so that no batch is ever
+refused for the one ahead of it: a record twice in its log is the brokers' doing, always. A problem names its topic.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from pathlib import Path
 
 from kafka_peer import wait_until
 from mixed import KAFKA
-from resent import NextEpochs
 
 from moldau.client import sync
 from moldau.client.admin import METADATA_LOG, NewTopic, create_topics
 from moldau.cluster.kills.cluster_poller import ClusterPoller
 from moldau.cluster.kills.load import LoadPlan, ProducerLoad, high_watermarks, read_all
 from moldau.cluster.kills.replicas import check_folders, compare, read_replica, sessions_of
+from moldau.cluster.kills.resent import NextEpochs
 from moldau.history.checks import check
 from moldau.history.rows import History
 from moldau.history.sessions import Session, told_apart
@@ -65,7 +64,7 @@ class Drill:
         self.cluster = cluster
         self.seen = Seen()
         self._pollers = [ClusterPoller(cluster, plan.topic) for plan in PLANS]
-        self.epochs = NextEpochs(cluster.ran_by, KAFKA)
+        self.epochs = NextEpochs(cluster.ran_by, {KAFKA})
         pipelined = PLAN._replace(more={**PLAN.more, **self.epochs.settings()})
         self._loads = [ProducerLoad(cluster.bootstrap_servers, plan) for plan in (pipelined, STRICT)]
         self._transfers: Transfers | None = None

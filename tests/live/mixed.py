@@ -16,9 +16,9 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_peer import KafkaPeer, java_command, java_tool, wait_until
-from resent import NextEpochs
 
 from moldau.cluster.kills.replicas import read_replica, sessions_of
+from moldau.cluster.kills.resent import NextEpochs
 from moldau.history.rows import History, Read, Send
 from moldau.history.sessions import Session, told_apart
 
@@ -72,7 +72,7 @@ class Load:
         self.longest_s = 0.0
         """The longest time between two acknowledgements."""
         self._told_s: float | None = None
-        self.epochs = NextEpochs(peer.ran_by, KAFKA)
+        self.epochs = NextEpochs(peer.ran_by, {KAFKA})
         options = {"enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 120_000, **self.epochs.settings()}
         self._producer = Producer({"bootstrap.servers": peer.bootstrap_servers, **options})
         self._stop = threading.Event()

@@ -11,9 +11,9 @@ from unittest import mock
 import confluent_kafka
 import pytest
 from mixed import KAFKA, MOLDAU, Load, MixedPeer
-from resent import NextEpochs
 
 from moldau.cluster.kills.replicas import Stored, StoredReplica
+from moldau.cluster.kills.resent import TIMED_OUT, NextEpochs
 
 REFUSED = (
     "[thrd:127.0.0.1:45489/{}]: 127.0.0.1:45489/{}: ProduceRequest for t [0] with 1 message(s) failed due to skipped "
@@ -30,9 +30,9 @@ PRODUCE = 0
 RTT_MS = 200
 
 
-def told(*lines: tuple[str, str]) -> NextEpochs:
+def told(*lines: tuple[str, str], excused: tuple[str, ...] = (KAFKA,)) -> NextEpochs:
     """A handler that was given lines of a producer's log: what each is of, and its text."""
-    found = NextEpochs(lambda broker: PROGRAMS.get(broker, "nobody"), KAFKA)
+    found = NextEpochs(lambda broker: PROGRAMS.get(broker, "nobody"), excused)
     for of, text in lines:
         found.handle(logging.LogRecord("x", logging.DEBUG, "", 0, "%s [%s] %s", (of, "rdkafka#producer-1", text), None))
     return found
@@ -71,9 +71,25 @@ def test_an_epoch_that_ended_for_any_other_reason_as_well_is_not(lines: list[tup
     assert not told(*lines).own_doing((7, 0))
 
 
+@pytest.mark.parametrize(
+    ("lines", "own"),
+    [
+        ([begun("1 message(s) timed out on t [0]")], True),
+        ([refused(1), begun(), begun("2 message(s) timed out on t [0]")], True),
+        ([refused(2), begun(), begun("1 message(s) timed out on t [0]")], False),
+        ([begun("1 message(s) timed out on t [0]"), begun("unknown producer id")], False),
+        ([begun("skipped sequence numbers")], False),
+    ],
+)
+def test_where_records_may_be_given_up_on_their_way_that_is_the_clients_own_doing_too(
+    lines: list[tuple[str, str]], own: bool
+) -> None:
+    assert told(*lines, excused=(KAFKA, TIMED_OUT)).own_doing((7, 0)) is own
+
+
 def test_who_ran_the_broker_when_it_refused_counts_and_not_who_runs_it_later() -> None:
     programs = {1: MOLDAU}
-    epochs = NextEpochs(programs.__getitem__, KAFKA)
+    epochs = NextEpochs(programs.__getitem__, {KAFKA})
     for of, text in (refused(1), begun()):
         epochs.handle(logging.LogRecord("x", logging.DEBUG, "", 0, "%s [%s] %s", (of, "p", text), None))
     programs[1] = KAFKA
@@ -112,7 +128,7 @@ def test_a_load_leaves_out_what_it_sent_again_for_a_broker_of_kafka_and_nothing_
 
 
 def test_the_installed_librdkafka_says_it_in_these_words() -> None:
-    epochs = NextEpochs(lambda broker: KAFKA, KAFKA)
+    epochs = NextEpochs(lambda broker: KAFKA, {KAFKA})
     acked: list[bytes | None] = []
     brokers = {"bootstrap.servers": "mock", "test.mock.num.brokers": 3, "enable.idempotence": True}
     producer = confluent_kafka.Producer({**brokers, "linger.ms": 0, "batch.num.messages": 1, **epochs.settings()})
@@ -129,7 +145,19 @@ def test_the_installed_librdkafka_says_it_in_these_words() -> None:
     assert any("skipped sequence numbers" in line for line in epochs.lines), "kept for whoever looks for a cause"
 
 
-def refuse(producer: confluent_kafka.Producer, *codes: int) -> None:
+def test_the_installed_librdkafka_says_so_of_records_that_were_too_long_under_way() -> None:
+    epochs = NextEpochs(lambda broker: MOLDAU, {KAFKA, TIMED_OUT})
+    brokers = {"bootstrap.servers": "mock", "test.mock.num.brokers": 3, "enable.idempotence": True}
+    producer = confluent_kafka.Producer({**brokers, "message.timeout.ms": 2_000, **epochs.settings()})
+    producer.produce("t", b"first", partition=0)
+    assert producer.flush(30) == 0
+    refuse(producer, rtt_ms=60_000)
+    producer.produce("t", b"second", partition=0)
+    assert producer.flush(30) == 0
+    assert list(epochs.reasons.values()) == [{TIMED_OUT}]
+
+
+def refuse(producer: confluent_kafka.Producer, *codes: int, rtt_ms: int = RTT_MS) -> None:
     """Have the brokers of librdkafka's mock cluster answer its next Produce requests with these errors, in this order;
     each answer takes a while, so that more than one request is under way."""
     (library,) = (Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs").glob("librdkafka*")
@@ -138,6 +166,6 @@ def refuse(producer: confluent_kafka.Producer, *codes: int) -> None:
     handle = ctypes.c_void_p.from_address(id(producer) + object.__basicsize__)  # the first field of its struct
     cluster = ctypes.c_void_p(calls.rd_kafka_handle_mock_cluster(handle))
     for broker in (1, 2, 3):
-        calls.rd_kafka_mock_broker_set_rtt(cluster, broker, RTT_MS)
+        calls.rd_kafka_mock_broker_set_rtt(cluster, broker, rtt_ms)
     errors = (ctypes.c_int * len(codes))(*codes)
     calls.rd_kafka_mock_push_request_errors_array(cluster, ctypes.c_int16(PRODUCE), ctypes.c_size_t(len(codes)), errors)

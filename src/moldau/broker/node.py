@@ -94,7 +94,7 @@ class Node:
         self.metadata.watch(self.dynamic.apply)
         self.pages: Pages | None = None
         self.listeners: list[SocketListener] = []
-        self.request_memory = self._request_memory()
+        self.request_memory = RequestMemory.of(world.tasks, config.__getitem__)
         self.bound: dict[str, BoundListener] = {}
         self.connection_options = ConnectionOptions(
             client_id=f"node-{config.node_id}", request_timeout_ms=config["request.timeout.ms"]
@@ -196,8 +196,9 @@ class Node:
         if not self.config.is_broker:
             for _ in self.metadata.release(self.config.node_id):
                 raise AssertionError("a controller has nothing to begin")
-        for one in self.config.listeners:
-            await self._listen(one)
+        for endpoint in self.config.listeners:
+            if self.config.is_controller or endpoint.name not in self.config.controller_listener_names:
+                await self._bind(self._listener(endpoint), endpoint)
         await self.plane.start()
         if self._controller is not None:
             self._controller.start()
@@ -218,42 +219,46 @@ class Node:
         self.metadata.subscribe(self.state_change_log.carried_out)
         return True
 
-    async def _listen(self, one: EndPoint) -> None:
-        is_controllers = one.name in self.config.controller_listener_names
-        if is_controllers and not self.config.is_controller:
-            return
-        kind = CONTROLLER if is_controllers else ZOOKEEPER if self.config.on_zookeeper else BROKER
-        of_clients = self.config.is_for_clients(one.name)
+    def _listener(self, endpoint: EndPoint) -> SocketListener:
+        """A listener that serves the requests of its kind: controllers', or brokers' and clients'. Those for clients
+        share one memory, and have limits of connections; replication and the quorum do not wait for clients."""
+        name, config = endpoint.name, self.config
+        is_controllers, is_for_clients = name in config.controller_listener_names, config.is_for_clients(name)
+        kind = CONTROLLER if is_controllers else ZOOKEEPER if config.on_zookeeper else BROKER
         listener = SocketListener(
             self.world,
-            name=one.name,
+            name=name,
             kind=kind,
             answers=ANSWERS[kind],
             dispatch=dispatch(kind, self.broker_services, self.controller_services),
             handler_failed=self.handler_failed,
-            frame_bytes_max=self.config["socket.request.max.bytes"],
-            memory=self.request_memory if of_clients else self._request_memory(),
+            frame_bytes_max=config["socket.request.max.bytes"],
+            memory=self.request_memory if is_for_clients else RequestMemory.of(self.world.tasks, config.__getitem__),
         )
-        if of_clients:
+        listener.idle = IdleSweep(self.world, listener.connections, config["connections.max.idle.ms"])
+        if is_for_clients:
             listener.limits = self.limits
             listener.files_to_come = lambda: 0 if self.data is None else self.data.log_dirs.files.to_come
         listener.quotas = None if is_controllers else self.quotas
-        listener.idle = IdleSweep(self.world, listener.connections, self.config["connections.max.idle.ms"])
-        host = one.host or LOOPBACK
-        if not one.host:
-            log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", one.name, host)
-        try:
-            # A restarted broker whose image is still empty would tell clients that their topics are not there.
-            opened = is_controllers or self.config.on_zookeeper
-            self.bound[one.name] = await self.world.net.listen(host, one.port, listener.accept, opened=opened)
-        except OSError as error:
-            where = f"{host}:{one.port} for listener {one.name}"
-            raise StartRefused(f"cannot listen on {where}: {error.strerror or error}") from error
+        if is_controllers and self._controller is not None:
+            listener.closed_hooks.append(self._controller.failure_detector.connection_closed)
         if kind == ZOOKEEPER:  # its controller has to reach it before it knows anything
             listener.early = EARLY
+        return listener
+
+    async def _bind(self, listener: SocketListener, endpoint: EndPoint) -> None:
+        """Take the listener's address. A broker in KRaft mode accepts connections from ``_admit`` on: with an image
+        that is still empty it would tell clients that their topics are not there."""
+        name, host = endpoint.name, endpoint.host or LOOPBACK
+        if not endpoint.host:
+            log.info("listener %s names no host: it binds %s only (write 0.0.0.0 for all interfaces)", name, host)
+        accepts = self.config.on_zookeeper or name in self.config.controller_listener_names
+        try:
+            self.bound[name] = await self.world.net.listen(host, endpoint.port, listener.accept, opened=accepts)
+        except OSError as error:
+            where = f"{host}:{endpoint.port} for listener {name}"
+            raise StartRefused(f"cannot listen on {where}: {error.strerror or error}") from error
         self.listeners.append(listener)
-        if self._controller is not None and is_controllers:
-            listener.closed_hooks.append(self._controller.failure_detector.connection_closed)
 
     def broker_services(self) -> BrokerServices:
         """What handlers of brokers' listeners may use, which open when the logs are loaded."""
@@ -294,14 +299,6 @@ class Node:
     def _decide_locally(self, message: Message, context: LocalContext) -> Outcome:
         """The answer of the controller in this process."""
         return handler(message.api_key, CONTROLLER)(self.controller_services(), message, context)
-
-    def _request_memory(self) -> RequestMemory:
-        """The bytes of one kind of listeners: replication and the quorum must not wait for clients."""
-        return RequestMemory(
-            self.world.tasks,
-            requests_max=self.config["queued.max.requests"],
-            request_bytes_max=self.config["queued.max.request.bytes"],
-        )
 
     def registered(self, epoch: int) -> None:
         """The controller took us in: act on metadata once it covers our own registration."""

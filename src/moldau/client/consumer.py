@@ -70,11 +70,12 @@ class ConsumerOptions:
 
 
 class Chunk(NamedTuple):
-    """What a fetch gave for one partition; ``offset`` is where it was asked from."""
+    """What a fetch gave for one partition; ``offset`` is where it was asked from, ``source`` the broker that was."""
 
     partition: TopicPartition
     offset: int
     fetched: Fetched
+    source: int = -1
 
     def records(self, isolation: int = READ_UNCOMMITTED) -> Iterator[Record]:
         """The records from ``offset`` on, without control records (and, read committed, without aborted ones)."""
@@ -84,9 +85,18 @@ class Chunk(NamedTuple):
 class _Asked(NamedTuple):
     """A fetch under way at a broker."""
 
+    source: int
     answer: Awaitable[FetchResponse]
     offsets: dict[TopicPartition, int]
     names: dict[bytes, str]
+
+
+class _PreferredReplica(NamedTuple):
+    """The follower that a leader named to read from (KIP-392), and when; ``metadata_max_age_ms`` later it is asked
+    again."""
+
+    id: int
+    named_ms: int
 
 
 class Consumer:
@@ -102,7 +112,7 @@ class Consumer:
         self._positions: dict[TopicPartition, int] = {}
         self._asked: dict[int, _Asked] = {}
         self._wishes: dict[TopicPartition, int] = {}  # partitions whose next batch needs more than partition_max_bytes
-        self._replicas: dict[TopicPartition, int] = {}
+        self._replicas: dict[TopicPartition, _PreferredReplica] = {}
         self._held_until_ms = self._places_held_until_ms = 0
         self._commit_at_ms = self._silent_until_ms = 0
 
@@ -316,11 +326,15 @@ class Consumer:
                 await self._lost(broker, partitions)
                 continue
             names = {self.client.view.topic_id(p.topic): p.topic for p in asked}
-            self._asked[broker] = _Asked(answer, {p: self._positions[p] for p in asked}, names)
+            self._asked[broker] = _Asked(broker, answer, {p: self._positions[p] for p in asked}, names)
 
     def _source(self, partition: TopicPartition) -> int | None:
         """Whom to ask: the replica that a leader named (KIP-392), or whoever leads; None when nobody does."""
-        return self._replicas.get(partition, self.client.view.leader(partition))
+        preferred = self._replicas.get(partition)
+        oldest_ms = self.client.lines.now_ms() - self.client.options.metadata_max_age_ms
+        if preferred is not None and preferred.named_ms > oldest_ms:
+            return preferred.id
+        return self.client.view.leader(partition)
 
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
         topics: dict[str, list[FetchRequest.FetchPartition]] = {}
@@ -377,10 +391,14 @@ class Consumer:
         if got.code is Code.NONE:
             self._wishes.pop(partition, None)
             if part.preferred_read_replica >= 0:
-                self._replicas[partition] = part.preferred_read_replica
+                preferred = _PreferredReplica(part.preferred_read_replica, self.client.lines.now_ms())
+                self._replicas[partition] = preferred
             self._positions[partition] = got.next_offset
-            return [Chunk(partition, offset, got)] if got.records else []
-        self._replicas.pop(partition, None)
+            return [Chunk(partition, offset, got, asked.source)] if got.records else []
+        was_preferred = self._replicas.pop(partition, None) is not None
+        if got.code is Code.OFFSET_OUT_OF_RANGE and was_preferred:
+            self._hold()  # a follower may lack what its leader has: the leader is asked
+            return []
         if got.code is Code.OFFSET_OUT_OF_RANGE and self.options.reset != NO_RESET:
             self._positions[partition] = self.options.reset
             await self._find_positions(0)
@@ -390,12 +408,13 @@ class Consumer:
             await self._refresh(partition.topic)
             return []
         self._hold()
-        return [Chunk(partition, offset, got)]
+        return [Chunk(partition, offset, got, asked.source)]
 
     async def _lost(self, broker: int, partitions: Collection[TopicPartition]) -> None:
         self._hold()
         for partition in partitions:
-            if self._replicas.get(partition) == broker:
+            preferred = self._replicas.get(partition)
+            if preferred is not None and preferred.id == broker:
                 del self._replicas[partition]
         await self._refresh(*sorted({p.topic for p in partitions}))
 

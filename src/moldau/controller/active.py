@@ -57,7 +57,7 @@ class ActiveController:
         self.settings = settings
         self.epoch: int | None = None
         self.working: Image | None = None
-        self.soft = SoftState(settings)
+        self.soft_state = SoftState(settings)
         self.committed_offset = -1
         self._waiting: deque[_Waiting] = deque()
         self._parts: deque[tuple[int, RemainingItems]] = deque()
@@ -72,7 +72,7 @@ class ActiveController:
 
     def contact_ms(self, broker_id: int) -> int | None:
         """When a broker was last heard of, or granted a session; None when it has none."""
-        session = self.soft.sessions.get(broker_id)
+        session = self.soft_state.sessions.get(broker_id)
         return None if session is None else session.contact_ms
 
     def claim(
@@ -87,11 +87,11 @@ class ActiveController:
         self.renounce()
         self.epoch = epoch
         self.working = image.copy()
-        self.soft = SoftState(self.settings)
-        self.soft.last_tick_ms = facts.now_ms
+        self.soft_state = SoftState(self.settings)
+        self.soft_state.last_tick_ms = facts.now_ms
         self.committed_offset = self._last_proposed = facts.next_offset - 1
         for broker in self.working.live_brokers():
-            self.soft.sessions[broker.id] = BrokerSession(facts.now_ms)
+            self.soft_state.sessions[broker.id] = BrokerSession(facts.now_ms)
         records: Sequence[Message] = []
         if is_empty(self.working):
             records = (
@@ -110,22 +110,22 @@ class ActiveController:
             self._forgive_own_sleep(facts.now_ms)
         if (refusal := too_many(request, self.settings.max_records)) is not None:
             return ControllerResult([], None, refusal)
-        decision = decide(self.working, self.soft, request, facts)
+        decision = decide(self.working, self.soft_state, request, facts)
         if (refusal := too_large(decision.records)) is not None:
             return ControllerResult([], None, refusal)
         if isinstance(request, RemainingPartitions) and request.is_through:
-            self.soft.going.difference_update(id for id, _ in request.leaving)
+            self.soft_state.going.difference_update(id for id, _ in request.leaving)
         if isinstance(decision.then, RemainingPartitions):
-            self.soft.going.update(id for id, _ in decision.then.leaving)
+            self.soft_state.going.update(id for id, _ in decision.then.leaving)
         return self._take(decision, facts, request if isinstance(request, RemainingItems) else None)
 
     def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> ControllerResult:
         assert self.working is not None
         for broker_id, session in decision.sessions.items():
             if session is None:
-                self.soft.sessions.pop(broker_id, None)
+                self.soft_state.sessions.pop(broker_id, None)
             else:
-                self.soft.sessions[broker_id] = session
+                self.soft_state.sessions[broker_id] = session
         if decision.records:
             assert facts.next_offset > self._last_proposed, f"{facts.next_offset} is taken"
             self._last_proposed = facts.next_offset + len(decision.records) - 1
@@ -168,7 +168,7 @@ class ActiveController:
 
     def mark_for_deletion(self, topic_ids: frozenset[bytes]) -> None:
         """Remember which topics' deletion waits (TD-1): they are not grown, moved or elected for meanwhile."""
-        self.soft.marked_for_deletion = topic_ids
+        self.soft_state.marked_for_deletion = topic_ids
 
     def renounce(self) -> list[tuple[int, Refused]]:
         """Stop deciding and forget: (token, NOT_CONTROLLER) for all who wait. Whether they happened, others know."""
@@ -177,16 +177,16 @@ class ActiveController:
         self._parts.clear()
         self.epoch = None
         self.working = None
-        self.soft = SoftState(self.settings)
+        self.soft_state = SoftState(self.settings)
         return lost
 
     def _forgive_own_sleep(self, now_ms: int) -> None:
         """Time in which this process did not run counts against nobody: heartbeats lay unread (KAFKA-15019)."""
-        before = self.soft.last_tick_ms
-        self.soft.last_tick_ms = now_ms
+        before = self.soft_state.last_tick_ms
+        self.soft_state.last_tick_ms = now_ms
         if before is None or now_ms - before <= _LONGEST_TICK_MS:
             return
         slept_ms = now_ms - before - _LONGEST_TICK_MS
-        for broker_id, session in self.soft.sessions.items():
+        for broker_id, session in self.soft_state.sessions.items():
             renewed = min(now_ms, session.contact_ms + slept_ms)
-            self.soft.sessions[broker_id] = session._replace(contact_ms=renewed)
+            self.soft_state.sessions[broker_id] = session._replace(contact_ms=renewed)

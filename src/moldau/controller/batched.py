@@ -34,25 +34,25 @@ LOOKED_AT = 20
 @value
 class RemainingItems:
     """What is left of a request that is decided in parts. It ends with the controller role that began it, whose
-    ``soft`` it has.
+    ``soft_state`` it has.
     """
 
     request: object
     work: Work
-    soft: SoftState
+    soft_state: SoftState
 
 
-def begun(view: DecisionContext, request: object, work: Work) -> Decision:
+def begun(context: DecisionContext, request: object, work: Work) -> Decision:
     """The first part of a request."""
-    return _part(RemainingItems(request, work, view.soft), lambda: next(work))
+    return _part(RemainingItems(request, work, context.soft_state), lambda: next(work))
 
 
-def continued(view: DecisionContext, rest: RemainingItems) -> Decision:
+def continued(context: DecisionContext, rest: RemainingItems) -> Decision:
     """The next part."""
-    if rest.soft is not view.soft:
+    if rest.soft_state is not context.soft_state:
         rest.work.close()
         return Decision([], Refused(Code.NOT_CONTROLLER, "This node is not the active controller any more."))
-    return _part(rest, lambda: rest.work.send(view))
+    return _part(rest, lambda: rest.work.send(context))
 
 
 def _part(rest: RemainingItems, step: Callable[[], Sequence[Message]]) -> Decision:
@@ -64,7 +64,7 @@ def _part(rest: RemainingItems, step: Callable[[], Sequence[Message]]) -> Decisi
 
 
 def batched(
-    view: DecisionContext,
+    context: DecisionContext,
     items: Iterable[T],
     decide_one: Callable[[DecisionContext, T], tuple[Sequence[Message], R | None]],
     close: Callable[[DecisionContext, list[Message]], list[Message]] | None = None,
@@ -80,33 +80,33 @@ def batched(
     spent = 0
     for item in items:
         work = None if large is None else large(item)
-        if spent >= view.settings.partitions_at_once or (work is not None and records):
-            view = yield records if close is None else close(view, records)
+        if spent >= context.settings.partitions_at_once or (work is not None and records):
+            context = yield records if close is None else close(context, records)
             records, spent = [], 0
         if work is not None:
-            whole, one = yield from work(view)
+            whole, one = yield from work(context)
             results.append(one)
-            view = yield whole
+            context = yield whole
             spent = 0
             continue
-        made, result = decide_one(view, item)
+        made, result = decide_one(context, item)
         records += made
         if result is not None:
             results.append(result)
         spent += max(sum(map(_weight, made)), 1)
-    return records if close is None else close(view, records), results
+    return records if close is None else close(context, records), results
 
 
 def looked_through(
-    view: DecisionContext, items: Iterable[T]
+    context: DecisionContext, items: Iterable[T]
 ) -> Generator[Sequence[Message], DecisionContext, tuple[DecisionContext, list[T]]]:
     """All the items, with pauses in which nothing is written, for what is cheap and many; and the last look."""
     found: list[T] = []
     for item in items:
         found.append(item)
-        if len(found) % (LOOKED_AT * view.settings.partitions_at_once) == 0:
-            view = yield []
-    return view, found
+        if len(found) % (LOOKED_AT * context.settings.partitions_at_once) == 0:
+            context = yield []
+    return context, found
 
 
 def _weight(record: Message) -> int:

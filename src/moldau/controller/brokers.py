@@ -34,25 +34,25 @@ CORDONED_LEVEL = 30
 """metadata.version 4.3-IV0, whose registrations tell which directories take no new replicas (KIP-1066)."""
 
 
-def register_broker(view: DecisionContext, request: RegisterBroker) -> Decision:
+def register_broker(context: DecisionContext, request: RegisterBroker) -> Decision:
     """Take a broker in, fenced, under a new epoch; the same incarnation keeps epoch and standing (KAFKA-16952)."""
-    problem = _refusal(view, request)
+    problem = _refusal(context, request)
     if problem is not None:
         return Decision([], problem)
-    existing = view.image.brokers.get(request.broker_id)
+    existing = context.image.brokers.get(request.broker_id)
     again = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[Message] = []
     if existing is not None and not again:
         unclean = request.previous_broker_epoch != existing.epoch
-        first = parts.in_parts(view, request, [request.broker_id], lost_tail=unclean)
+        first = parts.in_parts(context, request, [request.broker_id], lost_tail=unclean)
         if first is not None:
             return first
         if request.previous_broker_epoch == existing.epoch:
-            records += failures.leave(view, frozenset({request.broker_id}))
+            records += failures.leave(context, frozenset({request.broker_id}))
         else:
-            records += failures.handle_unclean_shutdown(view, request.broker_id)
+            records += failures.handle_unclean_shutdown(context, request.broker_id)
     # The epoch is the offset of its record: unique, growing, and known to all (KIP-631).
-    epoch = existing.epoch if existing is not None and again else view.facts.next_offset + len(records)
+    epoch = existing.epoch if existing is not None and again else context.facts.next_offset + len(records)
     epoch = epoch if request.broker_epoch is None else request.broker_epoch
     broker = Broker(
         id=request.broker_id,
@@ -68,47 +68,49 @@ def register_broker(view: DecisionContext, request: RegisterBroker) -> Decision:
         cordoned_log_dirs=existing.cordoned_log_dirs if existing is not None and again else None,
     )
     records.append(broker_record(broker))
-    session = view.soft.sessions.get(request.broker_id) if again else None
-    renewed = BrokerSession(view.facts.now_ms) if session is None else session._replace(contact_ms=view.facts.now_ms)
+    session = context.soft_state.sessions.get(request.broker_id) if again else None
+    renewed = (
+        BrokerSession(context.facts.now_ms) if session is None else session._replace(contact_ms=context.facts.now_ms)
+    )
     return Decision(records, Registered(broker_epoch=epoch), {request.broker_id: renewed})
 
 
-def _refusal(view: DecisionContext, request: RegisterBroker) -> Refused | None:
-    if request.cluster_id != view.settings.cluster_id:
+def _refusal(context: DecisionContext, request: RegisterBroker) -> Refused | None:
+    if request.cluster_id != context.settings.cluster_id:
         return Refused(
             Code.INCONSISTENT_CLUSTER_ID,
-            f"Expected cluster ID {view.settings.cluster_id}, but got {request.cluster_id}",
+            f"Expected cluster ID {context.settings.cluster_id}, but got {request.cluster_id}",
         )
-    misplaced = migration.wrong_plane(view.image, request)
+    misplaced = migration.wrong_plane(context.image, request)
     if misplaced is not None:
         return misplaced
-    existing = view.image.brokers.get(request.broker_id)
+    existing = context.image.brokers.get(request.broker_id)
     if existing is not None and existing.incarnation_id != request.incarnation_id:
         gone = request.previous_is_gone or request.previous_broker_epoch == existing.epoch
-        if not gone and has_valid_session(view, existing):
+        if not gone and has_valid_session(context, existing):
             return Refused(
                 Code.DUPLICATE_BROKER_REGISTRATION, f"Another broker is registered with id {request.broker_id}."
             )
-    return _bad_directories(view, request) or _bad_features(view, request)
+    return _bad_directories(context, request) or _bad_features(context, request)
 
 
-def _bad_directories(view: DecisionContext, request: RegisterBroker) -> Refused | None:
+def _bad_directories(context: DecisionContext, request: RegisterBroker) -> Refused | None:
     if len(set(request.log_dirs)) != len(request.log_dirs):
         return Refused(Code.INVALID_REGISTRATION, "A directory id is given twice.")
     for directory in request.log_dirs:
         if not any(directory[:15]):
             return Refused(Code.INVALID_REGISTRATION, "A reserved directory id cannot be registered.")
-        for other in view.image.brokers.values():
+        for other in context.image.brokers.values():
             if other.id != request.broker_id and directory in other.log_dirs:
                 return Refused(Code.INVALID_REGISTRATION, f"Broker {other.id} has registered that directory.")
     return None
 
 
-def _bad_features(view: DecisionContext, request: RegisterBroker) -> Refused | None:
+def _bad_features(context: DecisionContext, request: RegisterBroker) -> Refused | None:
     offered = {feature.name: feature for feature in request.features}
     if not offered:
         return None  # a broker that says nothing of features takes what there is
-    for name, level in view.image.features.items():
+    for name, level in context.image.features.items():
         range_ = offered.get(name)
         low, high = (range_.low, range_.high) if range_ is not None else (0, 0)
         if not low <= level <= high:
@@ -119,46 +121,46 @@ def _bad_features(view: DecisionContext, request: RegisterBroker) -> Refused | N
     return None
 
 
-def register_controller(view: DecisionContext, request: RegisterController) -> Decision:
+def register_controller(context: DecisionContext, request: RegisterController) -> Decision:
     """Note a controller's addresses and features; the same again changes nothing."""
     controller = Controller(
         request.controller_id, request.incarnation_id, request.endpoints, request.features, request.zk_migration_ready
     )
-    if view.image.controllers.get(request.controller_id) == controller:
+    if context.image.controllers.get(request.controller_id) == controller:
         return Decision([], Done())
     return Decision([controller_record(controller)], Done())
 
 
-def unregister_broker(view: DecisionContext, request: UnregisterBroker) -> Decision:
+def unregister_broker(context: DecisionContext, request: UnregisterBroker) -> Decision:
     """Forget a broker: out of every ISR and ELR, then out of the registrations."""
-    broker = view.image.brokers.get(request.broker_id)
+    broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         return Decision(
             [], Refused(Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")
         )
-    first = parts.in_parts(view, request, [broker.id], lost_tail=True)
+    first = parts.in_parts(context, request, [broker.id], lost_tail=True)
     if first is not None:
         return first
-    records = failures.handle_unclean_shutdown(view, request.broker_id)
+    records = failures.handle_unclean_shutdown(context, request.broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return Decision(records, Done(), {broker.id: None})
 
 
-def has_valid_session(view: DecisionContext, broker: Broker) -> bool:
+def has_valid_session(context: DecisionContext, broker: Broker) -> bool:
     """Whether a broker was heard of within the session timeout, fenced or not: one that starts is alive as well."""
-    session = view.soft.sessions.get(broker.id)
+    session = context.soft_state.sessions.get(broker.id)
     if session is None:
         return False
-    return session.contact_ms + view.settings.session_timeout_ms >= view.facts.now_ms
+    return session.contact_ms + context.settings.session_timeout_ms >= context.facts.now_ms
 
 
-def heartbeat(view: DecisionContext, request: BrokerHeartbeat) -> Decision:
+def heartbeat(context: DecisionContext, request: BrokerHeartbeat) -> Decision:
     """Renew a session; fence, unfence or let go as the broker wants and its state allows."""
-    if view.stale(request.broker_id, request.broker_epoch):
+    if context.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
-    broker = view.image.brokers[request.broker_id]
-    caught_up = request.metadata_offset >= view.image.registered_at.get(broker.id, -1)
-    session = BrokerSession(view.facts.now_ms, request.metadata_offset, _shutdown_offset(view, broker))
+    broker = context.image.brokers[request.broker_id]
+    caught_up = request.metadata_offset >= context.image.registered_at.get(broker.id, -1)
+    session = BrokerSession(context.facts.now_ms, request.metadata_offset, _shutdown_offset(context, broker))
     records: list[Message] = []
     then: RemainingPartitions | None = None
     reply = Heartbeaten(
@@ -171,34 +173,36 @@ def heartbeat(view: DecisionContext, request: BrokerHeartbeat) -> Decision:
         if request.want_shut_down:
             return Decision([], _leaving(caught_up), {broker.id: session})
         if not request.want_fence and caught_up and not broker.in_controlled_shutdown:
-            then = parts.arrival(view)
-            records = failures.unfence(view, broker.id) if then is None else [failures.mark_unfenced(view, broker.id)]
+            then = parts.arrival(context)
+            records = (
+                failures.unfence(context, broker.id) if then is None else [failures.mark_unfenced(context, broker.id)]
+            )
             reply = _heartbeat_reply(caught_up, fenced=False)
-    elif request.want_fence or (request.want_shut_down and _may_go(view, broker, session)):
-        records = failures.fence(view, [broker.id])
+    elif request.want_fence or (request.want_shut_down and _may_go(context, broker, session)):
+        records = failures.fence(context, [broker.id])
         reply = _leaving(caught_up) if request.want_shut_down else _heartbeat_reply(caught_up, fenced=True)
     elif request.want_shut_down and not broker.in_controlled_shutdown:
-        then = parts.shutdown(view, broker.id, request)
+        then = parts.shutdown(context, broker.id, request)
         if then is None:
-            records = failures.begin_shutdown(view, broker.id)
-            session = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
+            records = failures.begin_shutdown(context, broker.id)
+            session = session._replace(shutdown_offset=context.facts.next_offset + len(records) - 1)
             reply = _heartbeat_reply(caught_up, fenced=False, shutting_down=True)
     elif broker.in_controlled_shutdown:
         # A reassignment may have given it a lead since; it is on its way out all the same.
-        records = failures.hand_over(view, broker.id)
-    begun = not view.parts_done and parts.under_way(view, [broker.id])
+        records = failures.hand_over(context, broker.id)
+    begun = not context.parts_done and parts.under_way(context, [broker.id])
     if request.offline_log_dirs and not records and then is None and not begun:
         lost = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
-        then = parts.lost_directories(view, broker.id, lost, request)
+        then = parts.lost_directories(context, broker.id, lost, request)
         if then is None:
-            records = failures.handle_log_dir_failure(view, broker.id, lost)
-    records = [*records, *_cordoned(view, broker, request)]
+            records = failures.handle_log_dir_failure(context, broker.id, lost)
+    records = [*records, *_cordoned(context, broker, request)]
     return Decision(records, reply, {broker.id: session}, None if begun else then)
 
 
-def _cordoned(view: DecisionContext, broker: Broker, request: BrokerHeartbeat) -> list[Message]:
+def _cordoned(context: DecisionContext, broker: Broker, request: BrokerHeartbeat) -> list[Message]:
     """What changes of the directories that take no new replicas (KIP-1066); nothing below the level that has them."""
-    if request.cordoned_log_dirs is None or view.image.features.get(METADATA_VERSION, 0) < CORDONED_LEVEL:
+    if request.cordoned_log_dirs is None or context.image.features.get(METADATA_VERSION, 0) < CORDONED_LEVEL:
         return []
     if set(request.cordoned_log_dirs) == set(broker.cordoned_log_dirs or ()) and broker.cordoned_log_dirs is not None:
         return []
@@ -207,27 +211,27 @@ def _cordoned(view: DecisionContext, broker: Broker, request: BrokerHeartbeat) -
     return [change]
 
 
-def _shutdown_offset(view: DecisionContext, broker: Broker) -> int:
+def _shutdown_offset(context: DecisionContext, broker: Broker) -> int:
     """Where the log ended when the shutdown began; a new controller, which cannot know, takes where it ends now."""
-    session = view.soft.sessions.get(broker.id)
+    session = context.soft_state.sessions.get(broker.id)
     if session is not None and session.shutdown_offset >= 0:
         return session.shutdown_offset
-    return view.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
+    return context.facts.next_offset - 1 if broker.in_controlled_shutdown else -1
 
 
-def _may_go(view: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
+def _may_go(context: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
     """Whether a broker may stop (C12): it leads nothing, and every active broker has read who leads in its place.
 
     What the quorum saw a broker fetch counts as well as its heartbeats, so that nobody waits for one (KAFKA-14292).
     """
-    if failures.still_led(view, broker.id):
+    if failures.still_led(context, broker.id):
         return False
     if not broker.in_controlled_shutdown:
         return True
-    for other in view.image.brokers.values():
+    for other in context.image.brokers.values():
         if other.active and other.id != broker.id:
-            heard = view.soft.sessions.get(other.id)
-            read = max(-1 if heard is None else heard.metadata_offset, view.facts.observed.get(other.id, -1))
+            heard = context.soft_state.sessions.get(other.id)
+            read = max(-1 if heard is None else heard.metadata_offset, context.facts.observed.get(other.id, -1))
             if read < session.shutdown_offset:
                 return False
     return True
@@ -243,53 +247,55 @@ def _leaving(caught_up: bool) -> Heartbeaten:
     return Heartbeaten(is_caught_up=caught_up, is_fenced=True, in_controlled_shutdown=False, should_shut_down=True)
 
 
-def broker_refused(view: DecisionContext, request: BrokerRefused) -> Decision:
+def broker_refused(context: DecisionContext, request: BrokerRefused) -> Decision:
     """Fence a broker whose address refuses connections, at once: a wrong guess costs one election."""
-    broker = view.image.brokers.get(request.broker_id)
+    broker = context.image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch or broker.fenced:
         return Decision([], Moved(count=0))
-    fenced = _fence(view, request, [broker.id])
+    fenced = _fence(context, request, [broker.id])
     # Its session ends with its process: the next one under the id need not wait for it. A heartbeat begins another.
     return Decision(fenced.records, fenced.reply, {**fenced.sessions, broker.id: None}, fenced.then)
 
 
-def brokers_gone(view: DecisionContext, request: BrokersGone) -> Decision:
+def brokers_gone(context: DecisionContext, request: BrokersGone) -> Decision:
     """Fence brokers whose registrations have ended."""
     known = [
         id
         for id, epoch in request.brokers
-        if (broker := view.image.brokers.get(id)) is not None and broker.epoch == epoch and not broker.fenced
+        if (broker := context.image.brokers.get(id)) is not None and broker.epoch == epoch and not broker.fenced
     ]
     if not known:
         return Decision([], Moved(count=0))
-    return _fence(view, request, known)
+    return _fence(context, request, known)
 
 
-def reconcile_on_failover(view: DecisionContext, request: ReconcileOnFailover) -> Decision:
+def reconcile_on_failover(context: DecisionContext, request: ReconcileOnFailover) -> Decision:
     """Fence who is dead or was, and lead whatever can be led."""
     return Decision(
-        failures.reconcile_on_failover(view, request.dead, request.back),
+        failures.reconcile_on_failover(context, request.dead, request.back),
         Moved(count=len(request.dead) + len(request.back)),
     )
 
 
-def tick(view: DecisionContext, request: Tick) -> Decision:
+def tick(context: DecisionContext, request: Tick) -> Decision:
     """Fence every broker whose session ran out, in one decision, so that none is elected that goes as well."""
     silent = [
-        broker.id for broker in view.image.brokers.values() if not broker.fenced and not has_valid_session(view, broker)
+        broker.id
+        for broker in context.image.brokers.values()
+        if not broker.fenced and not has_valid_session(context, broker)
     ]
     if not silent:
         return Decision([], Moved(count=0))
-    return _fence(view, request, silent)
+    return _fence(context, request, silent)
 
 
-def _fence(view: DecisionContext, request: Any, ids: list[int]) -> Decision:  # Any: each request's own kind
+def _fence(context: DecisionContext, request: Any, ids: list[int]) -> Decision:  # Any: each request's own kind
     """Fence brokers, in parts when they have many partitions; once begun it is begun."""
-    first = parts.in_parts(view, request, ids)
+    first = parts.in_parts(context, request, ids)
     if first is None:
-        return Decision(failures.fence(view, ids), Moved(count=len(ids)))
-    return first if not parts.under_way(view, ids) else Decision([], Moved(count=0))
+        return Decision(failures.fence(context, ids), Moved(count=len(ids)))
+    return first if not parts.under_way(context, ids) else Decision([], Moved(count=0))
 
 
-def idle(view: DecisionContext, request: Idle) -> Decision:
+def idle(context: DecisionContext, request: Idle) -> Decision:
     return Decision([NoOpRecord()], Done())

@@ -1,7 +1,7 @@
-"""One partition's change: from what it is and what is wished to the record that says so, or to nothing.
+"""One partition's change: from its state and the desired one to the record that says so, or to nothing.
 
 The only place where leader, ISR, ELR, epochs' bumps and the end of a reassignment are put together; every decision that
-touches a partition comes through ``change``. Who wishes what is in the subject files (``failures.py``, ``isr.py`` ...).
+touches a partition comes through ``change``. Who desires what: the subject files (``failures.py``, ``isr.py`` ...).
 Rules: KIP-631, KIP-455 (reassignment), KIP-841, KIP-858 (directories), KIP-966 (eligible leader replicas).
 """
 
@@ -62,14 +62,14 @@ class LeaderEligibility:
     """Who may lead, as a decision sees it that is itself about to fence, unfence or distrust brokers.
 
     Ten thousand partitions of a broker that dies are in a dozen different states: what becomes of each state is worked
-    out once (``shapes``).
+    out once (``worked_out``).
     """
 
-    __slots__ = ("_active", "arriving", "leaving", "lost_tail", "shapes", "shutting_down", "view")
+    __slots__ = ("_active", "arriving", "context", "leaving", "lost_tail", "shutting_down", "worked_out")
 
     def __init__(
         self,
-        view: DecisionContext,
+        context: DecisionContext,
         *,
         leaving: frozenset[int] = frozenset(),
         arriving: frozenset[int] = frozenset(),
@@ -78,21 +78,21 @@ class LeaderEligibility:
     ) -> None:
         """``lost_tail``: brokers back from an unclean shutdown, whose last records may be gone (KIP-966).
         ``shutting_down``: who is leaving is there still, in a controlled shutdown."""
-        self.view = view
+        self.context = context
         self.leaving = leaving
         self.arriving = arriving
         self.lost_tail = lost_tail
         self.shutting_down = shutting_down
         self._active: dict[int, bool] = {}
-        self.shapes: dict[tuple[object, ...], ChangedFields | None] = {}
+        self.worked_out: dict[tuple[object, ...], ChangedFields | None] = {}
         """Everything that a change is made from -> what it changes."""
 
-    def at(self, view: DecisionContext) -> LeaderEligibility:
+    def at(self, context: DecisionContext) -> LeaderEligibility:
         """The same in another look at the world: this one, where it is the look that this one has."""
-        if view is self.view:
+        if context is self.context:
             return self
         return LeaderEligibility(
-            view,
+            context,
             leaving=self.leaving,
             arriving=self.arriving,
             lost_tail=self.lost_tail,
@@ -103,7 +103,7 @@ class LeaderEligibility:
         known = self._active.get(broker_id)
         if known is None:
             gone = broker_id in self.leaving or broker_id in self.lost_tail
-            known = not gone and (broker_id in self.arriving or self.view.image.is_active(broker_id))
+            known = not gone and (broker_id in self.arriving or self.context.image.is_active(broker_id))
             self._active[broker_id] = known
         return known
 
@@ -112,11 +112,11 @@ class LeaderEligibility:
         if self.active(broker_id):
             return True
         gone = broker_id in self.leaving or broker_id in self.lost_tail
-        return broker_id == partition.leader and not gone and self.view.leads_on(broker_id)
+        return broker_id == partition.leader and not gone and self.context.leads_on(broker_id)
 
     def live(self, partition: Partition) -> Live:
         """Whether a broker may lead this partition: active, and with the replica's directory online."""
-        brokers = self.view.image.brokers
+        brokers = self.context.image.brokers
 
         def may_lead(broker_id: int) -> bool:
             return self.counts(partition, broker_id) and brokers[broker_id].has_online_dir(
@@ -140,40 +140,40 @@ class _Target(NamedTuple):
 
 
 def change(
-    partition: Partition, topic: str, wish: DesiredState, eligibility: LeaderEligibility
+    partition: Partition, topic: str, desired: DesiredState, eligibility: LeaderEligibility
 ) -> PartitionChangeRecord | None:
-    """The record that makes ``wish`` come true for a partition of ``topic``, or None when nothing changes."""
-    view, shapes = eligibility.view, eligibility.shapes
-    min_isr, unclean = view.min_isr(topic) if view.elr else 0, view.unclean(topic)
-    if wish.directories is None:
+    """The record that makes ``desired`` come true for a partition of ``topic``, or None when nothing changes."""
+    context, worked_out = eligibility.context, eligibility.worked_out
+    min_isr, unclean = context.min_isr(topic) if context.elr else 0, context.unclean(topic)
+    if desired.directories is None:
         leader, alike = partition.leader, partition[_AFTER_EPOCHS:]
-        key = (partition.replicas, partition.isr, leader, alike, wish, min_isr, unclean)
-        if key not in shapes:
-            shapes[key] = _work_out(partition, wish, eligibility, min_isr, unclean=unclean)
-        shape = shapes[key]
+        key = (partition.replicas, partition.isr, leader, alike, desired, min_isr, unclean)
+        if key not in worked_out:
+            worked_out[key] = _work_out(partition, desired, eligibility, min_isr, unclean=unclean)
+        changed = worked_out[key]
     else:
-        shape = _work_out(partition, wish, eligibility, min_isr, unclean=unclean)
-    if shape is None:
+        changed = _work_out(partition, desired, eligibility, min_isr, unclean=unclean)
+    if changed is None:
         return None
     record = PartitionChangeRecord(partition_id=partition.id, topic_id=partition.topic_id)
-    for field, value in shape.items():
+    for field, value in changed.items():
         setattr(record, field, list(value) if isinstance(value, tuple) else value)
     return record
 
 
 def _work_out(
-    partition: Partition, wish: DesiredState, eligibility: LeaderEligibility, min_isr: int, *, unclean: bool
+    partition: Partition, desired: DesiredState, eligibility: LeaderEligibility, min_isr: int, *, unclean: bool
 ) -> ChangedFields | None:
     """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
-    view = eligibility.view
-    target = _wished(partition, wish)
-    if eligibility.shutting_down and view.settings.classic and partition.leader in eligibility.leaving:
+    context = eligibility.context
+    target = _target_of(partition, desired)
+    if eligibility.shutting_down and context.settings.classic and partition.leader in eligibility.leaving:
         live, leaving = eligibility.live(partition), eligibility.leaving
         if isinstance(elect_for_shutdown(partition.replicas, partition.isr, live, leaving=leaving), Refusal):
             return None  # it leads on: the broker asks again, and goes in the end all the same (CS-1)
     active_isr = tuple(r for r in target.isr if eligibility.counts(partition, r))
     # An ISR of the dead is all we know without an ELR: it is kept, so that one of its members may lead on return.
-    if active_isr or view.elr:
+    if active_isr or context.elr:
         target = target._replace(isr=active_isr)
     else:
         # Not all of the dead are equal: who came back without its tail must not lead while another may still return.
@@ -182,8 +182,8 @@ def _work_out(
     if active_isr:
         target = _completed(target)
     target = _with_elr(partition, target, min_isr, eligibility.lost_tail)
-    how = wish.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
-    if view.settings.classic:
+    how = desired.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
+    if context.settings.classic:
         target = _selected(partition, target, eligibility, how)
     else:
         target = _elected(partition, target, eligibility.live(partition), how)
@@ -192,25 +192,25 @@ def _work_out(
     if _suffices(target, min_isr):
         # A leader from the ELR may make the ISR large enough to commit: nobody outside has that any more.
         target = target._replace(elr=()) if target.elr else target
-    if view.elr and (target.last_known or target.leader == NO_LEADER):
+    if context.elr and (target.last_known or target.leader == NO_LEADER):
         target = _with_last_known(partition, target)
-    directories = _directories(partition, target.replicas, wish, view)
+    directories = _directories(partition, target.replicas, desired, context)
     # Where states are znodes, a change of nothing else raises the partition epoch too, which the leader has to name.
-    placed = view.settings.classic and directories != partition.directories
-    bump = view.settings.epoch_for_each_change and (placed or _must_be_told(partition, target, wish))
+    placed = context.settings.classic and directories != partition.directories
+    bump = context.settings.epoch_for_each_change and (placed or _must_be_told(partition, target, desired))
     return _difference(partition, target, directories, bump=bump)
 
 
-def _wished(partition: Partition, wish: DesiredState) -> _Target:
+def _target_of(partition: Partition, desired: DesiredState) -> _Target:
     return _Target(
-        replicas=partition.replicas if wish.replicas is None else wish.replicas,
-        isr=partition.isr if wish.isr is None else wish.isr,
-        adding=partition.adding if wish.adding is None else wish.adding,
-        removing=partition.removing if wish.removing is None else wish.removing,
+        replicas=partition.replicas if desired.replicas is None else desired.replicas,
+        isr=partition.isr if desired.isr is None else desired.isr,
+        adding=partition.adding if desired.adding is None else desired.adding,
+        removing=partition.removing if desired.removing is None else desired.removing,
         elr=partition.elr,
         last_known=partition.last_known_elr,
         leader=partition.leader,
-        recovery=partition.recovery if wish.recovery is None else wish.recovery,
+        recovery=partition.recovery if desired.recovery is None else desired.recovery,
     )
 
 
@@ -319,16 +319,16 @@ def _with_last_known(partition: Partition, target: _Target) -> _Target:
 
 
 def _directories(
-    partition: Partition, replicas: Replicas, wish: DesiredState, view: DecisionContext
+    partition: Partition, replicas: Replicas, desired: DesiredState, context: DecisionContext
 ) -> tuple[bytes, ...]:
-    if wish.directories is None and replicas == partition.replicas:
+    if desired.directories is None and replicas == partition.replicas:
         return partition.directories
     placed = dict(zip(partition.replicas, partition.directories, strict=True))
-    placed.update(wish.directories or {})
-    return tuple(placed[r] if r in placed else view.default_directory(r) for r in replicas)
+    placed.update(desired.directories or {})
+    return tuple(placed[r] if r in placed else context.default_directory(r) for r in replicas)
 
 
-def _must_be_told(partition: Partition, target: _Target, wish: DesiredState) -> bool:
+def _must_be_told(partition: Partition, target: _Target, desired: DesiredState) -> bool:
     """Whether a leader that goes by the leader epoch alone would not learn of this change without a new one.
 
     It knows the ISR that it asked for itself (KAFKA-15109), but never which replicas there are (KIP-455).
@@ -336,16 +336,16 @@ def _must_be_told(partition: Partition, target: _Target, wish: DesiredState) -> 
     moved = partition.replicas, partition.adding, partition.removing
     if moved != (target.replicas, target.adding, target.removing):
         return True
-    return wish.isr is None and not set(partition.isr) <= set(target.isr)
+    return desired.isr is None and not set(partition.isr) <= set(target.isr)
 
 
 def _difference(
     partition: Partition, target: _Target, directories: tuple[bytes, ...], *, bump: bool
 ) -> ChangedFields | None:
     """What differs, if anything. A replica that goes bumps the leader epoch, to be known stray (KAFKA-13972)."""
-    shape: ChangedFields = {}
+    changed: ChangedFields = {}
     if target.leader != partition.leader or bump or not set(partition.replicas) <= set(target.replicas):
-        shape["leader"] = target.leader
+        changed["leader"] = target.leader
     for field, now, then in (
         ("isr", target.isr, partition.isr),
         ("replicas", target.replicas, partition.replicas),
@@ -356,7 +356,7 @@ def _difference(
         ("directories", directories, partition.directories),
     ):
         if now != then:
-            shape[field] = now
+            changed[field] = now
     if target.recovery != partition.recovery:
-        shape["leader_recovery_state"] = target.recovery
-    return shape or None
+        changed["leader_recovery_state"] = target.recovery
+    return changed or None

@@ -23,31 +23,31 @@ LAGS_OF_BROKER = ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compacti
 _DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?\Z"
 
 
-def wrong_together(view: DecisionContext, kind: int, settings: Mapping[str, str]) -> Problem | None:
+def wrong_together(context: DecisionContext, kind: int, settings: Mapping[str, str]) -> Problem | None:
     """What is wrong with all the settings that a resource would have, or None.
 
     Those that are being set are good values of their keys; what was there before may be anything.
     """
     match kind:
         case ResourceType.TOPIC:
-            return _of_topic(view, settings)
+            return _of_topic(context, settings)
         case ResourceType.BROKER:
-            return _of_broker(view, settings)
+            return _of_broker(context, settings)
         case ResourceType.GROUP:
-            return _of_group(view, settings)
+            return _of_group(context, settings)
         case ResourceType.CLIENT_METRICS:
             return _of_client_metrics(settings)
         case _:
             return None
 
 
-def _of_topic(view: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
-    text = _crossed(view, settings, *LAGS)
+def _of_topic(context: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
+    text = _crossed(context, settings, *LAGS)
     return None if text is None else Problem(Code.INVALID_CONFIG, text)
 
 
-def _of_broker(view: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
-    text = _crossed(view, settings, *LAGS_OF_BROKER)
+def _of_broker(context: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
+    text = _crossed(context, settings, *LAGS_OF_BROKER)
     if text is not None:
         return Problem(Code.INVALID_REQUEST, text)
     try:
@@ -59,12 +59,12 @@ def _of_broker(view: DecisionContext, settings: Mapping[str, str]) -> Problem | 
     return None
 
 
-def _crossed(view: DecisionContext, settings: Mapping[str, str], least: str, most: str) -> str | None:
+def _crossed(context: DecisionContext, settings: Mapping[str, str], least: str, most: str) -> str | None:
     """What is wrong when a lower limit is above its upper one, of which the brokers may have set either."""
     low, high = (
         int(settings[name])
         if name in settings and BROKER_KEYS[of_broker].is_good(settings[name])
-        else view.settings.number(view.image, of_broker)
+        else context.settings.number(context.image, of_broker)
         for name, of_broker in zip((least, most), LAGS_OF_BROKER, strict=True)
     )
     if low <= high or not settings.keys() & {least, most}:
@@ -72,12 +72,12 @@ def _crossed(view: DecisionContext, settings: Mapping[str, str], least: str, mos
     return f"conflict: {least} ({low}) must not be more than {most} ({high})"
 
 
-def _of_group(view: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
+def _of_group(context: DecisionContext, settings: Mapping[str, str]) -> Problem | None:
     numbers = {name: key.parse(settings[name]) for name, key in _numbers(settings)}
     for name, value in numbers.items():
         for side, breaks in (("min", int.__lt__), ("max", int.__gt__)):
             bound = broker_bound(name, side)
-            if bound is not None and breaks(value, view.settings.number(view.image, bound)):
+            if bound is not None and breaks(value, context.settings.number(context.image, bound)):
                 than = "less" if side == "min" else "more"
                 return Problem(Code.INVALID_CONFIG, f"{name} must not be {than} than the brokers' {bound}.")
     for kind in ("consumer", "share", "streams"):

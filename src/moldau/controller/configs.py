@@ -31,42 +31,42 @@ from moldau.wire.schema import Message
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
-def incremental_alter_configs(view: DecisionContext, request: IncrementalAlterConfigs) -> Work:
+def incremental_alter_configs(context: DecisionContext, request: IncrementalAlterConfigs) -> Work:
     """Set, delete, append to or subtract from single keys."""
-    return _alter(view, request.resources, request.validate_only, whole=False)
+    return _alter(context, request.resources, request.validate_only, whole=False)
 
 
-def alter_configs(view: DecisionContext, request: AlterConfigs) -> Work:
+def alter_configs(context: DecisionContext, request: AlterConfigs) -> Work:
     """Replace all settings of each resource."""
-    return _alter(view, request.resources, request.validate_only, whole=True)
+    return _alter(context, request.resources, request.validate_only, whole=True)
 
 
-def _alter(view: DecisionContext, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
+def _alter(context: DecisionContext, resources: Sequence[ConfigChange], validate_only: bool, *, whole: bool) -> Work:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
 
-    def alter(view: DecisionContext, resource: ConfigChange) -> tuple[list[Message], tuple[int, str, Problem]]:
+    def alter(context: DecisionContext, resource: ConfigChange) -> tuple[list[Message], tuple[int, str, Problem]]:
         key = (resource.resource_type, resource.resource_name)
         if named[key] > 1:
             return [], (*key, Problem(Code.INVALID_REQUEST, "Each resource must appear at most once."))
-        outcome = _changes(view, resource, whole)
+        outcome = _changes(context, resource, whole)
         if isinstance(outcome, Problem):
             return [], (*key, outcome)
         return [] if validate_only else outcome, (*key, FINE)
 
-    records, results = yield from batched(view, resources, alter, _with_consequences)
+    records, results = yield from batched(context, resources, alter, _with_consequences)
     return Decision(records, ConfigsAltered(resources=tuple(results)))
 
 
-def _with_consequences(view: DecisionContext, records: Sequence[Message]) -> list[Message]:
-    return [*records, *_consequences(view, records)]
+def _with_consequences(context: DecisionContext, records: Sequence[Message]) -> list[Message]:
+    return [*records, *_consequences(context, records)]
 
 
-def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list[Message] | Problem:
+def _changes(context: DecisionContext, resource: ConfigChange, whole: bool) -> list[Message] | Problem:
     """Records of one resource, or what is wrong with it."""
-    keys = _keys_of(view, resource)
+    keys = _keys_of(context, resource)
     if isinstance(keys, Problem):
         return keys
-    now = view.image.config(resource.resource_type, resource.resource_name)
+    now = context.image.config(resource.resource_type, resource.resource_name)
     wanted: dict[str, str | None] = dict.fromkeys(now) if whole else {}
     count = Counter(name for name, _, _ in resource.changes)
     bad_value = Code.INVALID_CONFIG
@@ -85,11 +85,11 @@ def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list
             return Problem(Code.INVALID_REQUEST, outcome.message) if of_metrics else outcome
         wanted[name] = outcome.get(name)
     after = {name: text for name, text in {**now, **wanted}.items() if text is not None}
-    wrong = wrong_together(view, resource.resource_type, after) if any(wanted.values()) else None
-    wrong = wrong or settings_too_large(view.settings, after)
+    wrong = wrong_together(context, resource.resource_type, after) if any(wanted.values()) else None
+    wrong = wrong or settings_too_large(context.settings, after)
     if wrong is not None:
         return wrong
-    if view.elr and resource.resource_name == CLUSTER and wanted.get(_MIN_ISR, "") is None:
+    if context.elr and resource.resource_name == CLUSTER and wanted.get(_MIN_ISR, "") is None:
         why = f"{_MIN_ISR} must stay set for the whole cluster while eligible leader replicas are kept."
         return Problem(Code.INVALID_CONFIG, why)
     return [
@@ -100,14 +100,14 @@ def _changes(view: DecisionContext, resource: ConfigChange, whole: bool) -> list
     ]
 
 
-def _keys_of(view: DecisionContext, resource: ConfigChange) -> Mapping[str, ConfigKey] | Problem:
+def _keys_of(context: DecisionContext, resource: ConfigChange) -> Mapping[str, ConfigKey] | Problem:
     """The keys that a resource may have, or why it cannot be changed at all."""
     name = resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
             if not name:
                 return Problem(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
-            if name not in view.image.names:
+            if name not in context.image.names:
                 return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
             return TOPIC_KEYS
         case ResourceType.BROKER:
@@ -116,10 +116,10 @@ def _keys_of(view: DecisionContext, resource: ConfigChange) -> Mapping[str, Conf
             id = broker_number(name)
             if id is None:
                 return Problem(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {shown(name)}")
-            if id not in view.image.brokers and id not in view.image.controllers:
+            if id not in context.image.brokers and id not in context.image.controllers:
                 return Problem(Code.BROKER_ID_NOT_REGISTERED, f"No broker or controller with id {name} is registered.")
             # With an ELR all must agree on min.insync.replicas, so that one broker cannot have its own (KIP-966).
-            return {key: known for key, known in DYNAMIC_KEYS.items() if not (view.elr and key == _MIN_ISR)}
+            return {key: known for key, known in DYNAMIC_KEYS.items() if not (context.elr and key == _MIN_ISR)}
         case ResourceType.GROUP:
             return GROUP_KEYS if name else Problem(Code.INVALID_REQUEST, "Default group resources are not allowed.")
         case ResourceType.CLIENT_METRICS:
@@ -164,9 +164,9 @@ def _new_value(
     return {name: value}
 
 
-def adopt_configs(view: DecisionContext, request: AdoptConfigs) -> Decision:
+def adopt_configs(context: DecisionContext, request: AdoptConfigs) -> Decision:
     """Take settings over that stand already, as they are, with what they mean for partitions at once."""
-    there = view.image.names
+    there = context.image.names
     records = [
         record
         for record in request.records
@@ -174,7 +174,7 @@ def adopt_configs(view: DecisionContext, request: AdoptConfigs) -> Decision:
         or record.resource_type != ResourceType.TOPIC
         or record.resource_name in there
     ]
-    return Decision([*records, *_consequences(view, records)], Done())
+    return Decision([*records, *_consequences(context, records)], Done())
 
 
 def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, str] | Problem:
@@ -195,15 +195,15 @@ def checked_new_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
     return good
 
 
-def _consequences(view: DecisionContext, records: Sequence[Message]) -> list[Message]:
+def _consequences(context: DecisionContext, records: Sequence[Message]) -> list[Message]:
     """What changed settings mean for partitions at once."""
     names = {record.name for record in records if isinstance(record, ConfigRecord)}
     if not names & {_MIN_ISR, _UNCLEAN}:
         return []
-    after = view.image.with_settings(record for record in records if isinstance(record, ConfigRecord))
-    then = DecisionContext(after, view.soft, view.facts)
+    after = context.image.with_settings(record for record in records if isinstance(record, ConfigRecord))
+    then = DecisionContext(after, context.soft_state, context.facts)
     changes: list[Message] = []
-    if _MIN_ISR in names and view.elr:
+    if _MIN_ISR in names and context.elr:
         changes += failures.restate(then, (key for key in after.index.eligible if after.at(key).leader != NO_LEADER))
     if _UNCLEAN in names:
         changes += failures.elect_leaderless(then, after.index.led.get(NO_LEADER, ()))

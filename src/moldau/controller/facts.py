@@ -165,14 +165,14 @@ class DecisionContext:
     ``parts_done``: the request was cut into parts, and these are done. What they left is decided at once, however much.
     """
 
-    __slots__ = ("_min_isr", "_unclean", "facts", "image", "parts_done", "rng", "settings", "soft")
+    __slots__ = ("_min_isr", "_unclean", "facts", "image", "parts_done", "rng", "settings", "soft_state")
 
-    def __init__(self, image: Image, soft: SoftState, facts: Facts, *, parts_done: bool = False) -> None:
+    def __init__(self, image: Image, soft_state: SoftState, facts: Facts, *, parts_done: bool = False) -> None:
         self.parts_done = parts_done
         self.image = image
-        self.soft = soft
+        self.soft_state = soft_state
         self.facts = facts
-        self.settings = soft.settings
+        self.settings = soft_state.settings
         self.rng = SeededRng(facts.seed + facts.next_offset.to_bytes(8, "big"))
         self._min_isr: dict[str, int] = {}
         self._unclean: dict[str, bool] = {}

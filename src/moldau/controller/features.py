@@ -96,18 +96,18 @@ def _agreed_min_isr(settings: Settings) -> ConfigRecord:
     return ConfigRecord(resource_type=ResourceType.BROKER, resource_name=CLUSTER, name=name, value=value)
 
 
-def update_features(view: DecisionContext, request: UpdateFeatures) -> Decision:
+def update_features(context: DecisionContext, request: UpdateFeatures) -> Decision:
     """Raise or lower levels, all or none: one refused update refuses the request (KIP-584 v2)."""
     results = []
     records: list[Message] = []
-    proposed = {**view.image.features, **{update.feature: update.level for update in request.updates}}
+    proposed = {**context.image.features, **{update.feature: update.level for update in request.updates}}
     for update in request.updates:
-        problem = _refusal(view, update)
+        problem = _refusal(context, update)
         if problem is FINE and update.feature == ELR_FEATURE and update.level:
             problem = _needs_level(proposed.get(METADATA_VERSION, 0))
         results.append((update.feature, problem))
         if problem is FINE:
-            records += _update(view, update)
+            records += _update(context, update)
     bad = next(((name, problem) for name, problem in results if problem is not FINE), None)
     if bad is not None:
         name, problem = bad
@@ -117,35 +117,35 @@ def update_features(view: DecisionContext, request: UpdateFeatures) -> Decision:
     reply = FeaturesUpdated(features=tuple(results))
     if request.validate_only:
         return Decision([], reply)
-    return Decision(records + _consequences(view, records), reply)
+    return Decision(records + _consequences(context, records), reply)
 
 
-def _consequences(view: DecisionContext, records: list[Message]) -> list[Message]:
+def _consequences(context: DecisionContext, records: list[Message]) -> list[Message]:
     """What it means for partitions that an ELR is kept from now on, or no longer."""
-    after = view.image.with_settings(records)
-    then = DecisionContext(after, view.soft, view.facts)
-    if then.elr == view.elr:
+    after = context.image.with_settings(records)
+    then = DecisionContext(after, context.soft_state, context.facts)
+    if then.elr == context.elr:
         return []
     keys = {p.key for p in after.leaderless()} if then.elr else after.index.eligible
     return failures.restate(then, keys)
 
 
-def _update(view: DecisionContext, update: FeatureUpdate) -> list[Message]:
+def _update(context: DecisionContext, update: FeatureUpdate) -> list[Message]:
     records: list[Message] = []
-    if view.image.features.get(update.feature, 0) == update.level:
+    if context.image.features.get(update.feature, 0) == update.level:
         return records
     records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
     if update.feature == ELR_FEATURE and update.level:
-        if "min.insync.replicas" not in view.image.config(ResourceType.BROKER, CLUSTER):
-            records.append(_agreed_min_isr(view.settings))
-        for (kind, name), settings in sorted(view.image.configs.items()):
+        if "min.insync.replicas" not in context.image.config(ResourceType.BROKER, CLUSTER):
+            records.append(_agreed_min_isr(context.settings))
+        for (kind, name), settings in sorted(context.image.configs.items()):
             if kind == ResourceType.BROKER and name != CLUSTER and "min.insync.replicas" in settings:
                 gone = ConfigRecord(resource_type=kind, resource_name=name, name="min.insync.replicas", value=None)
                 records.append(gone)
     return records
 
 
-def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
+def _refusal(context: DecisionContext, update: FeatureUpdate) -> Problem:
     """FINE, or why a level cannot be set: nobody may be left behind, and going down must be asked for."""
     known = {feature.name: feature for feature in SUPPORTED}
     feature = known.get(update.feature)
@@ -153,7 +153,7 @@ def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
         return Problem(Code.INVALID_UPDATE_VERSION, f"{update.feature} is not a supported feature.")
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         return Problem(Code.INVALID_UPDATE_VERSION, "The controller does not support the given upgrade type.")
-    now = view.image.features.get(update.feature, 0)
+    now = context.image.features.get(update.feature, 0)
     if update.level < now and update.upgrade_type == _UPGRADE:
         why = f"Can't downgrade the version of this feature ({now}) without setting the upgrade type to a downgrade."
         return Problem(Code.INVALID_UPDATE_VERSION, why)
@@ -171,14 +171,14 @@ def _refusal(view: DecisionContext, update: FeatureUpdate) -> Problem:
     if not feature.low <= update.level <= feature.high:
         why = f"The controller supports {feature.low} to {feature.high} of {update.feature}, not {update.level}."
         return Problem(Code.INVALID_UPDATE_VERSION, why)
-    if update.feature == ELR_FEATURE and view.image.zk_migration_state == MigrationState.MIGRATION:
+    if update.feature == ELR_FEATURE and context.image.zk_migration_state == MigrationState.MIGRATION:
         return Problem(Code.INVALID_UPDATE_VERSION, "ZooKeeper holds no ELR, and the migration is not finished yet.")
     if update.feature == ELR_FEATURE and not update.level:
-        lost = [p for p in view.image.leaderless() if not p.isr]
+        lost = [p for p in context.image.leaderless() if not p.isr]
         if lost:  # without an ELR nobody would know any more who may lead them
             why = f"{len(lost)} partition(s) have no in-sync replica; bring one back or elect a leader first."
             return Problem(Code.INVALID_UPDATE_VERSION, why)
-    for kind, nodes in (("Broker", view.image.brokers), ("Controller", view.image.controllers)):
+    for kind, nodes in (("Broker", context.image.brokers), ("Controller", context.image.controllers)):
         for node in nodes.values():
             offered = {f.name: f for f in node.features}
             if offered and not _supports(offered.get(update.feature), update.level):
@@ -199,11 +199,11 @@ def _supports(offered: FeatureRange | None, level: int) -> bool:
     return level == 0 if offered is None else offered.low <= level <= offered.high
 
 
-def allocate_producer_ids(view: DecisionContext, request: AllocateProducerIds) -> Decision:
+def allocate_producer_ids(context: DecisionContext, request: AllocateProducerIds) -> Decision:
     """Hand a broker the next thousand producer ids; none is ever handed out twice."""
-    if view.stale(request.broker_id, request.broker_epoch):
+    if context.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
-    start = view.image.next_producer_id
+    start = context.image.next_producer_id
     if start > _LAST_PRODUCER_ID - PRODUCER_ID_BLOCK:
         return Decision([], Refused(Code.UNKNOWN_SERVER_ERROR, "All producer ids have been handed out."))
     record = ProducerIdsRecord(

@@ -31,60 +31,60 @@ Parts = Generator[Sequence[Message], DecisionContext, T]
 
 
 def checked_again(
-    view: DecisionContext,
+    context: DecisionContext,
     check: Callable[[DecisionContext], C | Problem],
     make: Callable[[DecisionContext, C], Parts[tuple[DecisionContext, Prepared | Problem]]],
 ) -> Parts[tuple[DecisionContext, Prepared | Problem, C | None]]:
     """The last look, what was made of what ``check`` found, and that; or what is wrong."""
     for attempt in range(ATTEMPTS):
-        found = check(view)
+        found = check(context)
         if isinstance(found, Problem):
-            return view, found, None
-        brokers, work = dict(view.image.brokers), make(view, found)
-        view, made = (yield from work) if attempt < ATTEMPTS - 1 else without_pauses(view, work)
-        if isinstance(made, Problem) or (check(view) == found and dict(view.image.brokers) == brokers):
-            return view, made, found
+            return context, found, None
+        brokers, work = dict(context.image.brokers), make(context, found)
+        context, made = (yield from work) if attempt < ATTEMPTS - 1 else without_pauses(context, work)
+        if isinstance(made, Problem) or (check(context) == found and dict(context.image.brokers) == brokers):
+            return context, made, found
     raise AssertionError("what is made without a pause is made of what was found")
 
 
-def without_pauses(view: DecisionContext, work: Parts[T]) -> T:
+def without_pauses(context: DecisionContext, work: Parts[T]) -> T:
     """What ``work`` returns."""
     try:
         next(work)
         while True:
-            work.send(view)
+            work.send(context)
     except StopIteration as end:
         found: T = end.value
         return found
 
 
-def placed(view: DecisionContext, count: int, factor: int) -> Parts[tuple[DecisionContext, Placed | Problem]]:
+def placed(context: DecisionContext, count: int, factor: int) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas for so many new partitions, by the placer."""
-    placer = place_on(view.image, factor, view.rng)
+    placer = place_on(context.image, factor, context.rng)
     if isinstance(placer, Problem):
-        return view, placer
+        return context, placer
     found: Placed = []
     while len(found) < count:
         found.append(placer.place(factor))
-        if len(found) % view.settings.partitions_at_once == 0:
-            view = yield []
-    return view, found
+        if len(found) % context.settings.partitions_at_once == 0:
+            context = yield []
+    return context, found
 
 
 def checked(
-    view: DecisionContext, given: Iterable[T], wrong: Callable[[DecisionContext, T], Problem | None]
+    context: DecisionContext, given: Iterable[T], wrong: Callable[[DecisionContext, T], Problem | None]
 ) -> Parts[tuple[DecisionContext, Problem | None]]:
     """What is wrong with the first of these with which something is wrong."""
     for done, one in enumerate(given, 1):
-        if (problem := wrong(view, one)) is not None:
-            return view, problem
-        if done % view.settings.partitions_at_once == 0:
-            view = yield []
-    return view, None
+        if (problem := wrong(context, one)) is not None:
+            return context, problem
+        if done % context.settings.partitions_at_once == 0:
+            context = yield []
+    return context, None
 
 
 def partition_of(
-    view: DecisionContext,
+    context: DecisionContext,
     known: Known,
     topic_id: bytes,
     number: int,
@@ -93,8 +93,8 @@ def partition_of(
     """A new partition with all active replicas in the ISR, led by the first of them. Of a thousand partitions most have
     the same replicas as others: what these mean is looked up once, and stands in ``known``."""
     if replicas not in known:
-        active = tuple(r for r in replicas if view.image.is_active(r))
-        known[replicas] = active, tuple(view.default_directory(r) for r in replicas)
+        active = tuple(r for r in replicas if context.image.is_active(r))
+        known[replicas] = active, tuple(context.default_directory(r) for r in replicas)
     isr, directories = known[replicas]
     if not isr:  # only by hand: the placer gives every partition an active leader
         why = (
@@ -106,7 +106,7 @@ def partition_of(
 
 
 def made(
-    view: DecisionContext, head: Sequence[Message], topic_id: bytes, first: int, placed: Placed
+    context: DecisionContext, head: Sequence[Message], topic_id: bytes, first: int, placed: Placed
 ) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
     """The records of ``head``, and those of the partitions ``first``.. of a topic."""
     found = Prepared([], packed=Builder() if too_large(head) is None else None)
@@ -115,12 +115,12 @@ def made(
     run = Run(topic_id, len(head))
     known: Known = {}
     for number, replicas in enumerate(placed, first):
-        partition = partition_of(view, known, topic_id, number, replicas)
+        partition = partition_of(context, known, topic_id, number, replicas)
         if isinstance(partition, Problem):
-            return view, partition
+            return context, partition
         run.add(partition)
         found.add(to_record(partition))
-        if len(run.partitions) % view.settings.partitions_at_once == 0:
-            view = yield []
+        if len(run.partitions) % context.settings.partitions_at_once == 0:
+            context = yield []
     found.runs = (run,)
-    return view, found
+    return context, found

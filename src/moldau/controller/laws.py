@@ -66,10 +66,10 @@ class Step(NamedTuple):
     def changes(self) -> list[PartitionDelta]:
         return self.delta.partition_changes(self.after)
 
-    def view(self) -> DecisionContext:
+    def context(self) -> DecisionContext:
         return DecisionContext(self.after, SoftState(self.settings), Facts(now_ms=0, next_offset=0))
 
-    def view_before(self) -> DecisionContext:
+    def context_before(self) -> DecisionContext:
         return DecisionContext(self.before, SoftState(self.settings), Facts(now_ms=0, next_offset=0))
 
 
@@ -98,12 +98,12 @@ def c2_partitions_are_well_formed(step: Step) -> None:
         touched.update(step.after.index.assigned.get(id, ()))
     if step.delta.features or step.delta.configs:
         touched = {key for keys in step.after.index.led.values() for key in keys}
-    view = step.view()
+    context = step.context()
     for key in touched:
-        _well_formed(step, view, step.after.at(key))
+        _well_formed(step, context, step.after.at(key))
 
 
-def _well_formed(step: Step, view: DecisionContext, p: Partition) -> None:
+def _well_formed(step: Step, context: DecisionContext, p: Partition) -> None:
     image = step.after
     topic = image.topics[p.topic_id].name
     where = f"{topic}-{p.id}: {p}"
@@ -115,13 +115,13 @@ def _well_formed(step: Step, view: DecisionContext, p: Partition) -> None:
     assert len(p.directories) == len(p.replicas), f"directories and replicas differ: {where}"
     if p.leader != NO_LEADER:
         assert p.leader in p.isr, f"a leader outside the ISR: {where}"
-        assert image.is_active(p.leader) or view.leads_on(p.leader), f"a leader that is fenced or leaving: {where}"
+        assert image.is_active(p.leader) or context.leads_on(p.leader), f"a leader that is fenced or leaving: {where}"
     if p.recovery == Recovery.RECOVERING:
         assert len(p.isr) <= 1, f"recovering with company: {where}"
-    inactive = [r for r in p.isr if not image.is_active(r) and not (r == p.leader and view.leads_on(r))]
-    if view.elr:
+    inactive = [r for r in p.isr if not image.is_active(r) and not (r == p.leader and context.leads_on(r))]
+    if context.elr:
         assert not inactive, f"fenced or leaving brokers in the ISR: {where}"
-        assert not p.elr or len(p.isr) < min(view.min_isr(topic), len(p.replicas)), f"an ELR without need: {where}"
+        assert not p.elr or len(p.isr) < min(context.min_isr(topic), len(p.replicas)), f"an ELR without need: {where}"
         assert p.isr or p.leader == NO_LEADER, f"a leader without an ISR: {where}"
     else:
         before = step.before.partition(p.topic_id, p.id)  # Kafka before 1.1 left ISRs of nobody in ZooKeeper
@@ -267,7 +267,7 @@ def c10_reassignment_goes_through_the_union(step: Step) -> None:
 
 def c11_elections_are_clean_or_told(step: Step) -> None:
     """C11: a new leader was in ISR or ELR; else somebody allowed it, or it led last, and it is marked recovering."""
-    view = step.view()
+    context = step.context()
     for topic, key, before, after in step.changes:
         if before is None or after is None or after.leader in (before.leader, NO_LEADER):
             continue
@@ -277,7 +277,7 @@ def c11_elections_are_clean_or_told(step: Step) -> None:
             continue  # the old leader brought it into the ISR, which ended the move, which elected it
         where = f"{topic}-{key[1]}: {before} -> {after}"
         by_hand = isinstance(step.request, ElectLeaders) and step.request.election_type == ElectionType.UNCLEAN
-        allowed = by_hand or view.unclean(topic) or before.last_known_elr == (after.leader,)
+        allowed = by_hand or context.unclean(topic) or before.last_known_elr == (after.leader,)
         assert allowed, f"an unclean election: {where}"
         assert after.recovery == Recovery.RECOVERING, f"an unclean election that is not told: {where}"
         assert after.isr == (after.leader,), f"an unclean leader with company: {where}"
@@ -306,13 +306,13 @@ def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
     """S10, the controller's part: who joins an ISR is active, and is the very process that its leader saw fetch."""
     if not isinstance(step.request, AlterPartition):
         return
-    wishes = {change.key: dict(change.isr) for change in step.request.changes}
+    requested = {change.key: dict(change.isr) for change in step.request.changes}
     for topic, key, before, after in step.changes:
         if before is None or after is None:
             continue
         for joined in set(after.isr) - set(before.isr):
             broker = step.before.brokers.get(joined)
-            seen = wishes.get(key, {}).get(joined, -1)
+            seen = requested.get(key, {}).get(joined, -1)
             assert broker is not None, f"{topic}-{key[1]}: broker {joined} is not registered"
             assert broker.active, f"{topic}-{key[1]}: {broker} is not active, and joins an ISR"
             assert seen in (-1, broker.epoch), f"{topic}-{key[1]}: the leader saw epoch {seen} of {broker}"
@@ -333,7 +333,7 @@ def s11_nobody_trusts_a_broker_back_from_a_crash(step: Step) -> None:
         return
     for p in step.after.partitions_on_broker(request.broker_id):
         assert p.leader != request.broker_id, f"{p} is led by a broker back from a crash"
-        if step.view().elr:
+        if step.context().elr:
             assert request.broker_id not in (*p.isr, *p.elr), (
                 f"{p} trusts broker {request.broker_id}, back from a crash"
             )
@@ -350,7 +350,7 @@ def c12_brokers_go_when_they_may(step: Step) -> None:
         return
     before, after = step.before.brokers.get(request.broker_id), step.after.brokers.get(request.broker_id)
     if before is not None and after is not None and not before.fenced and after.fenced:
-        led = still_led(step.view_before(), request.broker_id)
+        led = still_led(step.context_before(), request.broker_id)
         assert not led, f"broker {request.broker_id} may go although it leads {led}"
 
 

@@ -1,4 +1,5 @@
-"""The controller as a ledger: ``decide(image, soft, request, facts) -> Decision(records, reply)``. A pure function.
+"""The controller as a ledger: ``decide(image, soft_state, request, facts) -> Decision(records, reply)``. A pure
+function.
 
 Nothing changes until the records are applied to an image; the reply is true once they are committed. One subject, one
 file: this table says where. The controller role (``active.py``) keeps the working image and the replies that wait.
@@ -69,8 +70,8 @@ _PLACING = frozenset(
 """Requests that give brokers something: none is given to who is just being taken out of all partitions."""
 
 
-def decide(image: Image, soft: SoftState, request: object, facts: Facts) -> Decision:
-    """Decide one request, or the next part of one, on the image as it is. Reads ``image`` and ``soft``, changes
+def decide(image: Image, soft_state: SoftState, request: object, facts: Facts) -> Decision:
+    """Decide one request, or the next part of one, on the image as it is. Reads ``image`` and ``soft_state``, changes
     neither."""
     rest = request if isinstance(request, RemainingItems) else None
     if rest is not None:
@@ -81,15 +82,15 @@ def decide(image: Image, soft: SoftState, request: object, facts: Facts) -> Deci
         request = request.then
         if request is None:
             return Decision([], parts.NOTHING_MORE)
-    if soft.going and type(request) in _PLACING:
-        image = image.without(soft.going)
+    if soft_state.going and type(request) in _PLACING:
+        image = image.without(soft_state.going)
     decision = DECISIONS.get(type(request))
     assert decision is not None, f"nobody decides {request!r}"
     early = migration.too_early(image, request)
     if early is not None:
         return Decision([], early)
-    view = DecisionContext(image, soft, facts, parts_done=parts_done)
+    context = DecisionContext(image, soft_state, facts, parts_done=parts_done)
     if rest is not None:
-        return continued(view, rest)
-    decided = decision(view, request)
-    return begun(view, request, decided) if isinstance(decided, Generator) else decided
+        return continued(context, rest)
+    decided = decision(context, request)
+    return begun(context, request, decided) if isinstance(decided, Generator) else decided

@@ -67,10 +67,10 @@ def wrong_plane(image: Image, request: requests.RegisterBroker) -> Refused | Non
     return None
 
 
-def adopt_cluster(view: DecisionContext, request: requests.AdoptCluster) -> Decision:
+def adopt_cluster(context: DecisionContext, request: requests.AdoptCluster) -> Decision:
     """The next part of everything that stood in ZooKeeper; with the last, the word that all of it is here. Who is dead
     leads nothing by then."""
-    image = view.image
+    image = context.image
     if image.zk_migration_state != MigrationState.PRE_MIGRATION:
         return Decision([], Refused(Code.INVALID_REQUEST, "Nothing can be adopted from ZooKeeper any more."))
     if not request.at:
@@ -81,13 +81,13 @@ def adopt_cluster(view: DecisionContext, request: requests.AdoptCluster) -> Deci
             return Decision([], Refused(Code.BROKER_ID_NOT_REGISTERED, why))
         request = replace(request, records=(*_leftovers(image), *request.records))
     if request.at < len(request.records):
-        end = request.at + view.settings.partitions_at_once
+        end = request.at + context.settings.partitions_at_once
         return Decision(list(request.records[request.at : end]), None, then=replace(request, at=end))
     dead = frozenset(broker.id for broker in image.brokers.values() if broker.fenced)
-    if dead and (first := parts.in_parts(view, request, dead)) is not None:
+    if dead and (first := parts.in_parts(context, request, dead)) is not None:
         return first
     told = ZkMigrationStateRecord(zk_migration_state=MigrationState.MIGRATION)
-    return Decision([*failures.reconcile(view, dead), told], Done())
+    return Decision([*failures.reconcile(context, dead), told], Done())
 
 
 def _leftovers(image: Image) -> Iterator[Message]:
@@ -104,17 +104,17 @@ def _leftovers(image: Image) -> Iterator[Message]:
             yield RemoveUserScramCredentialRecord(name=record.name, mechanism=record.mechanism)
 
 
-def finish_migration(view: DecisionContext, request: requests.FinishMigration) -> Decision:
+def finish_migration(context: DecisionContext, request: requests.FinishMigration) -> Decision:
     """No way back from here. Refused while a broker in ZooKeeper mode is registered: it would be told nothing any more.
     One that is fenced counts as well, for whoever asks this speaks for none of them, and they are all fenced soon."""
-    if view.image.zk_migration_state == MigrationState.PRE_MIGRATION:
+    if context.image.zk_migration_state == MigrationState.PRE_MIGRATION:
         why = (
             "Nothing was copied yet. Start the controllers with zookeeper.metadata.migration.enable=true, or stop them."
         )
         return Decision([], Refused(Code.INVALID_REQUEST, why))
-    if view.image.zk_migration_state != MigrationState.MIGRATION:
+    if context.image.zk_migration_state != MigrationState.MIGRATION:
         return Decision([], Refused(Code.INVALID_REQUEST, "No migration is under way."))
-    left = sorted(broker.id for broker in view.image.brokers.values() if broker.is_migrating)
+    left = sorted(broker.id for broker in context.image.brokers.values() if broker.is_migrating)
     if left:
         why = f"Brokers {left} are still in ZooKeeper mode. Start the controllers with the setting again, and let them"
         return Decision([], Refused(Code.INVALID_REQUEST, f"{why} cross; unregister those that are gone for good."))

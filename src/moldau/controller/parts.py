@@ -24,78 +24,78 @@ Request = Any  # Any: a request of any of the classes that the ledger's table of
 
 
 def in_parts(
-    view: DecisionContext, request: Request, ids: Iterable[int], *, lost_tail: bool = False
+    context: DecisionContext, request: Request, ids: Iterable[int], *, lost_tail: bool = False
 ) -> Decision | None:
     """The first part of a request that brokers ``ids`` should go, if it needs several; the request comes again after
     them.
 
     None needs several in ZooKeeper mode: brokers hear of a death whole there, in one request of each kind (LI-3).
     """
-    if view.settings.classic:
+    if context.settings.classic:
         return None
-    first = departure(view, ids, request, lost_tail=lost_tail)
-    return None if first is None else change_remaining(view, first)
+    first = departure(context, ids, request, lost_tail=lost_tail)
+    return None if first is None else change_remaining(context, first)
 
 
-def under_way(view: DecisionContext, ids: Iterable[int]) -> bool:
+def under_way(context: DecisionContext, ids: Iterable[int]) -> bool:
     """Whether brokers are being taken out of their partitions already."""
-    return view.soft.going.issuperset(ids)
+    return context.soft_state.going.issuperset(ids)
 
 
 def departure(
-    view: DecisionContext, ids: Iterable[int], then: Request, *, lost_tail: bool = False
+    context: DecisionContext, ids: Iterable[int], then: Request, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:
     """The parts in which brokers leave, None when there are so few partitions that no parts are needed. ``then`` comes
     after them."""
     gone = sorted(set(ids))
-    return _leaving(view, gone, failures.concerned(view, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
+    return _leaving(context, gone, failures.concerned(context, gone, lost_tail=lost_tail), then, lost_tail=lost_tail)
 
 
-def shutdown(view: DecisionContext, broker_id: int, then: Request) -> RemainingPartitions | None:
+def shutdown(context: DecisionContext, broker_id: int, then: Request) -> RemainingPartitions | None:
     """The parts in which a broker's partitions get other leaders before it stops; None when no parts are needed."""
-    first = departure(view, [broker_id], then)
+    first = departure(context, [broker_id], then)
     return None if first is None else replace(first, shutting_down=True)
 
 
 def lost_directories(
-    view: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Request
+    context: DecisionContext, broker_id: int, offline: Iterable[bytes], then: Request
 ) -> RemainingPartitions | None:
     """The parts in which the replicas in directories that failed leave; None when they need no parts."""
-    return _leaving(view, [broker_id], failures.in_directories(view, broker_id, offline), then)
+    return _leaving(context, [broker_id], failures.in_directories(context, broker_id, offline), then)
 
 
 def _leaving(
-    view: DecisionContext, gone: list[int], keys: Collection[Key], then: Request, *, lost_tail: bool = False
+    context: DecisionContext, gone: list[int], keys: Collection[Key], then: Request, *, lost_tail: bool = False
 ) -> RemainingPartitions | None:
-    if view.parts_done or len(keys) <= view.settings.partitions_at_once:
+    if context.parts_done or len(keys) <= context.settings.partitions_at_once:
         return None
-    leaving = tuple((id, view.image.brokers[id].epoch) for id in gone)
+    leaving = tuple((id, context.image.brokers[id].epoch) for id in gone)
     return RemainingPartitions(keys=tuple(keys), leaving=leaving, lost_tail=lost_tail, then=then)
 
 
-def arrival(view: DecisionContext) -> RemainingPartitions | None:
+def arrival(context: DecisionContext) -> RemainingPartitions | None:
     """The parts in which leaderless partitions are looked at again; None when they need no parts."""
-    keys = view.image.index.led.get(NO_LEADER, ())
-    return RemainingPartitions(keys=tuple(keys)) if len(keys) > view.settings.partitions_at_once else None
+    keys = context.image.index.led.get(NO_LEADER, ())
+    return RemainingPartitions(keys=tuple(keys)) if len(keys) > context.settings.partitions_at_once else None
 
 
-def change_remaining(view: DecisionContext, request: RemainingPartitions) -> Decision:
+def change_remaining(context: DecisionContext, request: RemainingPartitions) -> Decision:
     """One part. It is dropped, and with it the rest, when the broker that was to go has registered anew."""
-    end = request.at + view.settings.partitions_at_once
-    leaving = frozenset(id for id, epoch in request.leaving if not view.stale(id, epoch))
+    end = request.at + context.settings.partitions_at_once
+    leaving = frozenset(id for id, epoch in request.leaving if not context.stale(id, epoch))
     if request.leaving and not leaving:
         return Decision([], None, then=replace(request, at=len(request.keys)))
-    keys = [key for key in request.keys[request.at : end] if view.image.partition(*key) is not None]
+    keys = [key for key in request.keys[request.at : end] if context.image.partition(*key) is not None]
     if leaving:
-        keys = failures.still_concerned(view, leaving, keys, lost_tail=request.lost_tail)
+        keys = failures.still_concerned(context, leaving, keys, lost_tail=request.lost_tail)
     lost_tail = leaving if request.lost_tail else frozenset()
-    eligibility = LeaderEligibility(view, leaving=leaving, lost_tail=lost_tail, shutting_down=request.shutting_down)
+    eligibility = LeaderEligibility(context, leaving=leaving, lost_tail=lost_tail, shutting_down=request.shutting_down)
     records = failures.changes(eligibility, keys)
     sessions = {}
     for id in sorted(leaving):
-        session = view.soft.sessions.get(id)
+        session = context.soft_state.sessions.get(id)
         if records and session is not None and session.shutdown_offset >= 0:  # who may go waits until this is known too
-            sessions[id] = session._replace(shutdown_offset=view.facts.next_offset + len(records) - 1)
+            sessions[id] = session._replace(shutdown_offset=context.facts.next_offset + len(records) - 1)
     return Decision(records, None, sessions, then=replace(request, at=end))
 
 

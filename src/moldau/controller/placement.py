@@ -1,4 +1,4 @@
-"""Where replicas of new partitions go: striped over racks and brokers from a rolled start; and checks of manual wishes.
+"""Where replicas of new partitions go: striped over racks and brokers from a rolled start; checks of given assignments.
 
 The striped placer: racks take turns, brokers in a rack take turns at leading and at following, and everything is
 shuffled once every broker has had a turn. No leader on a fenced broker; fenced brokers only when the others do not

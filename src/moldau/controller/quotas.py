@@ -21,7 +21,7 @@ KEYS_MAX = 100
 """So many quotas of one entity are altered by a request: there are five, and more would be compared in one step."""
 
 
-def alter_client_quotas(view: DecisionContext, request: AlterClientQuotas) -> Work:
+def alter_client_quotas(context: DecisionContext, request: AlterClientQuotas) -> Work:
     """Set quotas and take them away."""
     named: Counter[frozenset[tuple[str, str | None]]] = Counter()
 
@@ -30,21 +30,21 @@ def alter_client_quotas(view: DecisionContext, request: AlterClientQuotas) -> Wo
             named[frozenset(change.entity)] += 1
             yield change
 
-    view, changes = yield from looked_through(view, counted())
+    context, changes = yield from looked_through(context, counted())
 
-    def alter(view: DecisionContext, change: QuotaChange) -> tuple[list[Message], Problem]:
+    def alter(context: DecisionContext, change: QuotaChange) -> tuple[list[Message], Problem]:
         if named[frozenset(change.entity)] > 1:
             return [], Problem(Code.INVALID_REQUEST, "Each entity must appear at most once.")
-        made = _records(view, change)
+        made = _records(context, change)
         if isinstance(made, str):
             return [], Problem(Code.INVALID_REQUEST, made)
         return [] if request.validate_only else made, FINE
 
-    records, results = yield from batched(view, changes, alter)
+    records, results = yield from batched(context, changes, alter)
     return Decision(records, QuotasAltered(results=tuple(results)))
 
 
-def _records(view: DecisionContext, change: QuotaChange) -> list[Message] | str:
+def _records(context: DecisionContext, change: QuotaChange) -> list[Message] | str:
     """What one change writes, or what is wrong with it."""
     wrong = wrong_entity(change.entity)
     if wrong is not None:
@@ -57,7 +57,7 @@ def _records(view: DecisionContext, change: QuotaChange) -> list[Message] | str:
     for key, value in change.quotas:
         if keys.count(key) > 1:
             return f"Duplicate quota key {key:.100}"
-        now = quota(view.image, of, key)
+        now = quota(context.image, of, key)
         if value is not None:
             wrong = wrong_quota(of, key, value)
             if wrong is not None:

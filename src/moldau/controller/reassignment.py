@@ -22,60 +22,60 @@ from moldau.model import Code
 from moldau.wire.schema import Message
 
 
-def alter_reassignments(view: DecisionContext, request: AlterPartitionReassignments) -> Work:
+def alter_reassignments(context: DecisionContext, request: AlterPartitionReassignments) -> Work:
     """Begin, change or cancel moves; each item stands for itself."""
     done: set[tuple[str, int]] = set()
 
-    def alter(view: DecisionContext, move: Move) -> tuple[list[Message], tuple[str, int, Problem]]:
+    def alter(context: DecisionContext, move: Move) -> tuple[list[Message], tuple[str, int, Problem]]:
         name = (move.topic, move.partition)
         if name in done:
             return [], (*name, Problem(Code.INVALID_REQUEST, "The partition is named twice in one request."))
         done.add(name)
         records: list[Message] = []
-        problem = _move(view, move, records, request.allow_replication_factor_change)
+        problem = _move(context, move, records, request.allow_replication_factor_change)
         return records, (*name, problem)
 
-    records, results = yield from batched(view, request.moves, alter)
+    records, results = yield from batched(context, request.moves, alter)
     return Decision(records, ReassignmentsAltered(partitions=tuple(results)))
 
 
-def _move(view: DecisionContext, move: Move, records: list[Message], any_factor: bool) -> Problem:
-    topic = view.image.topic(move.topic)
+def _move(context: DecisionContext, move: Move, records: list[Message], any_factor: bool) -> Problem:
+    topic = context.image.topic(move.topic)
     partition = None if topic is None else topic.partitions.get(move.partition)
     if partition is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {move.topic}:{move.partition}.")
     if move.replicas is None:
-        return _cancel(view, move.topic, partition, records)
-    if partition.topic_id in view.soft.marked_for_deletion:
+        return _cancel(context, move.topic, partition, records)
+    if partition.topic_id in context.soft_state.marked_for_deletion:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {move.topic} is queued for deletion.")
-    problem = bad_assignment(view.image, move.replicas)
+    problem = bad_assignment(context.image, move.replicas)
     if problem is None and not any_factor and len(move.replicas) != len(partition.original_replicas):
         problem = Problem(
             Code.INVALID_REPLICATION_FACTOR,
             f"The replication factor would change from {len(partition.original_replicas)} to {len(move.replicas)}.",
         )
-    problem = problem or _dead_newcomer(view, partition, move.replicas)
+    problem = problem or _dead_newcomer(context, partition, move.replicas)
     if problem is not None:
         return problem
-    wish = _wish(partition, move.replicas, classic=view.settings.classic)
-    record = change(partition, move.topic, wish, LeaderEligibility(view))
+    desired = _desired_state(partition, move.replicas, classic=context.settings.classic)
+    record = change(partition, move.topic, desired, LeaderEligibility(context))
     if record is not None:
         records.append(record)
     return FINE
 
 
-def _dead_newcomer(view: DecisionContext, partition: Partition, replicas: tuple[int, ...]) -> Problem | None:
+def _dead_newcomer(context: DecisionContext, partition: Partition, replicas: tuple[int, ...]) -> Problem | None:
     """Why a move cannot begin: a broker that is fenced would have to copy the partition, and the move would hang.
 
     A replica that is there already may be down: it stays where it is, and comes back by itself.
     """
-    dead = next((r for r in replicas if r not in partition.replicas and view.image.brokers[r].fenced), None)
+    dead = next((r for r in replicas if r not in partition.replicas and context.image.brokers[r].fenced), None)
     if dead is None:
         return None
     return Problem(Code.INVALID_REPLICA_ASSIGNMENT, f"Broker {dead} is to get a replica, and it is not alive.")
 
 
-def _wish(partition: Partition, target: tuple[int, ...], *, classic: bool = False) -> DesiredState:
+def _desired_state(partition: Partition, target: tuple[int, ...], *, classic: bool = False) -> DesiredState:
     """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves.
 
     ``classic``: those who come and go keep their order, as with Kafka's ZooKeeper controller, and a cancelled move
@@ -90,14 +90,14 @@ def _wish(partition: Partition, target: tuple[int, ...], *, classic: bool = Fals
     return DesiredState(replicas=(*target, *removing), adding=adding, removing=removing)
 
 
-def _cancel(view: DecisionContext, topic: str, partition: Partition, records: list[Message]) -> Problem:
+def _cancel(context: DecisionContext, topic: str, partition: Partition, records: list[Message]) -> Problem:
     """Back to the original replicas; refused when none of them is in sync and the topic does not allow the loss."""
     if not partition.reassigning:
         return Problem(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     replicas = partition.original_replicas
-    eligibility = LeaderEligibility(view)
+    eligibility = LeaderEligibility(context)
     isr = tuple(r for r in partition.isr if r in replicas)
-    if not isr and not (view.unclean(topic) and any(map(eligibility.live(partition), replicas))):
+    if not isr and not (context.unclean(topic) and any(map(eligibility.live(partition), replicas))):
         return Problem(
             Code.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert {topic}:{partition.id}: it would require an unclean leader election.",
@@ -108,11 +108,11 @@ def _cancel(view: DecisionContext, topic: str, partition: Partition, records: li
     return FINE
 
 
-def list_reassignments(view: DecisionContext, request: ListPartitionReassignments) -> Work:
+def list_reassignments(context: DecisionContext, request: ListPartitionReassignments) -> Work:
     """Moves under way, by topic name and partition."""
 
-    def listed(view: DecisionContext, key: Key) -> tuple[list[Message], tuple[str, Partition] | None]:
-        topic = view.image.topics.get(key[0])
+    def listed(context: DecisionContext, key: Key) -> tuple[list[Message], tuple[str, Partition] | None]:
+        topic = context.image.topics.get(key[0])
         partition = None if topic is None else topic.partitions.get(key[1])
         if topic is None or partition is None or not partition.reassigning:
             return [], None
@@ -121,45 +121,45 @@ def list_reassignments(view: DecisionContext, request: ListPartitionReassignment
             key[1],
         ) in request.partitions else None
 
-    _, moving = yield from batched(view, tuple(view.image.index.moving), listed)
+    _, moving = yield from batched(context, tuple(context.image.index.moving), listed)
     return Decision([], ReassignmentsListed(partitions=tuple(sorted(moving))))
 
 
-def assign_directories(view: DecisionContext, request: AssignReplicasToDirs) -> Work:
+def assign_directories(context: DecisionContext, request: AssignReplicasToDirs) -> Work:
     """Note in which directories a broker's replicas lie; on a failed one a replica leaves ISR and lead (KIP-858)."""
-    if view.stale(request.broker_id, request.broker_epoch):
+    if context.stale(request.broker_id, request.broker_epoch):
         return Decision([], Refused(Code.STALE_BROKER_EPOCH, "The broker is not registered under that epoch."))
     done: set[Key] = set()
-    eligibility = {online: _eligibility(view, request.broker_id, online) for online in (True, False)}
+    eligibility = {online: _eligibility(context, request.broker_id, online) for online in (True, False)}
 
-    def assign(view: DecisionContext, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
+    def assign(context: DecisionContext, item: tuple[bytes, Key]) -> tuple[list[Message], tuple[bytes, Key, Code]]:
         directory, key = item
-        if view.stale(request.broker_id, request.broker_epoch):
+        if context.stale(request.broker_id, request.broker_epoch):
             return [], (directory, key, Code.STALE_BROKER_EPOCH)
-        code = Code.INVALID_REQUEST if key in done else _not_there(view, key, request.broker_id)
+        code = Code.INVALID_REQUEST if key in done else _not_there(context, key, request.broker_id)
         done.add(key)
         if code is not Code.NONE:
             return [], (directory, key, code)
-        online = view.image.brokers[request.broker_id].has_online_dir(directory)
-        eligibility[online] = eligibility[online].at(view)
-        wish = DesiredState(directories={request.broker_id: directory})
-        record = change(view.image.at(key), view.image.topics[key[0]].name, wish, eligibility[online])
+        online = context.image.brokers[request.broker_id].has_online_dir(directory)
+        eligibility[online] = eligibility[online].at(context)
+        desired = DesiredState(directories={request.broker_id: directory})
+        record = change(context.image.at(key), context.image.topics[key[0]].name, desired, eligibility[online])
         return [] if record is None else [record], (directory, key, code)
 
     named = ((directory, key) for directory, keys in request.directories.items() for key in keys)
-    records, results = yield from batched(view, named, assign)
+    records, results = yield from batched(context, named, assign)
     return Decision(records, DirsAssigned(partitions=tuple(results)))
 
 
-def _eligibility(view: DecisionContext, broker_id: int, online: bool) -> LeaderEligibility:
+def _eligibility(context: DecisionContext, broker_id: int, online: bool) -> LeaderEligibility:
     """As partitions stand whose replica on a broker lies in a directory that is online, or not."""
-    return LeaderEligibility(view, leaving=frozenset() if online else frozenset({broker_id}))
+    return LeaderEligibility(context, leaving=frozenset() if online else frozenset({broker_id}))
 
 
-def _not_there(view: DecisionContext, key: Key, broker_id: int) -> Code:
-    if key[0] not in view.image.topics:
+def _not_there(context: DecisionContext, key: Key, broker_id: int) -> Code:
+    if key[0] not in context.image.topics:
         return Code.UNKNOWN_TOPIC_ID
-    partition = view.image.partition(*key)
+    partition = context.image.partition(*key)
     if partition is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     return Code.NONE if broker_id in partition.replicas else Code.NOT_LEADER_OR_FOLLOWER

@@ -208,7 +208,7 @@ class AdoptConfigs:
 
 @value(kw_only=True)
 class IsrChange:
-    """A leader's wish for one partition. ``isr``: (broker id, broker epoch or -1 for "not told") (KIP-903)."""
+    """What a leader requests for one partition. ``isr``: (broker id, broker epoch or -1 for "not told") (KIP-903)."""
 
     key: Key
     leader_epoch: int

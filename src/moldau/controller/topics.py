@@ -59,47 +59,47 @@ Added = tuple[Sequence[Message], tuple[str, Problem]]
 _TOO_MANY = Problem(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def create_topics(view: DecisionContext, request: CreateTopics) -> Work:
+def create_topics(context: DecisionContext, request: CreateTopics) -> Work:
     """Create what can be created. The same name twice in one request is refused twice."""
-    creation = _Creation(view, request)
-    records, results = yield from batched(view, request.topics, creation.create, large=creation.large)
+    creation = _Creation(context, request)
+    records, results = yield from batched(context, request.topics, creation.create, large=creation.large)
     return Decision(records, TopicsCreated(topics=tuple(results)))
 
 
 class _Creation:
     """One request for new topics, under way."""
 
-    def __init__(self, view: DecisionContext, request: CreateTopics) -> None:
+    def __init__(self, context: DecisionContext, request: CreateTopics) -> None:
         self._count = Counter(topic.name for topic in request.topics)
-        self._names = _Names(view, self._count)
+        self._names = _Names(context, self._count)
         self._defaults: dict[str, Setting] = {}
         self._validate_only = request.validate_only
-        self._at_once, self._most = view.settings.partitions_at_once, view.settings.max_records
-        self._usual = view.settings.number(view.image, "num.partitions")
+        self._at_once, self._most = context.settings.partitions_at_once, context.settings.max_records
+        self._usual = context.settings.number(context.image, "num.partitions")
         self._written = 0
 
-    def create(self, view: DecisionContext, topic: NewTopic) -> Created:
+    def create(self, context: DecisionContext, topic: NewTopic) -> Created:
         """Records and result of one topic."""
         twice = self._twice(topic)
-        return self._take(topic, _create(view, topic, self._names, self._defaults) if twice is None else twice)
+        return self._take(topic, _create(context, topic, self._names, self._defaults) if twice is None else twice)
 
     def large(self, topic: NewTopic) -> Callable[[DecisionContext], Parts[Created]] | None:
         """What creates a topic of very many partitions, if this is one."""
         count = len(topic.assignments) or (self._usual if topic.partitions == -1 else topic.partitions)
         if not self._at_once < count <= self._most or self._twice(topic) is not None:
             return None
-        return lambda view: self._create_in_parts(view, topic)
+        return lambda context: self._create_in_parts(context, topic)
 
-    def _create_in_parts(self, view: DecisionContext, topic: NewTopic) -> Parts[Created]:
-        view, outcome, configs = yield from checked_again(
-            view, lambda view: _checked(view, topic, self._names), lambda view, configs: _made(view, topic, configs)
+    def _create_in_parts(self, context: DecisionContext, topic: NewTopic) -> Parts[Created]:
+        context, outcome, configs = yield from checked_again(
+            context, lambda now: _checked(now, topic, self._names), lambda now, configs: _made(now, topic, configs)
         )
         if isinstance(outcome, Problem):
             return self._take(topic, outcome)
         assert configs is not None, "what was made was made with settings"
         partitions = outcome.runs[0].partitions.values()
-        settings = _effective(view, configs, self._defaults)
-        return self._take(topic, _created(view, topic, outcome, partitions, settings))
+        settings = _effective(context, configs, self._defaults)
+        return self._take(topic, _created(context, topic, outcome, partitions, settings))
 
     def _twice(self, topic: NewTopic) -> Problem | None:
         if self._count[topic.name] == 1:
@@ -121,19 +121,19 @@ class _Creation:
 class _Names:
     """Names with dots as underscores, as metrics will have them: two topics must not be one there."""
 
-    def __init__(self, view: DecisionContext, wanted: Iterable[str]) -> None:
+    def __init__(self, context: DecisionContext, wanted: Iterable[str]) -> None:
         self._matter = any("." in name or "_" in name for name in wanted)
         self._known: dict[str, str] = {}
         self._taken: dict[str, str] = {}
         self._end = -2
 
-    def other(self, view: DecisionContext, name: str) -> str | None:
+    def other(self, context: DecisionContext, name: str) -> str | None:
         """The topic that ``name`` collides with, if there is one."""
         if not self._matter:
             return None
-        if view.image.offset != self._end:  # others may have created topics since the last part
-            self._end = view.image.offset
-            self._known = {one.replace(".", "_"): one for one in view.image.names if "." in one or "_" in one}
+        if context.image.offset != self._end:  # others may have created topics since the last part
+            self._end = context.image.offset
+            self._known = {one.replace(".", "_"): one for one in context.image.names if "." in one or "_" in one}
         shown = name.replace(".", "_")
         return self._known.get(shown) or self._taken.get(shown)
 
@@ -158,55 +158,58 @@ def bad_name(name: str) -> Problem | None:
     return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
-def _checked(view: DecisionContext, topic: NewTopic, names: _Names) -> dict[str, str] | Problem:
+def _checked(context: DecisionContext, topic: NewTopic, names: _Names) -> dict[str, str] | Problem:
     """The settings of a topic that can be created, as far as its partitions can be."""
     problem = bad_name(topic.name)
     if problem is not None:
         return problem
     if topic.name == METADATA_TOPIC:
         return Problem(Code.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    if (id := view.image.names.get(topic.name)) is not None:
-        how = "is marked for deletion" if id in view.soft.marked_for_deletion else "already exists"
+    if (id := context.image.names.get(topic.name)) is not None:
+        how = "is marked for deletion" if id in context.soft_state.marked_for_deletion else "already exists"
         return Problem(Code.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' {how}.")
-    other = names.other(view, topic.name)
+    other = names.other(context, topic.name)
     if other is not None:
         return Problem(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}")
     configs = checked_new_configs(topic.configs)
     if isinstance(configs, Problem):
         return configs
-    return wrong_together(view, ResourceType.TOPIC, configs) or settings_too_large(view.settings, configs) or configs
+    problem = wrong_together(context, ResourceType.TOPIC, configs) or settings_too_large(context.settings, configs)
+    return problem or configs
 
 
-def _create(view: DecisionContext, topic: NewTopic, names: _Names, defaults: dict[str, Setting]) -> Created | Problem:
+def _create(
+    context: DecisionContext, topic: NewTopic, names: _Names, defaults: dict[str, Setting]
+) -> Created | Problem:
     """Records and result of one topic. ``defaults``: what all new topics have, as far as it was looked up before."""
-    configs = _checked(view, topic, names)
+    configs = _checked(context, topic, names)
     if isinstance(configs, Problem):
         return configs
-    _, replicas = without_pauses(view, _replicas(view, topic))
+    _, replicas = without_pauses(context, _replicas(context, topic))
     if isinstance(replicas, Problem):
         return replicas
-    id = _new_id(view)
-    partitions = _new_partitions(view, id, 0, replicas)
+    id = _new_id(context)
+    partitions = _new_partitions(context, id, 0, replicas)
     if isinstance(partitions, Problem):
         return partitions
     records = [*_head(topic, id, configs), *map(to_record, partitions)]
-    return _created(view, topic, records, partitions, _effective(view, configs, defaults))
+    return _created(context, topic, records, partitions, _effective(context, configs, defaults))
 
 
 def _made(
-    view: DecisionContext, topic: NewTopic, configs: dict[str, str]
+    context: DecisionContext, topic: NewTopic, configs: dict[str, str]
 ) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
     """The records of one topic, with pauses."""
-    view, replicas = yield from _replicas(view, topic)
+    context, replicas = yield from _replicas(context, topic)
     if isinstance(replicas, Problem):
-        return view, replicas
-    id = _new_id(view)
-    return (yield from made(view, _head(topic, id, configs), id, 0, replicas))
+        return context, replicas
+    id = _new_id(context)
+    return (yield from made(context, _head(topic, id, configs), id, 0, replicas))
 
 
-def _new_id(view: DecisionContext) -> bytes:
-    id = view.rng.uuid()
-    assert id not in view.image.topics, "a topic id came twice"
+def _new_id(context: DecisionContext) -> bytes:
+    id = context.rng.uuid()
+    assert id not in context.image.topics, "a topic id came twice"
     return id
 
 
@@ -218,11 +221,12 @@ def _head(topic: NewTopic, id: bytes, configs: dict[str, str]) -> list[Message]:
 
 
 def _effective(
-    view: DecisionContext, configs: dict[str, str], defaults: dict[str, Setting]
+    context: DecisionContext, configs: dict[str, str], defaults: dict[str, Setting]
 ) -> tuple[tuple[str, Setting], ...]:
     """Every setting that the new topic will have."""
     if not defaults:
-        defaults.update({key: topic_setting(view.image, "", key, view.settings.static) for key in visible_topic_keys()})
+        static = context.settings.static
+        defaults.update({key: topic_setting(context.image, "", key, static) for key in visible_topic_keys()})
     return tuple(
         (key, Setting(key, configs[key], Source.DYNAMIC_TOPIC) if key in configs else default)
         for key, default in defaults.items()
@@ -230,14 +234,14 @@ def _effective(
 
 
 def _created(
-    view: DecisionContext,
+    context: DecisionContext,
     topic: NewTopic,
     records: Sequence[Message],
     partitions: Collection[Partition],
     settings: tuple[tuple[str, Setting], ...],
 ) -> Created | Problem:
     """The records of a topic, which may be too large, and its result. ``settings``: all that it will have."""
-    if (large := topic_too_large(view.settings, partitions)) is not None:
+    if (large := topic_too_large(context.settings, partitions)) is not None:
         return large
     first = next(iter(partitions))
     return records, TopicResult(
@@ -249,80 +253,80 @@ def _created(
     )
 
 
-def _replicas(view: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
+def _replicas(context: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas of the new topic's partitions, with pauses."""
-    return (yield from (_assigned if topic.assignments else _placed)(view, topic))
+    return (yield from (_assigned if topic.assignments else _placed)(context, topic))
 
 
-def _assigned(view: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
+def _assigned(context: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas as given by hand: partitions 0..n-1, all with as many replicas."""
     if topic.replication_factor != -1:
         why = "A manual partition assignment was specified, but replication factor was not set to -1."
-        return view, Problem(Code.INVALID_REQUEST, why)
+        return context, Problem(Code.INVALID_REQUEST, why)
     if topic.partitions != -1:
         why = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        return view, Problem(Code.INVALID_REQUEST, why)
-    if len(topic.assignments) > view.settings.max_records:
-        return view, _TOO_MANY
+        return context, Problem(Code.INVALID_REQUEST, why)
+    if len(topic.assignments) > context.settings.max_records:
+        return context, _TOO_MANY
     given: dict[int, tuple[int, ...]] = {}
 
-    def wrong(view: DecisionContext, one: tuple[int, tuple[int, ...]]) -> Problem | None:
+    def wrong(context: DecisionContext, one: tuple[int, tuple[int, ...]]) -> Problem | None:
         number, replicas = one
         if number in given:
             why = f"Found multiple manual partition assignments for partition {number}"
             return Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
         factor = len(next(iter(given.values()))) if given else None
         given[number] = replicas
-        return bad_assignment(view.image, replicas, factor)
+        return bad_assignment(context.image, replicas, factor)
 
-    view, problem = yield from checked(view, topic.assignments, wrong)
+    context, problem = yield from checked(context, topic.assignments, wrong)
     if problem is not None:
-        return view, problem
+        return context, problem
     if max(given) != len(given) - 1 or min(given) != 0:
         why = "partitions should be a consecutive 0-based integer sequence"
-        return view, Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
-    return view, [given[number] for number in range(len(given))]
+        return context, Problem(Code.INVALID_REPLICA_ASSIGNMENT, why)
+    return context, [given[number] for number in range(len(given))]
 
 
-def _placed(view: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
+def _placed(context: DecisionContext, topic: NewTopic) -> Parts[tuple[DecisionContext, Placed | Problem]]:
     """Replicas by the placer, for the numbers given or the defaults."""
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
-        return view, Problem(Code.INVALID_REPLICATION_FACTOR, why)
+        return context, Problem(Code.INVALID_REPLICATION_FACTOR, why)
     if topic.partitions < -1 or topic.partitions == 0:
         wrong = "Number of partitions was set to an invalid non-positive value."
-        return view, Problem(Code.INVALID_PARTITIONS, wrong)
+        return context, Problem(Code.INVALID_PARTITIONS, wrong)
     count = topic.partitions
     if count == -1:
-        count = view.settings.number(view.image, "num.partitions")
-    if count > view.settings.max_records:  # refused before it is placed: the work would be done for nothing
-        return view, _TOO_MANY
+        count = context.settings.number(context.image, "num.partitions")
+    if count > context.settings.max_records:  # refused before it is placed: the work would be done for nothing
+        return context, _TOO_MANY
     factor = topic.replication_factor
     if factor == -1:
-        factor = view.settings.number(view.image, "default.replication.factor")
-    return (yield from placed(view, count, factor))
+        factor = context.settings.number(context.image, "default.replication.factor")
+    return (yield from placed(context, count, factor))
 
 
 def _new_partitions(
-    view: DecisionContext, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
+    context: DecisionContext, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
 ) -> list[Partition] | Problem:
     """Partitions ``first``.. of a topic."""
     partitions: list[Partition] = []
     known: Known = {}
     for number, replicas in enumerate(placed, first):
-        partition = partition_of(view, known, topic_id, number, replicas)
+        partition = partition_of(context, known, topic_id, number, replicas)
         if isinstance(partition, Problem):
             return partition
         partitions.append(partition)
     return partitions
 
 
-def delete_topics(view: DecisionContext, request: DeleteTopics) -> Work:
+def delete_topics(context: DecisionContext, request: DeleteTopics) -> Work:
     """Delete topics by name or id. The same topic twice in one request is refused twice."""
-    count = Counter(topic.id for item in request.topics if (topic := _find(view, item)) is not None)
+    count = Counter(topic.id for item in request.topics if (topic := _find(context, item)) is not None)
 
-    def delete(view: DecisionContext, item: str | bytes) -> tuple[list[Message], DeleteResult]:
-        topic = _find(view, item)
+    def delete(context: DecisionContext, item: str | bytes) -> tuple[list[Message], DeleteResult]:
+        topic = _find(context, item)
         name = item if isinstance(item, str) else None
         if topic is None:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION if isinstance(item, str) else Code.UNKNOWN_TOPIC_ID
@@ -331,64 +335,64 @@ def delete_topics(view: DecisionContext, request: DeleteTopics) -> Work:
         if count[topic.id] > 1:
             twice = Problem(Code.INVALID_REQUEST, "The topic is named more than once in the request.")
             return [], DeleteResult(name=name or topic.name, topic_id=topic.id, problem=twice)
-        if not view.settings.delete_topic_enable:
+        if not context.settings.delete_topic_enable:
             off = Problem(Code.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
             return [], DeleteResult(name=topic.name, topic_id=topic.id, problem=off)
         moving = [number for number, partition in topic.partitions.items() if partition.reassigning]
-        if _must_wait(view, topic, request.deleted, moving):
-            why = _obstacle(view, topic, moving)
+        if _must_wait(context, topic, request.deleted, moving):
+            why = _obstacle(context, topic, moving)
             said = "its replicas are deleted first" if why is None else f"which waits: {why}"
             waits = Problem(Code.REQUEST_TIMED_OUT, f"Topic {topic.name} is marked for deletion, {said}.")
             # Once it is marked no move begins: what is read here still holds when its replicas are told to go.
-            may_begin = not moving and topic.id in view.soft.marked_for_deletion
+            may_begin = not moving and topic.id in context.soft_state.marked_for_deletion
             waiting = why is not None
             return [], DeleteResult(
                 name=topic.name, topic_id=topic.id, problem=waits, may_begin=may_begin, waits=waiting
             )
         return [RemoveTopicRecord(topic_id=topic.id)], DeleteResult(name=topic.name, topic_id=topic.id)
 
-    records, results = yield from batched(view, request.topics, delete)
+    records, results = yield from batched(context, request.topics, delete)
     return Decision(records, TopicsDeleted(topics=tuple(results)))
 
 
-def _must_wait(view: DecisionContext, topic: Topic, deleted: Container[bytes], moving: Sequence[int]) -> bool:
+def _must_wait(context: DecisionContext, topic: Topic, deleted: Container[bytes], moving: Sequence[int]) -> bool:
     """Whether a topic stays for now: in ZooKeeper mode while a partition of it moves, and until all replicas went."""
-    return view.settings.deletions_wait and (bool(moving) or topic.id not in deleted)
+    return context.settings.deletions_wait and (bool(moving) or topic.id not in deleted)
 
 
-def _obstacle(view: DecisionContext, topic: Topic, moving: Sequence[int]) -> str | None:
+def _obstacle(context: DecisionContext, topic: Topic, moving: Sequence[int]) -> str | None:
     """What keeps a topic from being deleted now (TD-1): a partition that is being reassigned, or a replica that is not
     online. None when only its replicas have to go first."""
     if moving:
         return f"partition {moving[0]} is being reassigned"
-    brokers = view.image.brokers
+    brokers = context.image.brokers
     for number, partition in topic.partitions.items():
         for replica in partition.replicas:
-            if not view.image.is_active(replica):
+            if not context.image.is_active(replica):
                 return f"broker {replica} is not alive, which has a replica of partition {number}"
             if not brokers[replica].has_online_dir(partition.directory(replica)):
                 return f"broker {replica} has lost the directory of its replica of partition {number}"
     return None
 
 
-def _find(view: DecisionContext, item: str | bytes) -> Topic | None:
-    return view.image.topic(item) if isinstance(item, str) else view.image.topics.get(item)
+def _find(context: DecisionContext, item: str | bytes) -> Topic | None:
+    return context.image.topic(item) if isinstance(item, str) else context.image.topics.get(item)
 
 
-def adopt_partitions(view: DecisionContext, request: AdoptPartitions) -> Decision:
+def adopt_partitions(context: DecisionContext, request: AdoptPartitions) -> Decision:
     """Give partitions that a tool put down their first leaders: those of which a replica lives; the others wait."""
-    topic = view.image.topic(request.name)
-    id = topic.id if topic is not None else request.topic_id or view.rng.uuid()
-    if topic is None and id in view.image.topics:
-        why = f"Topic {request.name} has the id of topic {view.image.topics[id].name}."
+    topic = context.image.topic(request.name)
+    id = topic.id if topic is not None else request.topic_id or context.rng.uuid()
+    if topic is None and id in context.image.topics:
+        why = f"Topic {request.name} has the id of topic {context.image.topics[id].name}."
         return Decision([], Refused(Code.INCONSISTENT_TOPIC_ID, why))
-    if topic is not None and topic.id in view.soft.marked_for_deletion:
+    if topic is not None and topic.id in context.soft_state.marked_for_deletion:
         return Decision([], Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic {request.name} is being deleted."))
     records: list[Message] = []
     for number, replicas in request.partitions:
-        isr = tuple(r for r in replicas if view.image.is_active(r))
+        isr = tuple(r for r in replicas if context.image.is_active(r))
         if isr and (topic is None or number not in topic.partitions):
-            directories = tuple(view.default_directory(r) for r in replicas)
+            directories = tuple(context.default_directory(r) for r in replicas)
             records.append(to_record(Partition(id, number, replicas, isr, leader=isr[0], directories=directories)))
     if topic is None and records:
         named = [ConfigRecord(resource_type=2, resource_name=request.name, name=n, value=v) for n, v in request.configs]
@@ -396,25 +400,25 @@ def adopt_partitions(view: DecisionContext, request: AdoptPartitions) -> Decisio
     return Decision(records, Done())
 
 
-def create_partitions(view: DecisionContext, request: CreatePartitions) -> Work:
+def create_partitions(context: DecisionContext, request: CreatePartitions) -> Work:
     """Add partitions to topics; fewer than there are is refused."""
-    addition = _Addition(view, request)
-    records, results = yield from batched(view, request.topics, addition.add, large=addition.large)
+    addition = _Addition(context, request)
+    records, results = yield from batched(context, request.topics, addition.add, large=addition.large)
     return Decision(records, PartitionsCreated(topics=tuple(results)))
 
 
 class _Addition:
     """One request for more partitions, under way."""
 
-    def __init__(self, view: DecisionContext, request: CreatePartitions) -> None:
+    def __init__(self, context: DecisionContext, request: CreatePartitions) -> None:
         self._count = Counter(item.name for item in request.topics)
-        self._first = view
+        self._first = context
         self._validate_only = request.validate_only
         self._written = 0
 
-    def add(self, view: DecisionContext, item: MorePartitions) -> Added:
+    def add(self, context: DecisionContext, item: MorePartitions) -> Added:
         """Records and result of one topic."""
-        return without_pauses(view, self._add(view, item))
+        return without_pauses(context, self._add(context, item))
 
     def large(self, item: MorePartitions) -> Callable[[DecisionContext], Parts[Added]] | None:
         """What adds very many partitions to a topic, if this is to be done."""
@@ -422,19 +426,19 @@ class _Addition:
         count = item.count - (0 if topic is None else len(topic.partitions))
         if not self._first.settings.partitions_at_once < count <= self._first.settings.max_records:
             return None
-        return lambda view: self._add(view, item)
+        return lambda context: self._add(context, item)
 
-    def _add(self, view: DecisionContext, item: MorePartitions) -> Parts[Added]:
+    def _add(self, context: DecisionContext, item: MorePartitions) -> Parts[Added]:
         if self._count[item.name] > 1:
             return [], (item.name, Problem(Code.INVALID_REQUEST, "Duplicate topic name."))
-        view, outcome, growing = yield from checked_again(
-            view, lambda view: _growing(view, item), lambda view, growing: _more(view, item, growing)
+        context, outcome, growing = yield from checked_again(
+            context, lambda now: _growing(now, item), lambda now, growing: _more(now, item, growing)
         )
         if not isinstance(outcome, Problem) and growing is not None:
-            partitions = view.image.topics[growing.id].partitions.values()
+            partitions = context.image.topics[growing.id].partitions.values()
             new = (one for run in outcome.runs for one in run.partitions.values())
-            outcome = topic_too_large(view.settings, chain(partitions, new)) or outcome
-        if not isinstance(outcome, Problem) and self._written + len(outcome) > view.settings.max_records:
+            outcome = topic_too_large(context.settings, chain(partitions, new)) or outcome
+        if not isinstance(outcome, Problem) and self._written + len(outcome) > context.settings.max_records:
             outcome = _TOO_MANY
         if isinstance(outcome, Problem):
             return [], (item.name, outcome)
@@ -450,11 +454,11 @@ class _Growing(NamedTuple):
     factor: int
 
 
-def _growing(view: DecisionContext, item: MorePartitions) -> _Growing | Problem:
-    topic = view.image.topic(item.name)
+def _growing(context: DecisionContext, item: MorePartitions) -> _Growing | Problem:
+    topic = context.image.topic(item.name)
     if topic is None:
         return Problem(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-    if topic.id in view.soft.marked_for_deletion:
+    if topic.id in context.soft_state.marked_for_deletion:
         return Problem(Code.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
     now = len(topic.partitions)
     if any(number not in topic.partitions for number in range(now or 1)):
@@ -466,7 +470,7 @@ def _growing(view: DecisionContext, item: MorePartitions) -> _Growing | Problem:
         why = f"The topic {item.name} currently has {now} partition(s); {item.count} would not be an increase."
         return Problem(Code.INVALID_PARTITIONS, why)
     added = item.count - now
-    if added > view.settings.max_records:
+    if added > context.settings.max_records:
         return _TOO_MANY
     if item.assignments is not None and len(item.assignments) != added:
         why = (
@@ -478,19 +482,19 @@ def _growing(view: DecisionContext, item: MorePartitions) -> _Growing | Problem:
 
 
 def _more(
-    view: DecisionContext, item: MorePartitions, growing: _Growing
+    context: DecisionContext, item: MorePartitions, growing: _Growing
 ) -> Parts[tuple[DecisionContext, Prepared | Problem]]:
     """The records of a topic's new partitions, with pauses."""
     replicas: Placed | Problem
     if item.assignments is None:
-        view, replicas = yield from placed(view, item.count - growing.now, growing.factor)
+        context, replicas = yield from placed(context, item.count - growing.now, growing.factor)
         if isinstance(replicas, Problem):
-            return view, replicas
+            return context, replicas
     else:
         replicas = list(item.assignments)
-        view, problem = yield from checked(
-            view, replicas, lambda view, one: bad_assignment(view.image, one, growing.factor)
+        context, problem = yield from checked(
+            context, replicas, lambda context, one: bad_assignment(context.image, one, growing.factor)
         )
         if problem is not None:
-            return view, problem
-    return (yield from made(view, (), growing.id, growing.now, replicas))
+            return context, problem
+    return (yield from made(context, (), growing.id, growing.now, replicas))

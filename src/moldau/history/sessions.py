@@ -1,8 +1,9 @@
 """Tells records that a cluster wrote twice from records that a client sent twice.
 
 An idempotent producer that begins a new epoch may send again, under new sequence numbers, what it sent under the old
-one: librdkafka does so when a send that timed out is refused afterwards. A cluster cannot know that both are the same
-record; within one epoch of one producer it must (S16, KIP-98). Pure. Read next: ``checks.py``.
+one: librdkafka does so when a broker refuses a batch for the one ahead, or a record was too long under way. A cluster
+cannot know that both are the same record; within one epoch of one producer it must (S16, KIP-98). Pure. Read next:
+``checks.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Session = tuple[int, int]
 def told_apart(
     history: History,
     sessions: Mapping[tuple[int, int], Session],
-    may_resend: Callable[[Session], bool] = lambda session: True,
+    may_resend: Callable[[Session], bool],
 ) -> tuple[History, int]:
     """Return the history with another name for each record that was resent in a newer session, and how many these are.
 

@@ -314,6 +314,7 @@ class SimCluster:
                 "controller.listener.names=CONTROLLER",
                 "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
                 f"log.dirs={','.join(self.folders)}",
+                *self.plan.broker_rack(host.id),
                 *(f"{key}={value}" for key, value in self.plan.settings.items()),
             )
         )

@@ -90,6 +90,10 @@ class ClusterObserver:
                         found.setdefault(replica.key, {})[id] = replica
         return found
 
+    def key(self, where: TopicPartition) -> Any:
+        """The key of a partition in ``replicas``; that of none where nobody knows the topic."""
+        return self.image.names.get(where.topic), where.partition
+
     def partitions(self) -> Iterator[tuple[str, Any, Any]]:
         """(name, key, committed state) of all partitions."""
         for id, topic in self.image.topics.items():

@@ -76,6 +76,7 @@ class ZooKeeperCluster(SimCluster):
                 f"zookeeper.connect={servers}{CHROOT}",
                 f"listeners=PLAINTEXT://{host.hostname}:{PORT}",
                 f"log.dirs={','.join(self.folders)}",
+                *self.plan.broker_rack(host.id),
                 *(f"{key}={value}" for key, value in self.plan.settings.items()),
             )
         )

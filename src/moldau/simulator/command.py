@@ -6,12 +6,10 @@ import click
 
 from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.scenes import (
-    DELETIONS,
     MIXED,
-    PIPELINED,
+    OF_CLIENTS,
     QUORUM,
     SCENES,
-    TRANSACTIONS,
     UPKEEP,
     ZOOKEEPER,
     ZOOKEEPER_SCENES,
@@ -23,7 +21,7 @@ from moldau.simulator.scenes import (
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many seeds, counting up.")
 @click.option(
     "--scene",
-    type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED, PIPELINED, DELETIONS, TRANSACTIONS)),
+    type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED, *OF_CLIENTS)),
     help="One kind of fault only; any mix otherwise.",
 )
 @click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
@@ -36,7 +34,7 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
         return
     if scene in UPKEEP and plane == ZOOKEEPER:
         raise click.UsageError(f"--scene {scene} is a fault of the quorum plane: controllers there have a log")
-    if scene is not None and plane == QUORUM and scene not in (*SCENES, PIPELINED, DELETIONS, TRANSACTIONS):
+    if scene is not None and plane == QUORUM and scene not in (*SCENES, *OF_CLIENTS):
         raise click.UsageError(f"--scene {scene} is a fault of the ZooKeeper plane: add --plane {ZOOKEEPER}")
     _nodes(seed, seeds, scene, plane)
 

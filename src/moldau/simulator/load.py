@@ -22,6 +22,7 @@ from moldau.history.rows import INFO, OK, Read, Send, is_tombstone, key_of
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import CLIENTS, SimCluster
 from moldau.simulator.disk import SimDisk
+from moldau.simulator.laws.reads import ReadLaws
 from moldau.simulator.loop import Owner
 from moldau.simulator.plan import TopicPlan
 from moldau.simulator.ports import SimClock
@@ -140,16 +141,18 @@ class SimulatedProducer(TopicWriter):
 
 
 class SimulatedReader(Actor):
-    """Reads all partitions of a topic from the start, and goes on through everything."""
+    """Reads all partitions of a topic from the start, and goes on through everything; in a ``rack``, where leaders send
+    it to followers (KIP-392)."""
 
     isolation = READ_UNCOMMITTED
 
-    def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan) -> None:
+    def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan, laws: ReadLaws, *, rack: str = "") -> None:
         super().__init__(cluster, name)
-        self.topic = topic
+        self.topic, self._read_laws = topic, laws
         self.reads: list[Read] = []
+        partition_max_bytes = self.rng.choice((500, 1 << 20))
         options = ConsumerOptions(
-            reset=NO_RESET, isolation=self.isolation, partition_max_bytes=self.rng.choice((500, 1 << 20))
+            reset=NO_RESET, isolation=self.isolation, partition_max_bytes=partition_max_bytes, rack=rack
         )
         self._consumer = Consumer(self.client, options)
 
@@ -171,6 +174,7 @@ class SimulatedReader(Actor):
         elif chunk.fetched.code is Code.OFFSET_OUT_OF_RANGE:
             self.cluster.violated(f"S7: {self.name} is told that {chunk.partition}@{chunk.offset} is out of range")
         elif chunk.fetched.code is Code.NONE:
+            self._read_laws.given(self.name, chunk, self.isolation)
             for record in chunk.records(self.isolation):
                 value = dict(record.headers)[TEXT] if record.value is None else record.value
                 self.reads.append(

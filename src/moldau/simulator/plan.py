@@ -61,6 +61,7 @@ class Plan:
     (kafka_rules.py). ``pipelined``: whether a producer has several requests under way (pipelined_producer.py).
     ``deletions``: the topic whose records a client deletes (deleter.py); they expire after ``expires_ms``, if not 0.
     ``transactions``: the topic to which transactional producers write (transactional.py).
+    ``racks``: of brokers, where readers read from followers in their rack (plan_racks.py).
     ``buggify``: whether production code takes buggify points now and then (buggify.py). ``step``: how much one step of
     a node's loop holds; None: little, by the seed.
     """
@@ -93,6 +94,7 @@ class Plan:
     deletions: TopicPlan | None = None
     expires_ms: int = 0
     transactions: TopicPlan | None = None
+    racks: Mapping[int, str] = field(default_factory=dict)
     buggify: bool = True
     step: int | None = None
 
@@ -104,6 +106,14 @@ class Plan:
     def voters(self) -> list[int]:
         """Those that vote when all begins."""
         return list(self.first_voters) or self.controllers
+
+    @property
+    def rack_names(self) -> list[str]:
+        return sorted(set(self.racks.values()))
+
+    def broker_rack(self, id: int) -> tuple[str, ...]:
+        """The line of a broker's properties with its rack, where it stands in one."""
+        return (f"broker.rack={self.racks[id]}",) if id in self.racks else ()
 
     @property
     def brokers(self) -> list[int]:
@@ -119,6 +129,7 @@ class Plan:
             for one in self.topics
         )
         topics += "; a pipelined producer" if self.pipelined else ""
+        topics += f"; readers in racks {', '.join(self.rack_names)}" if self.racks else ""
         if self.deletions is not None:
             expire = f", and expire after {self.expires_ms} ms" if self.expires_ms else ""
             topics += f"; {self.deletions.name}: {self.deletions.partitions} partitions, records are deleted{expire}"

@@ -22,11 +22,13 @@ from moldau.simulator.plan import Plan, with_pipelined
 from moldau.simulator.plan_deletions import with_deletions
 from moldau.simulator.plan_keyed import with_group_log, with_keys
 from moldau.simulator.plan_quorum import draw_quorum
+from moldau.simulator.plan_racks import with_racks
 from moldau.simulator.plan_transactions import with_transactions
 from moldau.simulator.plan_upkeep import with_upkeep
 from moldau.simulator.plan_zookeeper import draw_zookeeper, with_kafka_brokers
 from moldau.simulator.scenes import (
     DELETIONS,
+    FOLLOWERS,
     KEYED,
     LOST_SEGMENT,
     MIXED,
@@ -53,8 +55,8 @@ class Parts(NamedTuple):
 
 def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -> Plan:
     """Return the plan of a seed. Without buggify points it is what it was before there were any: old finds stay."""
-    mixed, pipelined, transactional = scene == MIXED, scene == PIPELINED, scene == TRANSACTIONS
-    scene = None if mixed or pipelined or transactional else scene
+    mixed, pipelined, transactional, racks = (scene == one for one in (MIXED, PIPELINED, TRANSACTIONS, FOLLOWERS))
+    scene = None if mixed or pipelined or transactional or racks else scene
     plan = draw_zookeeper(seed, scene) if plane == ZOOKEEPER else draw_quorum(seed, scene)
     if plane == ZOOKEEPER and (buggify or mixed):
         plan = with_kafka_brokers(plan, always=mixed)
@@ -67,8 +69,10 @@ def plan_of(seed: int, scene: str | None, plane: str, *, buggify: bool = True) -
         plan = with_group_log(with_keys(plan))
     if buggify or pipelined:
         plan = with_pipelined(plan, always=pipelined)
-    if buggify or transactional:
-        plan = with_transactions(plan, always=transactional)
+    if buggify or transactional or racks:
+        plan = with_transactions(plan, always=transactional or (racks and seed % 2 == 0))
+    if buggify or racks:
+        plan = with_racks(plan, always=racks)
     if scene == DELETIONS:
         plan = with_deletions(plan)
     return replace(plan, buggify=buggify)

@@ -23,6 +23,7 @@ from moldau.simulator.deleter import Deleter
 from moldau.simulator.laws import rest
 from moldau.simulator.laws.data import DataLaws
 from moldau.simulator.laws.deletions import DeletionLaws
+from moldau.simulator.laws.reads import ReadLaws
 from moldau.simulator.load import (
     EXPECTED_ERRORS,
     GROUP,
@@ -118,10 +119,18 @@ class SimulatedRun:
         self.writers: dict[str, list[TopicWriter]] = {
             one.name: [SimulatedProducer(self.cluster, f"{one.name}.{n}", one) for n in (1, 2)] for one in plan.topics
         }
+        first = plan.topics[0]
         if plan.pipelined:
-            first = plan.topics[0]
             self.writers[first.name].append(PipelinedProducer(self.cluster, f"{first.name}.pipelined", first))
-        self.readers = {one.name: SimulatedReader(self.cluster, f"{one.name}.reader", one) for one in plan.topics}
+        self.reads = ReadLaws(self.observer, self.data)
+        self.readers = {
+            one.name: [SimulatedReader(self.cluster, f"{one.name}.reader", one, self.reads)] for one in plan.topics
+        }
+        self.near = [
+            SimulatedReader(self.cluster, f"{first.name}.reader.{rack}", first, self.reads, rack=rack)
+            for rack in plan.rack_names
+        ]
+        self.readers[first.name] += self.near
         self.members = [SimulatedMember(self.cluster, f"member.{n}", plan.topics[0]) for n in range(plan.members)]
         self.auditors = [Auditor(self.cluster, "auditor")] if plan.group_log else []
         self.finals: list[SimulatedReader] = []
@@ -131,7 +140,7 @@ class SimulatedRun:
             self.deleter = Deleter(self.cluster, plan.deletions, laws)
         self.transactional: TransactionalLoad | None = None
         if plan.transactions is not None:
-            self.transactional = TransactionalLoad(self.cluster, self.observer, plan.transactions)
+            self.transactional = TransactionalLoad(self.cluster, self.observer, plan.transactions, self.reads)
         self.timeline = Timeline(self.observer, plan.topics[0].name)
         self._looked_s = -1.0
         self.cluster.loop.after_turn = self._look
@@ -156,7 +165,7 @@ class SimulatedRun:
         if not await self._begin():
             return
         tasks = [writer.begin(writer.write()) for writers in self.writers.values() for writer in writers]
-        reading = [reader.begin(reader.read()) for reader in self.readers.values()]
+        reading = [reader.begin(reader.read()) for readers in self.readers.values() for reader in readers]
         reading += [member.begin(member.consume()) for member in self.members]
         reading += [auditor.begin(auditor.audit()) for auditor in self.auditors]
         deleter = self.deleter
@@ -165,7 +174,7 @@ class SimulatedRun:
         transactional = self.transactional
         if transactional is not None:
             tasks += transactional.write()
-            reading.append(transactional.reader.begin(transactional.reader.read()))
+            reading += [reader.begin(reader.read()) for reader in transactional.readers]
         administrator = self.admin.begin(self.admin.administrate())
         breaking = asyncio.create_task(self.injector.run())
         await asyncio.sleep(self.plan.span_s)
@@ -185,6 +194,8 @@ class SimulatedRun:
             ruled = len(self.observer.controllers)
             if not await self.cluster.until(lambda: not rest.unread(self.members, self.observer), HEALED_LIMIT_S):
                 self.cluster.violated(f"L9: {rest.unread(self.members, self.observer)}")
+            if not await self.cluster.until(lambda: not rest.behind(self.near, self.observer), HEALED_LIMIT_S):
+                self.cluster.violated(f"L3: {rest.behind(self.near, self.observer)}")
             self._end_reading()
             await self._ended(reading, "readers")
             if deleter is not None:
@@ -202,10 +213,10 @@ class SimulatedRun:
             self.transactional.end()
 
     def _end_reading(self) -> None:
-        for reader in (*self.readers.values(), *self.members, *self.auditors):
+        of_topics = (reader for readers in self.readers.values() for reader in readers)
+        committed_only = () if self.transactional is None else self.transactional.readers
+        for reader in (*of_topics, *self.members, *self.auditors, *committed_only):
             reader.going = False
-        if self.transactional is not None:
-            self.transactional.reader.going = False
 
     async def _begin(self) -> bool:
         for id in self.plan.hosts:
@@ -319,7 +330,8 @@ class SimulatedRun:
             await self._check_group()
 
     async def _read_back(self, name: str) -> None:
-        reader = SimulatedReader(self.cluster, f"{name}.final", self.readers[name].topic)
+        topic = next(one for one in self.plan.topics if one.name == name)
+        reader = SimulatedReader(self.cluster, f"{name}.final", topic, self.reads)
         self.finals.append(reader)
         targets = {TopicPartition(name, n): LATEST for n in range(reader.topic.partitions)}
         answer = await reader.begin(list_offsets(reader.client, targets))
@@ -334,7 +346,7 @@ class SimulatedRun:
         reading = asyncio.create_task(load.last_reader())
         await self._ended([reading], "the last reader of committed records")
         if reading.done() and not reading.exception():
-            views = [load.reader.view(), reading.result().view()]
+            views = [*(reader.view() for reader in load.readers), reading.result().view()]
             for law in load.laws.at_rest(views, load.plain.sends):
                 self.cluster.violated(law)
 
@@ -373,6 +385,7 @@ class SimulatedRun:
             coverage=self.coverage()
             | self.data.compaction.coverage
             | self.injector.coverage
+            | self.reads.coverage
             | (set() if self.deleter is None else self.deleter.laws.coverage)
             | (set() if self.transactional is None else self.transactional.laws.coverage)
             | (set() if cluster.buggify is None else cluster.buggify.coverage),

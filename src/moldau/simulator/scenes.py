@@ -34,4 +34,8 @@ DELETIONS = "deletions"
 """A client deletes records of a topic of its own while nodes die; comes when it is asked for."""
 TRANSACTIONS = "transactions"
 """Transactional producers write to a topic of their own; faults are drawn as in any run."""
+FOLLOWERS = "followers"
+"""Brokers stand in racks, and readers read from followers in theirs; faults are drawn as in any run."""
+OF_CLIENTS = (PIPELINED, DELETIONS, TRANSACTIONS, FOLLOWERS)
+"""Scenes that bring clients of another kind, and no kind of fault."""
 RARER_ON_ZOOKEEPER = (*RARER, "unseen", "damaged-znodes")

@@ -20,6 +20,7 @@ from moldau.history.rows import is_tombstone, key_of
 from moldau.model import Code, TopicPartition
 from moldau.simulator.cluster import SimCluster
 from moldau.simulator.cluster_observer import ClusterObserver
+from moldau.simulator.laws.reads import ReadLaws
 from moldau.simulator.laws.transactions import CommittedView, SimulatedTransaction, TransactionLaws
 from moldau.simulator.load import EXPECTED_ERRORS, TEXT, TOMBSTONES, Actor, SimulatedProducer, SimulatedReader
 from moldau.simulator.plan import TopicPlan
@@ -213,9 +214,11 @@ class CommittedReader(SimulatedReader):
 
     isolation = READ_COMMITTED
 
-    def __init__(self, cluster: SimCluster, name: str, topic: TopicPlan, laws: TransactionLaws) -> None:
-        super().__init__(cluster, name, topic)
-        self._laws = laws
+    def __init__(
+        self, cluster: SimCluster, name: str, topic: TopicPlan, laws: tuple[ReadLaws, TransactionLaws], rack: str = ""
+    ) -> None:
+        of_reads, self._laws = laws
+        super().__init__(cluster, name, topic, of_reads, rack=rack)
 
     def _take(self, chunk: Chunk) -> None:
         before = len(self.reads)
@@ -229,14 +232,19 @@ class CommittedReader(SimulatedReader):
 
 
 class TransactionalLoad:
-    """Two transactional producers, one that is idempotent only, and a reader of what they commit."""
+    """Two transactional producers, one that is idempotent only, and readers of what they commit: one, and one in each
+    rack."""
 
-    def __init__(self, cluster: SimCluster, observer: ClusterObserver, topic: TopicPlan) -> None:
+    def __init__(self, cluster: SimCluster, observer: ClusterObserver, topic: TopicPlan, reads: ReadLaws) -> None:
         self._cluster, self._topic = cluster, topic
         self.laws = TransactionLaws(observer, topic)
         self.producers = [TransactionalProducer(cluster, f"{topic.name}.{n}", topic, self.laws) for n in (1, 2)]
         self.plain = SimulatedProducer(cluster, f"{topic.name}.plain", topic)
-        self.reader = CommittedReader(cluster, f"{topic.name}.reader", topic, self.laws)
+        self._reader_laws = reads, self.laws
+        self.readers = [
+            CommittedReader(cluster, f"{topic.name}.reader{f'.{rack}' if rack else ''}", topic, self._reader_laws, rack)
+            for rack in ("", *cluster.plan.rack_names)
+        ]
 
     def write(self) -> list[asyncio.Task[Any]]:  # Any: nobody takes their results
         """Begin to write."""
@@ -256,7 +264,7 @@ class TransactionalLoad:
 
     async def last_reader(self) -> CommittedReader:
         """A reader that has read all, from the first record to the last stable offset."""
-        reader = CommittedReader(self._cluster, f"{self._topic.name}.final", self._topic, self.laws)
+        reader = CommittedReader(self._cluster, f"{self._topic.name}.final", self._topic, self._reader_laws)
 
         async def read() -> None:
             targets = {TopicPartition(self._topic.name, n): LATEST for n in range(self._topic.partitions)}

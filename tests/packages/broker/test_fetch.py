@@ -414,6 +414,24 @@ def test_a_reader_is_sent_to_a_replica_in_its_rack(tmp_path: Path) -> None:
     run(work)
 
 
+def test_a_reader_is_sent_to_no_replica_that_is_out_of_sync(tmp_path: Path) -> None:
+    """It may lag behind for good, and its readers with it (KAFKA-14372)."""
+
+    async def work() -> None:
+        selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        async with DataCluster(tmp_path, 2, replica_selector_class=selector) as cluster:
+            cluster.create(0, 1)
+            await cluster.produce(0, batch(5))
+            await until(lambda: cluster.brokers[1].replica().machine.high_watermark == 5)
+            cluster.kill(1)
+            cluster.commit(records.PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[0]))
+            assert cluster.brokers[0].replica().machine.followers[1].leo == 5
+            data = await cluster.fetch(0, 0, rack_id="rack-1", max_wait_ms=30_000)
+            assert (data.preferred_read_replica, offsets(data)) == (-1, [0])
+
+    run(work)
+
+
 def test_a_partition_that_joins_a_waiting_follower_does_not_wait_with_it(tmp_path: Path) -> None:
     """The leader of partition 0 answers a parked fetch when the same follower has more to ask."""
 

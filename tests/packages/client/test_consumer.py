@@ -262,6 +262,63 @@ def test_a_near_replica_is_read_and_left_when_it_goes():
     scene_with(2, {"t": 1}, play, rack="r1")
 
 
+def test_an_offset_that_a_near_replica_lacks_is_asked_of_the_leader():
+    """A follower may lack what its leader has: it ended uncleanly. No position is reset for that (KIP-392)."""
+
+    async def play(cluster, consumer):
+        fill(cluster, T0, 3)
+        readers = []
+
+        def serve(node, message, serve):
+            if not isinstance(message, FetchRequest):
+                return None
+            readers.append(node)
+            response = cluster._Fetch(0, message)
+            part = response.responses[0].partitions[0]
+            if node == 1:
+                part.error_code, part.records = Code.OFFSET_OUT_OF_RANGE, b""
+            elif len(readers) == 1:
+                part.preferred_read_replica, part.records = 1, b""
+            return response
+
+        cluster.mischief = serve
+        consumer.assign({T0: 2})
+        assert await read(consumer, 1) == [(0, b"2")]
+        assert readers[:3] == [0, 1, 0]
+
+    for reset in (NO_RESET, EARLIEST, LATEST):
+        scene_with(2, {"t": 1}, play, rack="r1", reset=reset)
+
+
+def test_the_leader_is_asked_again_now_and_then_who_is_near():
+    """A follower that its leader has put out of the ISR meanwhile would hold the reader back for good."""
+
+    async def play(cluster, consumer):
+        fill(cluster, T0, 1)
+        readers = []
+
+        def serve(node, message, serve):
+            if not isinstance(message, FetchRequest):
+                return None
+            readers.append(node)
+            response = cluster._Fetch(0, message)
+            part = response.responses[0].partitions[0]
+            if node == 1:  # out of sync: it hears of no records any more
+                part.records = b""
+                consumer.client.options = replace(QUICK, metadata_max_age_ms=0)
+            elif len(readers) == 1:
+                part.preferred_read_replica, part.records = 1, b""
+            return response
+
+        cluster.mischief = serve
+        consumer.assign({T0: 0})
+        assert await read(consumer, 1) == [(0, b"0")]
+        assert readers[:2] == [0, 1]
+        assert readers[-1] == 0
+
+    scene_with(2, {"t": 1}, play, rack="r1")
+
+
 class Group:
     """A coordinator with one member, whose next words a test can have it say."""
 

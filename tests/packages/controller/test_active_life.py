@@ -126,9 +126,9 @@ def test_becoming_active_again_forgets_the_first_time() -> None:
     log = started()
     log.request(CreateTopics(topics=(NewTopic(name="a"),)), now_ms=5)
     del log.log[log.hw :]
-    log.controller.soft.sessions[0] = log.controller.soft.sessions[0]._replace(contact_ms=-(10**9))
+    log.controller.soft_state.sessions[0] = log.controller.soft_state.sessions[0]._replace(contact_ms=-(10**9))
     log.take(2)
-    assert log.controller.soft.sessions[0].contact_ms == 0, "every unfenced broker gets a fresh session"
+    assert log.controller.soft_state.sessions[0].contact_ms == 0, "every unfenced broker gets a fresh session"
     answer = log.request(CreateTopics(topics=(NewTopic(name="a"),)))
     assert answer.records
 

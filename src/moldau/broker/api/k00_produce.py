@@ -23,7 +23,6 @@ from moldau.broker.replicas.lost import admit
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.sent_back import FOR_THE_MOMENT, Target
 from moldau.broker.replicas.transactions import NO_COORDINATOR
-from moldau.image import Image
 from moldau.model import Code
 from moldau.ports.buggify import REFUSED_PRODUCE
 from moldau.storage import Appended, LogError
@@ -358,7 +357,12 @@ class _Produce:
             BadRecord(batch_index=index, batch_index_error_message=text) for index, text in appended.bad_records
         ]
         if appended.code in _ELSEWHERE:
-            _hint_leader(self._replicas.image, self.response, data, slot, self._context.listener)
+            topic_id, listener = bytes(data.topic_id), self._context.listener
+            hint = leader_of(self._replicas.image, data.name, topic_id, slot.index, listener)
+            if hint is not None:
+                slot.current_leader = hint.put_into(
+                    self.response.node_endpoints, ProduceResponse.NodeEndpoint, ProduceResponse.LeaderIdAndEpoch
+                )
 
 
 def _replica(
@@ -397,17 +401,3 @@ def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> Batc
         return Appended(Code.INVALID_RECORD, message="a produce request has only one record batch for each partition")
     code = replica.machine.admit(acks)
     return header if code is Code.NONE else Appended(code)
-
-
-def _hint_leader(
-    image: Image, response: ProduceResponse, data: ProduceRequest.TopicProduceData, slot: Slot, listener: str
-) -> None:
-    """Say where the leader is."""
-    hint = leader_of(image, data.name, bytes(data.topic_id), slot.index, listener)
-    if hint is None:
-        return
-    slot.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
-    if hint.host and all(known.node_id != hint.id for known in response.node_endpoints):
-        response.node_endpoints.append(
-            ProduceResponse.NodeEndpoint(node_id=hint.id, host=hint.host, port=hint.port, rack=hint.rack)
-        )

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 from moldau.image import Image
 from moldau.model.named import NamedTuple
+
+
+class NodeEndpoint(Protocol):
+    """Where a node is, as a response says it."""
+
+    node_id: int
+
+
+LeaderT = TypeVar("LeaderT")
+EndpointT = TypeVar("EndpointT", bound=NodeEndpoint)
 
 
 class LeaderHint(NamedTuple):
@@ -14,6 +27,15 @@ class LeaderHint(NamedTuple):
     host: str = ""
     port: int = 0
     rack: str | None = None
+
+    def put_into(
+        self, endpoints: list[EndpointT], endpoint: Callable[..., EndpointT], leader: Callable[..., LeaderT]
+    ) -> LeaderT:
+        """Put its address among the ``endpoints`` of a response, unless another partition did; the ``leader`` for
+        this partition's part of it is returned."""
+        if self.host and all(known.node_id != self.id for known in endpoints):
+            endpoints.append(endpoint(node_id=self.id, host=self.host, port=self.port, rack=self.rack))
+        return leader(leader_id=self.id, leader_epoch=self.epoch)
 
 
 def leader_of(image: Image, topic: str, topic_id: bytes, number: int, listener: str) -> LeaderHint | None:

@@ -126,6 +126,12 @@ class RequestMemory:
     """The bytes of one node's connections. ``requests_max`` and ``request_bytes_max`` are queued.max.requests and
     queued.max.request.bytes, the latter -1 for no limit but our own."""
 
+    @classmethod
+    def of(cls, tasks: Tasks, setting: Callable[[str], int]) -> RequestMemory:
+        """Memory for one kind of listeners, as large as the node's settings say."""
+        requests_max, request_bytes_max = setting("queued.max.requests"), setting("queued.max.request.bytes")
+        return cls(tasks, requests_max=requests_max, request_bytes_max=request_bytes_max)
+
     def __init__(self, tasks: Tasks, *, requests_max: int = 500, request_bytes_max: int = -1) -> None:
         self._tasks = tasks
         self._requests_max = requests_max
@@ -439,9 +445,8 @@ class RequestMemory:
         """Close who holds bytes that did not move since the last look, if there are still too many."""
         self._watch = None
         crowded = self._is_crowded
-        for owner in dict.fromkeys(
-            [*self._frames.holders, *self._responses]
-        ):  # each is asked once: it tells what is new
+        # Each is asked once: it tells what is new.
+        for owner in dict.fromkeys([*self._frames.holders, *self._responses]):
             if not owner.has_moved() and crowded:
                 owner.give_up(f"its bytes did not move for {STALL_MS} ms, and others need the memory")
         self._look_later()

@@ -54,9 +54,8 @@ class Regulated(asyncio.BufferedProtocol):
         self._throttled_until_ms = 0
         self.waiting = Waits(self, listener.memory)
         self._moved: object = None
-        self._pace: tuple[bool, bool, int] | None = (
-            None  # who was waited for when that was last asked, and what had moved
-        )
+        # Who was waited for when that was last asked, and what had moved.
+        self._pace: tuple[bool, bool, int] | None = None
 
     def hold(self) -> None:
         """Too many connections: do not read from this one yet."""

@@ -149,13 +149,13 @@ def partition_record(
     epoch = state.partition_epoch if isinstance(state, Role) else state.zk_version
     replicas = list(dict.fromkeys(state.replicas))  # nobody twice, whoever sent it
     same = before is not None and list(before.replicas) == replicas
+    # While a move ends, two writes may cross (KAFKA-9672).
+    isr = [id for id in dict.fromkeys(state.isr) if id in replicas]
     return PartitionRecord(
         topic_id=topic_id,
         partition_id=state.partition_index,
         replicas=replicas,
-        isr=[
-            r for r in dict.fromkeys(state.isr) if r in replicas
-        ],  # while a move ends, two writes may cross (KAFKA-9672)
+        isr=isr,
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         partition_epoch=epoch,

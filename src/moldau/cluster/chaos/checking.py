@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ _LEAVING = "-delete"
 
 
 class ScenarioOutcome(NamedTuple):
-    """The result of a run. ``again``: records that the client itself wrote once more, in a new producer epoch."""
+    """The result of a run. ``again``: records that the client itself wrote once more, in a new producer epoch;
+    ``epochs``: what producers logged of their epochs."""
 
     history: History
     shown: list[Shown]
@@ -38,6 +39,7 @@ class ScenarioOutcome(NamedTuple):
     anomalies: list[Anomaly]
     doubts: list[str]
     again: int = 0
+    epochs: Sequence[str] = ()
 
     @property
     def verdict(self) -> RunVerdict:
@@ -75,7 +77,7 @@ def play(context: ScenarioContext, act: Callable[[ScenarioContext], None]) -> Sc
     if context.rig.setup.kind == MOLDAU:
         # A node of Apache Kafka waits for minutes for the quorum that stopped before it.
         found += [Anomaly("no end", f"node {node} did not end when told to") for node in context.rig.stubborn]
-    checked, again = told_apart(history, _sessions(context))
+    checked, again = told_apart(history, _sessions(context), context.epochs.own_doing)
     found += [Anomaly("late", text) for text in context.load.broken()] + check(checked)
     found += went_back(context.watch.rows)
     found += check_disks(
@@ -87,7 +89,13 @@ def play(context: ScenarioContext, act: Callable[[ScenarioContext], None]) -> Sc
         found += look()
     found += strays(expected, {node: _folders(context.rig.data_dir(node)) for node in context.nodes})
     return ScenarioOutcome(
-        history, context.watch.rows, context.timeline, found, doubts + vacuous(context.timeline, history), again
+        history,
+        context.watch.rows,
+        context.timeline,
+        found,
+        doubts + vacuous(context.timeline, history),
+        again,
+        context.epochs.lines,
     )
 
 
@@ -125,11 +133,12 @@ def longest_gap_s(sends: Iterable[Send]) -> float:
 
 
 def keep(outcome: ScenarioOutcome, folder: Path, reproduce: str) -> None:
-    """Write history, timeline and report into a folder."""
+    """Write history, timeline, what producers logged of their epochs, and the report into a folder."""
     with (folder / "history.jsonl").open("w") as file:
         write_lines(outcome.history, file)
     _lines(folder / "shown.jsonl", outcome.shown)
     _lines(folder / "timeline.jsonl", outcome.timeline)
+    (folder / "producers.log").write_text("".join(line + "\n" for line in outcome.epochs))
     (folder / "report.txt").write_text(report(outcome, reproduce, len(outcome.anomalies)) + "\n")
 
 

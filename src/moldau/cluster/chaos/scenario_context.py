@@ -17,10 +17,11 @@ from moldau.client.client import Unreachable
 from moldau.cluster.chaos.end_offset_watch import EndOffsetWatch
 from moldau.cluster.chaos.net import CannotBreak
 from moldau.cluster.chaos.proxy_net import ProxyNet
-from moldau.cluster.chaos.system import MOLDAU, Rig
+from moldau.cluster.chaos.system import KAFKA, MOLDAU, Rig
 from moldau.cluster.kills.cluster_poller import PartitionLeader
 from moldau.cluster.kills.killing import KillPlan, KillRun, Stuck
 from moldau.cluster.kills.load import LoadPlan, ProducerLoad
+from moldau.cluster.kills.resent import TIMED_OUT, NextEpochs
 from moldau.history.checks import Anomaly
 from moldau.history.rows import OK
 
@@ -77,7 +78,9 @@ class ScenarioContext:
     """The cluster, the load and the faults, as a scenario uses them."""
 
     def __init__(self, rig: Rig, options: ScenarioOptions, say: Callable[[str], None]) -> None:
-        more = {**_PATIENCE, **_LOADS[options.profile]}
+        self.epochs = NextEpochs(lambda broker: rig.setup.kind, {KAFKA, TIMED_OUT})
+        """Why producers began their next epochs, as they tell it."""
+        more = {**_PATIENCE, **_LOADS[options.profile], **self.epochs.settings()}
         load = LoadPlan(TOPIC, PARTITIONS, producers=2, rate_per_s=options.rate_per_s, more=more)
         self.rig, self.options = rig, options
         self.rng = random.Random(options.seed)

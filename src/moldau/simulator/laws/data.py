@@ -95,14 +95,15 @@ def contents(log: Any, start: int, end: int) -> bytes:
 
 class Past:
     """What is remembered of one partition; ``memory`` is the laws'. ``anew``: the leader epoch of its last unclean
-    election, before which nothing counts; -1 where there was none. ``read`` gives the pieces of a log: batches, or
+    election, before which nothing counts; -1 where there was none. ``watermark`` is the highest that any replica has
+    had, ``true_end`` is behind the last piece that was committed. ``read`` gives the pieces of a log: batches, or
     records where a log is compacted, of which ``newest`` has each key's last.
     """
 
     def __init__(self, anew: int = -1, read: Callable[[Any, int, int], Any] = pieces) -> None:
         self.anew, self.read = anew, read
         self.memory = Memory()
-        self.true_end = 0
+        self.true_end = self.watermark = 0
         self.pieces: list[Any] = []
         self.newest: dict[bytes, LogEntry] = {}
         self.seen: dict[int, SeenReplica] = {}
@@ -173,6 +174,11 @@ class DataLaws:
             if changed:
                 self._together(key, past, of)
 
+    def true_watermark(self, where: TopicPartition) -> int:
+        """The highest watermark that any replica of the partition has had."""
+        past = self.past.get(self._observer.key(where))
+        return 0 if past is None else past.watermark
+
     def _knows(self, past: Past, key: Any, id: int, machine: Any) -> bool:
         """Whether a replica has followed an unclean leader: before, it holds what that one has lost."""
         committed = self._observer.image.partition(*key)
@@ -195,6 +201,8 @@ class DataLaws:
             same = log.log_end_offset
         same = max(same, log.log_start_offset)
         high = machine.high_watermark
+        if machine.role in (Role.LEADER, Role.FOLLOWER):
+            past.watermark = max(past.watermark, high)
         if machine.role in (Role.LEADER, Role.FOLLOWER) and same < high <= log.log_end_offset:
             same = self._compare(past, id, name, past.read(log, same, high)) or same
         if machine.role is Role.LEADER:

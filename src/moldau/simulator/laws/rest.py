@@ -26,10 +26,14 @@ _FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\Z")
 
 
 def history_of(
-    writers: Iterable[TopicWriter], reader: SimulatedReader, final: SimulatedReader, ends: dict[int, int]
+    writers: Iterable[TopicWriter], readers: Iterable[SimulatedReader], final: SimulatedReader, ends: dict[int, int]
 ) -> History:
     """All that the clients of one topic saw."""
-    return History([send for writer in writers for send in writer.sends], reader.reads, final.reads, ends, [])
+    return History(
+        [send for writer in writers for send in writer.sends],
+        [read for reader in readers for read in reader.reads],
+        final.reads, ends, [],
+    )  # fmt: skip
 
 
 def histories(history: History, topic: TopicPlan, unclean: Collection[int]) -> list[str]:
@@ -101,6 +105,16 @@ def unread(members: list[SimulatedMember], observer: ClusterObserver) -> str:
         given = max((max(found) for member in members if (found := member.given.get(partition[1]))), default=-1)
         if given < end - 1:
             return f"partition {partition[1]} ends at {end}, the group was given it up to {given}"
+    return ""
+
+
+def behind(readers: Iterable[SimulatedReader], observer: ClusterObserver) -> str:
+    """L3: what is committed and was given to one of the readers in racks not yet; empty when there is nothing."""
+    for reader in readers:
+        for partition, of in observer.replicas(reader.topic.name).items():
+            end = max(one.machine.high_watermark for one in of.values())
+            if (at := reader.position(partition[1])) < end:
+                return f"partition {partition[1]} of {reader.topic.name} ends at {end}, {reader.name} is at {at}"
     return ""
 
 

@@ -80,8 +80,8 @@ class ControllerHarness:
             self._heard_ms.pop(id, None)
 
     def _heard(self) -> frozenset[int]:
-        if self._heard_by is not self.controller.soft:  # another controller, which got no heartbeats yet
-            self._heard_by = self.controller.soft
+        if self._heard_by is not self.controller.soft_state:  # another controller, which got no heartbeats yet
+            self._heard_by = self.controller.soft_state
             self._heard_ms.clear()
         since_ms = self.now_ms - self.controller.settings.session_timeout_ms
         return frozenset(id for id, at_ms in self._heard_ms.items() if at_ms >= since_ms)

@@ -50,16 +50,16 @@ def changes_are_not_counted(patches: Patches) -> None:
 
 
 def a_fenced_broker_keeps_its_place(patches: Patches) -> None:
-    patches.set(failures, "leave", lambda view, gone: [])
+    patches.set(failures, "leave", lambda context, gone: [])
 
 
 def anybody_may_join_an_isr(patches: Patches) -> None:
-    patches.set(isr, "_eligible", lambda view, partition, broker_id, epoch: True)
+    patches.set(isr, "_eligible", lambda context, partition, broker_id, epoch: True)
 
 
 def an_older_incarnation_may_join_an_isr(patches: Patches) -> None:
     real = isr._eligible
-    patches.set(isr, "_eligible", lambda view, partition, broker_id, epoch: real(view, partition, broker_id, -1))
+    patches.set(isr, "_eligible", lambda context, partition, broker_id, epoch: real(context, partition, broker_id, -1))
 
 
 def an_isr_exceeds_its_replicas(patches: Patches) -> None:
@@ -184,28 +184,28 @@ def the_elr_repeats_the_isr(patches: Patches) -> None:
 
 def a_crash_is_forgiven(patches: Patches) -> None:
     patches.set(
-        failures, "handle_unclean_shutdown", lambda view, broker_id: failures.leave(view, frozenset({broker_id}))
+        failures, "handle_unclean_shutdown", lambda context, broker_id: failures.leave(context, frozenset({broker_id}))
     )
 
 
 def the_last_isr_trusts_who_lost_its_tail(patches: Patches) -> None:
-    def handle_unclean_shutdown(view: Any, broker_id: int) -> list[Any]:  # Any: as in the function that is replaced
-        return real(view, broker_id) if view.elr else failures.leave(view, frozenset({broker_id}))
+    def handle_unclean_shutdown(context: Any, broker_id: int) -> list[Any]:  # Any: as in the function that is replaced
+        return real(context, broker_id) if context.elr else failures.leave(context, frozenset({broker_id}))
 
     real = failures.handle_unclean_shutdown
     patches.set(failures, "handle_unclean_shutdown", handle_unclean_shutdown)
 
 
 def a_broker_may_always_go(patches: Patches) -> None:
-    patches.set(brokers, "_may_go", lambda view, broker, session: True)
+    patches.set(brokers, "_may_go", lambda context, broker, session: True)
 
 
 def a_leaver_waits_for_the_dead(patches: Patches) -> None:
-    def may_go(view: Any, broker: Any, session: Any) -> bool:
-        if view.image.index.led.get(broker.id):
+    def may_go(context: Any, broker: Any, session: Any) -> bool:
+        if context.image.index.led.get(broker.id):
             return False
-        heard = [view.soft.sessions.get(id) for id in view.image.brokers if id != broker.id]
-        return all(one is not None and one.metadata_offset >= view.facts.next_offset - 1 for one in heard)
+        heard = [context.soft_state.sessions.get(id) for id in context.image.brokers if id != broker.id]
+        return all(one is not None and one.metadata_offset >= context.facts.next_offset - 1 for one in heard)
 
     patches.set(brokers, "_may_go", may_go)
 
@@ -213,32 +213,32 @@ def a_leaver_waits_for_the_dead(patches: Patches) -> None:
 def _changed_registration(patches: Patches, alter: Any) -> None:
     real = brokers.register_broker
 
-    def register(view: Any, ask: Any) -> Any:
-        decision = real(view, ask)
+    def register(context: Any, ask: Any) -> Any:
+        decision = real(context, ask)
         for record in decision.records:
             if type(record).__name__ == "RegisterBrokerRecord":
-                alter(view, record)
+                alter(context, record)
         return decision
 
     patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
 
 
 def a_restart_takes_an_older_epoch(patches: Patches) -> None:
-    def older(view: Any, record: Any) -> None:
+    def older(context: Any, record: Any) -> None:
         record.broker_epoch = max(0, record.broker_epoch - 1000)
 
     _changed_registration(patches, older)
 
 
 def the_same_process_gets_another_epoch(patches: Patches) -> None:
-    def bumped(view: Any, record: Any) -> None:
-        record.broker_epoch = view.facts.next_offset
+    def bumped(context: Any, record: Any) -> None:
+        record.broker_epoch = context.facts.next_offset
 
     _changed_registration(patches, bumped)
 
 
 def a_new_process_is_let_in_at_once(patches: Patches) -> None:
-    def unfenced(view: Any, record: Any) -> None:
+    def unfenced(context: Any, record: Any) -> None:
         record.fenced = False
 
     _changed_registration(patches, unfenced)
@@ -248,9 +248,9 @@ def a_living_broker_is_replaced(patches: Patches) -> None:
     """An equal address was taken for a proof of death, and a copied file has it as well."""
     real = brokers.register_broker
 
-    def register(view: Any, ask: Any) -> Any:
+    def register(context: Any, ask: Any) -> Any:
         copied = {name: getattr(ask, name) for name in type(ask).__slots__} | {"previous_is_gone": True}
-        return real(view, type(ask)(**copied))
+        return real(context, type(ask)(**copied))
 
     patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
 
@@ -258,11 +258,11 @@ def a_living_broker_is_replaced(patches: Patches) -> None:
 def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
     real = brokers.heartbeat
 
-    def heartbeat(view: Any, ask: Any) -> Any:
-        broker = view.image.brokers.get(ask.broker_id)
-        if broker is not None and broker.fenced and ask.metadata_offset < view.facts.next_offset - 1:
+    def heartbeat(context: Any, ask: Any) -> Any:
+        broker = context.image.brokers.get(ask.broker_id)
+        if broker is not None and broker.fenced and ask.metadata_offset < context.facts.next_offset - 1:
             ask = replace(ask, metadata_offset=-1)
-        return real(view, ask)
+        return real(context, ask)
 
     patches.put(ledger.DECISIONS, requests.BrokerHeartbeat, heartbeat)
 
@@ -272,8 +272,8 @@ def the_controllers_own_sleep_fences_all(patches: Patches) -> None:
 
 
 def brokers_that_fall_silent_together_are_fenced_one_by_one(patches: Patches) -> None:
-    def fence(view: Any, broker_ids: Any) -> list[Any]:
-        return [record for id in sorted(broker_ids) for record in real(view, [id])]
+    def fence(context: Any, broker_ids: Any) -> list[Any]:
+        return [record for id in sorted(broker_ids) for record in real(context, [id])]
 
     real = failures.fence
     patches.set(failures, "fence", fence)
@@ -281,7 +281,7 @@ def brokers_that_fall_silent_together_are_fenced_one_by_one(patches: Patches) ->
 
 def an_unfenced_broker_elects_nobody(patches: Patches) -> None:
     real = failures.unfence
-    patches.set(failures, "unfence", lambda view, broker_id: real(view, broker_id)[:1])
+    patches.set(failures, "unfence", lambda context, broker_id: real(context, broker_id)[:1])
 
 
 def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
@@ -297,8 +297,8 @@ def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
 def new_partitions_count_the_fenced_in(patches: Patches) -> None:
     real = topics._new_partitions
 
-    def made(view: Any, topic_id: bytes, first: int, placed: Any) -> Any:
-        done = real(view, topic_id, first, placed)
+    def made(context: Any, topic_id: bytes, first: int, placed: Any) -> Any:
+        done = real(context, topic_id, first, placed)
         return [p._replace(isr=p.replicas) for p in done] if isinstance(done, list) else done
 
     patches.set(topics, "_new_partitions", made)
@@ -307,8 +307,8 @@ def new_partitions_count_the_fenced_in(patches: Patches) -> None:
 def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
     real = topics._create
 
-    def create(view: Any, topic: Any, *rest: Any) -> Any:
-        outcome = real(view, topic, *rest)
+    def create(context: Any, topic: Any, *rest: Any) -> Any:
+        outcome = real(context, topic, *rest)
         if isinstance(outcome[0], list):
             for record in outcome[0]:
                 if hasattr(record, "topic_id"):
@@ -319,7 +319,7 @@ def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
 
 
 def a_deletion_does_not_wait(patches: Patches) -> None:
-    patches.set(topics, "_must_wait", lambda view, topic, deleted, moving: False)
+    patches.set(topics, "_must_wait", lambda context, topic, deleted, moving: False)
 
 
 def a_lookup_is_not_kept(patches: Patches) -> None:
@@ -364,7 +364,7 @@ def a_controller_resigns_and_leaves_callers_waiting(patches: Patches) -> None:
     def lose(self: Any) -> list[Any]:
         self._waiting.clear()
         self.epoch = self.working = None
-        self.soft = SoftState(self.settings)
+        self.soft_state = SoftState(self.settings)
         return []
 
     patches.set(active.ActiveController, "renounce", lose)

@@ -19,7 +19,8 @@ CHECKS = (
     "moldau.zookeeper.laws", "moldau.history.checks", "moldau.simulator.laws.compacted",
     "moldau.simulator.deleter", "moldau.simulator.laws.control", "moldau.simulator.laws.data",
     "moldau.simulator.laws.deletions", "moldau.simulator.laws.quorum",
-    "moldau.simulator.laws.rest", "moldau.simulator.laws.sequences", "moldau.simulator.laws.transactions",
+    "moldau.simulator.laws.reads", "moldau.simulator.laws.rest", "moldau.simulator.laws.sequences",
+    "moldau.simulator.laws.transactions",
     "moldau.simulator.laws.zookeeper",
     "moldau.simulator.machines.controller_play",
     "moldau.simulator.machines.controller_swarm", "moldau.simulator.machines.groups_swarm",
@@ -32,9 +33,10 @@ LAWS = (
     *(f"C{number}" for number in range(1, 14)),
     *(f"R{number}" for number in range(1, 11)),
     *(f"L{number}" for number in range(1, 14)),
+    "S6",
     "S17",
 )
-"""Of the controller, the quorum and liveness; and of records in transactions."""
+"""Of the controller, the quorum and liveness; and of what readers are given, of records in transactions too."""
 
 TOLD_AS = {"L6": "C3"}
 """A law whose breach is told under another's name: nodes that never learn of something hold another image at rest."""

@@ -146,7 +146,9 @@ def _consumer(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
 
 
 def _preferred(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> int:
-    """A follower in the reader's rack that holds the offset, if the broker chooses by rack and is in another one."""
+    """The follower in the reader's rack that holds the offset and is in sync, if this broker chooses by rack and is in
+    another one; -1 where there is none. One out of sync may lag for good, and its readers with it (KAFKA-14372).
+    """
     replicas, machine = reader.replicas, replica.machine
     selector = replicas.deps.config["replica.selector.class"]
     if not selector or not selector.endswith("RackAwareReplicaSelector") or machine.role is not Role.LEADER:
@@ -159,6 +161,8 @@ def _preferred(reader: PartitionReader, asked: FetchPartition, replica: Replica)
     for id, progress in machine.followers.items():
         broker = brokers.get(id)
         if broker is None or broker.fenced or broker.rack != rack or broker.endpoint(reader.params.listener) is None:
+            continue
+        if id not in machine.isr:
             continue
         if progress.log_start <= asked.fetch_offset <= progress.leo and progress.leo > best_end:
             best, best_end = id, progress.leo

@@ -347,17 +347,13 @@ class FetchReader:
             if data.error_code:
                 self.replicas.failed_fetches += 1
             if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
-                self._hint(response, asked, data)
-
-    def _hint(self, response: FetchResponse, asked: FetchPartition, data: Data) -> None:
-        hint = leader_of(self.replicas.image, asked.topic, asked.topic_id, asked.number, self.params.listener)
-        if hint is None:
-            return
-        data.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=hint.id, leader_epoch=hint.epoch)
-        if hint.host and all(node.node_id != hint.id for node in response.node_endpoints):
-            response.node_endpoints.append(
-                FetchResponse.NodeEndpoint(node_id=hint.id, host=hint.host, port=hint.port, rack=hint.rack)
-            )
+                image, listener = self.replicas.image, self.params.listener
+                hint = leader_of(image, asked.topic, asked.topic_id, asked.number, listener)
+                if hint is not None:
+                    kind = FetchResponse
+                    data.current_leader = hint.put_into(
+                        response.node_endpoints, kind.NodeEndpoint, kind.LeaderIdAndEpoch
+                    )
 
     def ended(self) -> None:
         """A parked fetch was answered."""
