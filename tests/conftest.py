@@ -83,7 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if short and is_long(item.nodeid):
             item.add_marker(pytest.mark.skip(reason="long: make test-all"))
-        for why in filter(None, map(missing, needs(item.nodeid))):
+        fixtures = getattr(item, "fixturenames", ())
+        for why in filter(None, map(missing, needs(item.nodeid, fixtures))):
             item.add_marker(pytest.mark.skip(reason=why))
     if config.option.order != WRITTEN:
         items[:] = [items[place] for place in shuffled([item.nodeid for item in items], config.option.order)]
