@@ -39,6 +39,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_dynamic_voters.py": ("kafka",),
     "tests/live/test_foreign_java.py": ("kafka",),
     "tests/live/test_foreign_kcat.py": ("kcat",),
+    "tests/live/test_hanging_transactions.py": ("kafka",),
     "tests/live/test_hdfs.py": ("hdfs", "javac"),
     "tests/live/test_iceberg_rest.py": ("iceberg", "javac"),
     "tests/live/test_kills.py::*zookeeper": ("zookeeper",),

@@ -2,7 +2,7 @@
 
 Reads files, of Moldau's nodes or of Apache Kafka's; no cluster need run, and none is asked. The same tables in Spark:
 ``format("moldau_job")``, docs/cluster-pipelines.md. Exit 0 done, 1 a replica is not well or nothing is readable, 2
-usage, 4 replicas diverged or the logs of nodes contradict each other.
+usage, 4 replicas diverged, the logs of nodes contradict each other, or transactions hang.
 """
 
 from __future__ import annotations
@@ -146,6 +146,26 @@ def transaction_history(paths: tuple[str, ...], ids: tuple[str, ...], output: st
     _show("transaction-history", output, paths, ids=ids)
 
 
+@job.command("hanging-transactions")
+@PATHS
+@TOPICS
+@click.option(
+    "--max-transaction-timeout", "longest", type=DURATION, default="15m", show_default=True,
+    help="How long any transaction may last: transaction.max.timeout.ms of the brokers.",
+)  # fmt: skip
+@OUTPUT
+def hanging_transactions(paths: tuple[str, ...], topics: tuple[str, ...], longest: int, output: str) -> None:
+    """Find transactions that partitions have open and that no coordinator knows; exit 4 when something is found.
+
+    As Kafka's `kafka-transactions.sh find-hanging` does, from the segments and __transaction_state: those of which
+    nothing was written for longer than any transaction may last. `kafka-transactions.sh abort` ends one, by topic,
+    partition and start offset.
+    """
+    if _show("hanging-transactions", output, paths, topics=topics, longest_ms=longest):
+        raise SystemExit(MISMATCH)
+    note("no transaction hangs in these logs.")
+
+
 @job.command()
 @click.argument("path", type=click.Path())
 @click.option("--table", type=click.Choice(("records", *IMAGE_TABLES, "diff")), default="records", show_default=True)
@@ -208,6 +228,7 @@ def _show(
     groups: tuple[str, ...] = (),
     ids: tuple[str, ...] = (),
     every_ms: int = 3_600_000,
+    longest_ms: int = 0,
 ) -> list[dict[str, object]]:
     """Print a job's table; its rows. Ends with 1 when what was asked for is not there, which would look sound."""
     from moldau.clusterdata.jobs import JOBS, tell
@@ -216,7 +237,7 @@ def _show(
 
     names = [one.name for one in JOBS[name].columns]
     try:
-        told = tell(name, Wish(paths, topics, groups, every_ms, ids))
+        told = tell(name, Wish(paths, topics, groups, every_ms, ids, longest_ms))
         rows = [dict(zip(names, row, strict=True)) for row in told.rows]
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
@@ -236,7 +257,7 @@ def _show(
         asked = [*(f"topic {one}" for one in topics), *(f"group {one}" for one in groups)]
         asked += [f"transactional id {one}" for one in ids]
         note(f"nothing to read for `moldau job {name}` is in {where}" + f" ({', '.join(asked)})" * bool(asked))
-    found = (name == "splits" and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
+    found = (name in ("splits", "hanging-transactions") and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
     if (told.nothing or told.absent or told.damaged) and not found:
         raise SystemExit(1)
     return rows
