@@ -32,6 +32,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_answers.py": ("zookeeper",),
     "tests/live/test_classic_tools.py": ("kafka", "javac"),
     "tests/live/test_classic_values.py": ("kafka", "javac"),
+    "tests/live/test_classic_zookeeper.py": ("zookeeper",),
     "tests/live/test_cluster_pipelines.py": ("java",),
     "tests/live/test_demo.py": ("java",),
     "tests/live/test_doctor_zookeeper.py": ("zookeeper",),
