@@ -5,6 +5,7 @@ same examples there, and tests their written order, so that its verdict can be r
 time, and in `make sim`. Under the profile `seconds` (`make unit`, `make quick`) there are a tenth as many.
 """
 
+import faulthandler
 import gc
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -83,7 +85,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if short and is_long(item.nodeid):
             item.add_marker(pytest.mark.skip(reason="long: make test-all"))
-        for why in filter(None, map(missing, needs(item.nodeid))):
+        fixtures = getattr(item, "fixturenames", ())
+        for why in filter(None, map(missing, needs(item.nodeid, fixtures))):
             item.add_marker(pytest.mark.skip(reason=why))
     if config.option.order != WRITTEN:
         items[:] = [items[place] for place in shuffled([item.nodeid for item in items], config.option.order)]
@@ -138,6 +141,20 @@ def give_pytest_its_format(item: pytest.Item) -> None:
             handler.setFormatter(logs.formatter)
 
 
+GRACE_S = 60
+
+
+def give_its_own_limit(item: pytest.Item) -> None:
+    """The process of a test that hangs in C is ended after `faulthandler_timeout`, without a word of which test failed
+    and with all that it has started left running. So that comes after the test's own limit, however long that is."""
+    marker = item.get_closest_marker("timeout")
+    limit_s = float(marker.args[0]) if marker is not None and marker.args else 0.0
+    most_s = float(item.config.getini("faulthandler_timeout") or 0)
+    if most_s and limit_s + GRACE_S > most_s and fault_handler_stderr_fd_key in item.config.stash:
+        file = item.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(limit_s + GRACE_S, file=file, exit=True)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     give_pytest_its_format(item)
@@ -145,6 +162,7 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Who runs live tests beside others is not kept waiting: packages' tests have no clock of their own that minds."""
+    give_its_own_limit(item)
     give_pytest_its_format(item)
     close_forgotten_files()
     if "PYTEST_XDIST_WORKER" in os.environ and os.nice(0) == 0 and not item.nodeid.startswith("tests/live/"):

@@ -1,15 +1,19 @@
 """Programs that some tests compare Moldau with or drive it by: which test needs which, and how each is installed.
 
-A test whose program is missing is skipped with the reason; nothing waits for what is not there. `make test` says
-beforehand what will be left out. Read next: tests/conftest.py (which marks the tests), scripts/doctor.sh.
+A test whose program is missing is skipped with the reason; nothing waits for what is not there. A live test that names
+none that needs Java finds no Java either (tests/no_java.py), so that none fails for it on a machine without.
+`make test` says beforehand what will be left out. Read next: tests/conftest.py (which marks the tests),
+scripts/doctor.sh.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -24,44 +28,62 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "tests/live/test_admin_commands.py": ("kafka",),
     "tests/live/test_admin_dirs.py": ("kafka",),
     "tests/live/test_admin_tools.py": ("kafka",),
+    "tests/live/test_adopt_zookeeper.py": ("kafka", "zookeeper"),
     "tests/live/test_answers.py": ("zookeeper",),
-    "tests/live/test_chaos.py::*[zookeeper": ("zookeeper",),
     "tests/live/test_classic_tools.py": ("kafka", "javac"),
     "tests/live/test_classic_values.py": ("kafka", "javac"),
+    "tests/live/test_classic_zookeeper.py": ("zookeeper",),
+    "tests/live/test_cluster_pipelines.py": ("java",),
     "tests/live/test_demo.py": ("java",),
+    "tests/live/test_doctor_zookeeper.py": ("zookeeper",),
     "tests/live/test_dump_log.py": ("kafka",),
     "tests/live/test_dynamic_voters.py": ("kafka",),
     "tests/live/test_foreign_java.py": ("kafka",),
     "tests/live/test_foreign_kcat.py": ("kcat",),
+    "tests/live/test_hanging_transactions.py": ("kafka",),
     "tests/live/test_hdfs.py": ("hdfs", "javac"),
     "tests/live/test_iceberg_rest.py": ("iceberg", "javac"),
     "tests/live/test_kills.py::*zookeeper": ("zookeeper",),
-    "tests/live/test_log_command.py::*zookeeper": ("zookeeper",),
     "tests/live/test_migration.py": ("zookeeper",),
+    "tests/live/test_mixed_administration.py": ("kafka", "zookeeper"),
     "tests/live/test_mixed_zookeeper.py": ("kafka", "zookeeper"),
     "tests/live/test_moves_elsewhere.py::*[kafka": ("kafka",),
-    "tests/live/test_moves_elsewhere.py::*[zookeeper": ("zookeeper",),
     "tests/live/test_old_java_tools.py": ("kafka", "zookeeper"),
-    "tests/live/test_plane_zookeeper.py": ("zookeeper",),
-    "tests/live/test_pipeline.py": ("java",),
+    "tests/live/test_pipeline_all_kills.py": ("java",),
+    "tests/live/test_pipeline_errors.py": ("java",),
+    "tests/live/test_pipeline_stops.py": ("java",),
     "tests/live/test_pipeline_tutorial.py": ("java",),
+    "tests/live/test_plane_zookeeper.py": ("zookeeper",),
     "tests/live/test_quorum_files.py": ("kafka",),
     "tests/live/test_replica_verification.py": ("kafka",),
     "tests/live/test_snippets.py::*tutorial": ("java",),
     "tests/live/test_spark_all_kills.py": ("java",),
-    "tests/live/test_spark_all_kills.py::*[zookeeper": ("zookeeper",),
-    "tests/live/test_spark_ansi.py": ("java",),
-    "tests/live/test_spark_elections.py::*zookeeper": ("zookeeper",),
-    "tests/live/test_spark_parity.py": ("java",),
-    "tests/live/test_spark_source.py": ("java",),
+    "tests/live/test_spark_anywhere.py": ("java",),
+    "tests/live/test_spark_bad_input.py": ("java",),
+    "tests/live/test_spark_holes.py": ("java",),
+    "tests/live/test_spark_steps.py": ("java",),
     "tests/live/test_state_change_merger.py": ("kafka",),
     "tests/live/test_storage_files.py": ("kafka",),
+    "tests/live/test_transaction_jobs.py": ("kafka",),
     "tests/live/test_zookeeper_contract.py::*real_server": ("zookeeper",),
     "tests/live/test_zookeeper_directories.py": ("zookeeper",),
     "tests/live/test_zookeeper_ensemble.py": ("zookeeper",),
     "tests/live/test_zookeeper_lost.py": ("zookeeper",),
+    "tests/live/test_zookeeper_wiped.py": ("zookeeper",),
 }
 """Test file -> what it cannot do without. ``file::*word`` are the tests of it whose names have the word."""
+
+FIXTURES: dict[str, tuple[str, ...]] = {
+    "java": ("kafka", "javac"),
+    "live_cluster": {"kafka": ("kafka",), "moldau-zookeeper": ("zookeeper",)}.get(
+        os.environ.get("MOLDAU_LIVE_SYSTEM", ""), ()
+    ),
+    "old_java": ("kafka", "javac"),
+    "spark": ("java",),
+}
+"""Fixture of live tests -> what whoever uses it cannot do without."""
+PLANE = re.compile(r"(\[|-)zookeeper(-|\])")
+"""In the name of a live test that runs on the ZooKeeper plane."""
 
 
 def matches(pattern: str, nodeid: str) -> bool:
@@ -70,9 +92,18 @@ def matches(pattern: str, nodeid: str) -> bool:
     return nodeid.startswith(f"{file}::") and word in nodeid.removeprefix(f"{file}::")
 
 
-def needs(nodeid: str) -> tuple[str, ...]:
-    """What a test cannot do without."""
-    return tuple(tool for pattern, tools in NEEDS.items() if matches(pattern, nodeid) for tool in tools)
+def needs(nodeid: str, fixtures: Iterable[str] = ()) -> tuple[str, ...]:
+    """What a test that uses these fixtures cannot do without."""
+    found = [tool for pattern, tools in NEEDS.items() if matches(pattern, nodeid) for tool in tools]
+    if nodeid.startswith("tests/live/"):
+        found += [tool for one in fixtures for tool in FIXTURES.get(one, ())]
+        found += ["zookeeper"] * bool(PLANE.search(nodeid))
+    return tuple(dict.fromkeys(found))
+
+
+def needs_java(nodeid: str, fixtures: Iterable[str] = ()) -> bool:
+    """Whether what a test cannot do without runs on Java: all but one program does."""
+    return any(tool != "kcat" for tool in needs(nodeid, fixtures))
 
 
 @cache
@@ -80,7 +111,7 @@ def missing(tool: str) -> str | None:
     """Why a tool cannot be used here, and how to get it; None when it can."""
     if tool == "kcat":
         return None if shutil.which("kcat") else "kcat is not installed: apt-get install kcat"
-    if not _has_java():
+    if java() is None:
         return f"no Java 17 runtime: {JAVA_PACKAGE}"
     if tool == "kafka" and not any(JARS.glob("kafka_2.13-*.jar")):
         return "Apache Kafka's jars are not there: apt-get install maven; make jars"
@@ -93,11 +124,13 @@ def missing(tool: str) -> str | None:
     return None
 
 
-def _has_java() -> bool:
+@cache
+def java() -> str | None:
+    """The path of a Java of version 17 or newer, as it was found first; None when there is none."""
     home = os.environ.get("JAVA_HOME")
-    java = (shutil.which("java", path=os.path.join(home, "bin")) if home else None) or shutil.which("java")
-    if java is None:
-        return False
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = (shutil.which("java", path=os.path.join(home, "bin")) if home else None) or shutil.which("java")
+    if found is None:
+        return None
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = said.partition('version "')[2].partition(".")[0].partition('"')[0]
-    return version.isdigit() and int(version) >= 17
+    return found if version.isdigit() and int(version) >= 17 else None

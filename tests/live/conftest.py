@@ -23,7 +23,8 @@ from moldau_peer import MoldauPeer, ZooKeeperPeer
 from said import said
 from tests import spark_classes, zookeeper_classes
 from tests.golden.java_tools import JavaTools
-from tests.tools import missing
+from tests.no_java import hidden
+from tests.tools import missing, needs_java
 
 from moldau.client import admin
 from moldau.client.sync import Cluster
@@ -72,6 +73,15 @@ def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[STARTED] = time.time()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """Who does not say that it needs Java finds none."""
+    if needs_java(item.nodeid, getattr(item, "fixturenames", ())):
+        return (yield)
+    with hidden(item.config._tmp_path_factory.getbasetemp() / "no-java"):  # type: ignore[attr-defined]
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

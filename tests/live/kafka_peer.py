@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import pytest
-from tests.tools import missing
+from tests.tools import java, missing
 
 from moldau.cluster.nodes import free_ports
 from moldau.model.ids import uuid_text
@@ -93,7 +93,7 @@ def java_command(
     classes = f"{jars}/*"
     if flags is None:  # where nothing is kept, or nothing that fits, Java starts without, and says nothing of it
         flags = (*TOOL_FLAGS, f"-XX:SharedArchiveFile={jars}.jsa", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=off")
-    return ["java", *flags, logger, "-cp", classes, TOOLS.get(name, name), *(str(one) for one in arguments)]
+    return [str(java()), *flags, logger, "-cp", classes, TOOLS.get(name, name), *(str(one) for one in arguments)]
 
 
 def java_tool(

@@ -12,9 +12,11 @@ from pathlib import Path
 import click
 import pytest
 from test_snippets import blocks, run
-from tests.golden.transaction_log import write_recorded
+from tests.golden.transaction_log import newest, write_recorded
+from tests.packages.clusterdata.naive import replica
 
 from moldau.admin.cli import cli
+from moldau.wire.batch import build
 
 PAGE = "docs/cluster-pipelines.md"
 CHECKS = """
@@ -45,6 +47,13 @@ def examples() -> list[str]:
     return [line.strip() for line in (group.help or "").splitlines() if line.strip().startswith("moldau ")]
 
 
+def write_transactions(data: Path) -> None:
+    """The log of a coordinator, and a partition with records of the transaction that is open there."""
+    producer = newest(write_recorded(data))["open"]["producer_id"]
+    told = build([(1, None, b"x", ())], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
+    replica(data, 1, "orders-0", [told])
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the page's commands were run, and left the files of a cluster that was stopped."""
@@ -52,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = "\n".join(text for kind, text in blocks(PAGE) if kind == "sh")
     (text,) = [text for kind, text in blocks(PAGE) if kind == "yaml"]
     (found / "state-changes.yaml").write_text(text)
-    write_recorded(found / "kafka-data")
+    write_transactions(found / "kafka-data")
     script = script.replace("moldau pipeline run", f"KAFKA=$({SERVERS}) moldau pipeline run")
     script = script.replace("--brokers 3", "--brokers 3 --port 0")  # other tests run beside this one
     path = f'export PATH="{Path(sys.executable).parent}:$PATH"\n'

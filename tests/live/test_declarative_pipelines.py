@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from declared import run, told
+from declared import FULL_REFRESH, run, told
 from foreign import PATIENCE_S, create_topic, wait_led
 from pyspark.sql import SparkSession
 
@@ -109,6 +109,6 @@ def test_the_project_of_the_page_goes_on_where_it_ended_and_a_topic_made_anew_en
     assert done.returncode != 0
     assert f"{project.topic}-0: the topic was deleted and made anew" in done.stdout + done.stderr, told(done)
     assert project.table() == project.written() == list(range(130))
-    project.goes("--full-refresh-all")
+    project.goes(FULL_REFRESH)
     assert project.table() == list(range(500, 510))
     assert project.written() == [*range(130), *range(500, 510)]

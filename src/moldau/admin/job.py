@@ -1,8 +1,9 @@
 """``moldau job``: what a cluster keeps itself, as tables: who led when, whether replicas agree, how far groups are.
 
-Reads files, of Moldau's nodes or of Apache Kafka's; no cluster need run, and none is asked. The same tables in Spark:
-``format("moldau_job")``, docs/cluster-pipelines.md. Exit 0 done, 1 a replica is not well or nothing is readable, 2
-usage, 4 replicas diverged or the logs of nodes contradict each other.
+Reads files, of Moldau's nodes or of Apache Kafka's; no cluster need run, and none is asked: with ``--to`` one is
+written to. The same tables in Spark: ``format("moldau_job")``, docs/cluster-pipelines.md. Exit 0 done, 1 a replica is
+not well or nothing is readable, 2 usage, 4 replicas diverged, the logs of nodes contradict each other, or transactions
+hang. Read next: job_results.py.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from moldau.admin.job_results import Result, with_result
 from moldau.admin.main import fail
-from moldau.admin.options import DURATION, INSTANT, MISMATCH, OUTPUT
-from moldau.admin.output import TABLES, note, show
+from moldau.admin.options import DURATION, INSTANT, MISMATCH
+from moldau.admin.output import TABLES, note
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -37,30 +39,31 @@ def job() -> None:
     moldau job offsets moldau-data --group billing
     moldau job metadata moldau-data --table partitions --as-of-offset 1000
 
-    PATHS are folders of nodes, or above them. Nothing is changed, and no cluster is asked.
+    PATHS are folders of nodes, or above them. Nothing is changed, and no cluster is asked; with --to each row is
+    written to a topic as a record of JSON.
     """
 
 
 @job.command()
 @PATHS
 @TOPICS
-@OUTPUT
-def timeline(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None:
+@with_result
+def timeline(result: Result, paths: tuple[str, ...], topics: tuple[str, ...]) -> None:
     """Tell who led each partition when, and why it changed, from the state-change logs of all nodes."""
-    _show("timeline", output, paths, topics=topics)
+    _show("timeline", result, paths, topics=topics)
 
 
 @job.command()
 @PATHS
 @TOPICS
-@OUTPUT
-def splits(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None:
+@with_result
+def splits(result: Result, paths: tuple[str, ...], topics: tuple[str, ...]) -> None:
     """Find what must not be in the state-change logs of all nodes; exit 4 when something is found.
 
     That is: two leaders or two controllers in one epoch, a leader epoch that goes back, an ISR that is not among the
     replicas.
     """
-    if _show("splits", output, paths, topics=topics):
+    if _show("splits", result, paths, topics=topics):
         raise SystemExit(MISMATCH)
     note("nothing of the kind is in these logs.")
 
@@ -68,14 +71,14 @@ def splits(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None
 @job.command()
 @PATHS
 @TOPICS
-@OUTPUT
-def verify(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None:
+@with_result
+def verify(result: Result, paths: tuple[str, ...], topics: tuple[str, ...]) -> None:
     """Compare the replicas of each partition, out of the log directories of all brokers.
 
     As `moldau replica verify --folders`, and in Spark with a task for each partition. A replica that the metadata
     log in the same folders assigns, and that is not there, is MISSING.
     """
-    verdicts = {row["verdict"] for row in _show("verify", output, paths, topics=topics)}
+    verdicts = {row["verdict"] for row in _show("verify", result, paths, topics=topics)}
     if "DIVERGED" in verdicts:
         raise SystemExit(MISMATCH)
     raise SystemExit(1 if verdicts - {"OK"} else 0)
@@ -85,65 +88,85 @@ def verify(paths: tuple[str, ...], topics: tuple[str, ...], output: str) -> None
 @PATHS
 @TOPICS
 @click.option("--every", type=DURATION, default="1h", show_default=True, help="How long each span of time is.")
-@OUTPUT
-def load(paths: tuple[str, ...], topics: tuple[str, ...], every: int, output: str) -> None:
+@with_result
+def load(result: Result, paths: tuple[str, ...], topics: tuple[str, ...], every: int) -> None:
     """Count the bytes and records of each replica over time, from its segments.
 
     `-o json > load.json` is what `moldau reassign plan --load load.json` reads.
     """
     if every < 1:
         fail("--every: at least 1ms", 2)
-    _show("load", output, paths, topics=topics, every_ms=every)
+    _show("load", result, paths, topics=topics, every_ms=every)
 
 
 @job.command()
 @PATHS
 @GROUPS
-@OUTPUT
-def offsets(paths: tuple[str, ...], groups: tuple[str, ...], output: str) -> None:
+@with_result
+def offsets(result: Result, paths: tuple[str, ...], groups: tuple[str, ...]) -> None:
     """Tell the newest committed offset of each group and partition, from __consumer_offsets; tombstones too."""
-    _show("offsets", output, paths, groups=groups)
+    _show("offsets", result, paths, groups=groups)
 
 
 @job.command("groups")
 @PATHS
 @GROUPS
-@OUTPUT
-def groups_command(paths: tuple[str, ...], groups: tuple[str, ...], output: str) -> None:
+@with_result
+def groups_command(result: Result, paths: tuple[str, ...], groups: tuple[str, ...]) -> None:
     """Tell the newest state of each group, from __consumer_offsets; tombstones too."""
-    _show("groups", output, paths, groups=groups)
+    _show("groups", result, paths, groups=groups)
 
 
 @job.command()
 @PATHS
 @TOPICS
 @GROUPS
-@OUTPUT
-def lag(paths: tuple[str, ...], topics: tuple[str, ...], groups: tuple[str, ...], output: str) -> None:
+@with_result
+def lag(result: Result, paths: tuple[str, ...], topics: tuple[str, ...], groups: tuple[str, ...]) -> None:
     """Tell how far each commit was behind the end of its partition when it was made."""
-    _show("lag", output, paths, topics=topics, groups=groups)
+    _show("lag", result, paths, topics=topics, groups=groups)
 
 
 @job.command()
 @PATHS
 @IDS
-@OUTPUT
-def transactions(paths: tuple[str, ...], ids: tuple[str, ...], output: str) -> None:
+@with_result
+def transactions(result: Result, paths: tuple[str, ...], ids: tuple[str, ...]) -> None:
     """Tell the newest state of each transactional id, from __transaction_state; tombstones too.
 
     Apache Kafka's coordinators write that topic; a node of Moldau may hold a replica of it. A record of an unknown
     version, or a damaged one, is a row with the reason.
     """
-    _show("transactions", output, paths, ids=ids)
+    _show("transactions", result, paths, ids=ids)
 
 
 @job.command("transaction-history")
 @PATHS
 @IDS
-@OUTPUT
-def transaction_history(paths: tuple[str, ...], ids: tuple[str, ...], output: str) -> None:
+@with_result
+def transaction_history(result: Result, paths: tuple[str, ...], ids: tuple[str, ...]) -> None:
     """Tell all states of each transactional id that compaction has left in __transaction_state, in their order."""
-    _show("transaction-history", output, paths, ids=ids)
+    _show("transaction-history", result, paths, ids=ids)
+
+
+@job.command("hanging-transactions")
+@PATHS
+@TOPICS
+@click.option(
+    "--max-transaction-timeout", "longest", type=DURATION, default="15m", show_default=True,
+    help="How long any transaction may last: transaction.max.timeout.ms of the brokers.",
+)  # fmt: skip
+@with_result
+def hanging_transactions(result: Result, paths: tuple[str, ...], topics: tuple[str, ...], longest: int) -> None:
+    """Find transactions that partitions have open and that no coordinator knows; exit 4 when something is found.
+
+    As Kafka's `kafka-transactions.sh find-hanging` does, from the segments and __transaction_state: those of which
+    nothing was written for longer than any transaction may last. `kafka-transactions.sh abort` ends one, by topic,
+    partition and start offset.
+    """
+    if _show("hanging-transactions", result, paths, topics=topics, longest_ms=longest):
+        raise SystemExit(MISMATCH)
+    note("no transaction hangs in these logs.")
 
 
 @job.command()
@@ -153,11 +176,11 @@ def transaction_history(paths: tuple[str, ...], ids: tuple[str, ...], output: st
 @click.option("--as-of-time", type=INSTANT, help="The image at this time.")
 @click.option("--from-offset", type=click.IntRange(min=0), help="Of diff: the earlier image, up to this offset.")
 @click.option("--from-time", type=INSTANT, help="Of diff: the earlier image, at this time.")
-@OUTPUT
+@with_result
 def metadata(
+    result: Result,
     path: str,
     table: str,
-    output: str,
     *,
     as_of_offset: int | None,
     as_of_time: int | None,
@@ -196,34 +219,34 @@ def metadata(
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
     names = [one.name for one in columns]
-    show([dict(zip(names, row, strict=True)) for row in rows], output, names)
+    result.tell([dict(zip(names, row, strict=True)) for row in rows], names)
 
 
 def _show(
     name: str,
-    output: str,
+    result: Result,
     paths: tuple[str, ...],
     *,
     topics: tuple[str, ...] = (),
     groups: tuple[str, ...] = (),
     ids: tuple[str, ...] = (),
     every_ms: int = 3_600_000,
+    longest_ms: int = 0,
 ) -> list[dict[str, object]]:
-    """Print a job's table; its rows. Ends with 1 when what was asked for is not there, which would look sound."""
+    """Tell a job's table; its rows. Ends with 1 when what was asked for is not there, which would look sound."""
     from moldau.clusterdata.jobs import JOBS, tell
     from moldau.clusterdata.jobs.wish import Wish
     from moldau.storage.errors import BrokenFile
 
     names = [one.name for one in JOBS[name].columns]
     try:
-        told = tell(name, Wish(paths, topics, groups, every_ms, ids))
+        told = tell(name, Wish(paths, topics, groups, every_ms, ids, longest_ms))
         rows = [dict(zip(names, row, strict=True)) for row in told.rows]
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
     except BrokenFile as error:
         fail(str(error))
-    if rows or output not in TABLES:
-        show(rows, output, names)
+    result.tell(rows, names, empty=result.output not in TABLES)
     if told.unread_lines:
         lines = counted(told.unread_lines, "line is no entry", "lines are no entries")
         note(f"{lines} of a state-change log, nor of a stack trace in one: left out")
@@ -236,7 +259,7 @@ def _show(
         asked = [*(f"topic {one}" for one in topics), *(f"group {one}" for one in groups)]
         asked += [f"transactional id {one}" for one in ids]
         note(f"nothing to read for `moldau job {name}` is in {where}" + f" ({', '.join(asked)})" * bool(asked))
-    found = (name == "splits" and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
+    found = (name in ("splits", "hanging-transactions") and rows) or "DIVERGED" in {row.get("verdict") for row in rows}
     if (told.nothing or told.absent or told.damaged) and not found:
         raise SystemExit(1)
     return rows

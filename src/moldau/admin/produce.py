@@ -100,9 +100,9 @@ def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | N
                     _add(feed, read, message.encode(), wish, "--message")
             else:
                 _copy(talk, feed, read, wish, path)
-            _flush(talk, feed)
+            flush(talk, feed)
         except BadRecord as error:
-            _flush(talk, feed)
+            flush(talk, feed)
             written = counted(feed.written, "record before it is", "records before it are")
             fail(f"{error}; the {written} written, nothing else is")
         except KeyboardInterrupt:
@@ -147,12 +147,12 @@ def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], wish: 
     number = 0
     whole = None if path is None else os.fstat(source.fileno()).st_size or None  # of a pipe nobody knows
     with Progress("written", whole, shown=bytes_text, lines=path is not None) as progress:
-        for lines, read_so_far in _lines(source, lambda: _flush(talk, feed)):
+        for lines, read_so_far in _lines(source, lambda: flush(talk, feed)):
             for line in lines:
                 number += 1
                 _add(feed, read, line, wish, f"line {number}")
                 if feed.full:
-                    _flush(talk, feed)
+                    flush(talk, feed)
             if path is not None:
                 progress.at(read_so_far)
 
@@ -232,7 +232,8 @@ def _add(feed: Feed, read: Callable[[bytes], RecordToWrite], line: bytes, wish: 
         raise BadRecord(f"{what}: {error}") from None
 
 
-def _flush(talk: Talk, feed: Feed) -> None:
+def flush(talk: Talk, feed: Feed) -> None:
+    """Write what has gathered; ends the command when a batch is refused."""
     from moldau.client.feeding import NotWritten
 
     if not feed.waiting:

@@ -87,6 +87,7 @@ KINDS: dict[str, set[str]] = {
     "job lag": {READ},
     "job transactions": {READ},
     "job transaction-history": {READ},
+    "job hanging-transactions": {READ},
     "job metadata": {READ},
     "publish": {READ, CHANGE},
     "quorum status": {LOOK},

@@ -108,3 +108,8 @@ def test_an_offset_beyond_the_end_of_the_metadata_log_is_said(tmp_path: Path) ->
     assert (code, f"--as-of-offset 2: the log in {tmp_path} ends with offset 1" in text) == (0, True), text
     code, text = said("metadata", tmp_path, "--table", "diff", "--from-offset", "900")
     assert (code, "--from-offset 900" in text) == (0, True), text
+
+
+def test_where_to_write_is_not_said_without_what_writes(data: Path) -> None:
+    code, text = said("load", data, "-b", "127.0.0.1:1")
+    assert (code, "--bootstrap-server is where --to writes" in text) == (2, True), text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from moldau.clusterdata.jobs import JOBS
 from moldau.clusterdata.metadata import TABLES
 from moldau.spark.given import OptionError
 from moldau.spark.own.source import FilesSource, JobSource, MetadataSource, SegmentsSource, StateLogSource
+from moldau.wire.batch import build
 from tests.golden.transaction_log import newest, write_recorded
 from tests.packages.clusterdata.naive import batch_of, replica
 
@@ -39,6 +41,7 @@ def read(source: Callable[[dict[str, str]], FilesSource], path: Path, **options:
 def test_each_source_is_found_by_its_package_which_brings_no_reader() -> None:
     program = """
 import sys
+import time
 import pyspark.sql.datasource
 import pyspark_moldau_statelog, pyspark_moldau_segments, pyspark_moldau_metadata, pyspark_moldau_job
 names = [one.DefaultSource.name() for one in (
@@ -77,7 +80,6 @@ def test_segments_are_read_up_to_where_is_asked(tmp_path: Path) -> None:
 
 
 def test_the_metadata_log_is_read_as_records_images_and_differences(tmp_path: Path) -> None:
-    from moldau.wire.batch import build
     from moldau.wire.records import metadata as records
     from moldau.wire.records.framing import pack_metadata
 
@@ -97,6 +99,8 @@ def test_the_metadata_log_is_read_as_records_images_and_differences(tmp_path: Pa
 def test_each_job_is_a_table(job: str, tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text("[2024-01-31 10:00:00,123] INFO nothing\n")
     replica(tmp_path, 3, "orders-0", [batch_of(0, [b"a"])], high=1)
+    if job == "hanging-transactions":  # without it nothing can be told
+        write_recorded(tmp_path)
     rows = read(JobSource, tmp_path, job=job)
     assert len(rows) == (1 if job in ("verify", "load") else 0)
 
@@ -137,3 +141,13 @@ def test_transactional_ids_are_those_that_are_named(tmp_path: Path) -> None:
 def test_an_option_that_cannot_be_honoured_is_refused(source: str, options: dict[str, str], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         SOURCES[source]({"path": "/tmp", **options}).schema()
+
+
+def test_how_long_transactions_may_last_is_what_is_given(tmp_path: Path) -> None:
+    write_recorded(tmp_path)
+    told = build([(time.time_ns() // 1_000_000 - 60_000, None, b"x", ())], producer_id=99, producer_epoch=0,
+                 base_sequence=0, transactional=True)  # fmt: skip
+    replica(tmp_path, 3, "orders-0", [told])
+    assert read(JobSource, tmp_path, job="hanging-transactions") == []
+    (row,) = read(JobSource, tmp_path, job="hanging-transactions", maxTransactionTimeout="1s", topics="orders")
+    assert (row["producer_id"], row["start_offset"]) == (99, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs import lag, load, offsets, splits, timeline, transactions, verify
+from moldau.clusterdata.jobs import hanging, lag, load, offsets, splits, timeline, transactions, verify
 from moldau.clusterdata.jobs.timeline import Heard
 from moldau.clusterdata.jobs.wish import Wish
 from moldau.model.named import NamedTuple
@@ -66,6 +66,11 @@ JOBS = {
         "All states of each transactional id that are still in __transaction_state.",
         transactions.COLUMNS, ("transactionalIds",), transactions.plan, transactions.history_rows,
     ),
+    "hanging-transactions": Job(
+        "Transactions that partitions have open and that no coordinator knows, from the segments and"
+        " __transaction_state.",
+        hanging.COLUMNS, ("topics", "maxTransactionTimeout"), hanging.plan, hanging.rows,
+    ),
 }  # fmt: skip
 
 
@@ -108,6 +113,8 @@ def _topics(tasks: Sequence[object]) -> set[str]:
             found.add(task.partition.topic)
         elif isinstance(task, lag.Task):
             found.update(one.topic for one in task.logs)
+        elif isinstance(task, hanging.Task):
+            found.add(task.log[0].topic)
         elif isinstance(task, tuple):
             found.update(one.topic for one in task)
     return found

@@ -144,7 +144,7 @@ def _rows(task: Sequence[Segment], found: Iterator[Entry] | Sequence[Entry], wis
         if value is not None:
             state, reason = _state(value.transaction_status)
             told = (
-                state, value.producer_id, value.producer_epoch, _partitions(value),
+                state, value.producer_id, value.producer_epoch, partitions_of(value),
                 value.transaction_start_timestamp_ms, value.transaction_last_update_timestamp_ms,
                 value.transaction_timeout_ms, value.previous_producer_id, value.next_producer_id,
                 value.next_producer_epoch, value.client_transaction_version, version,
@@ -162,6 +162,7 @@ def _state(status: int) -> tuple[str | None, str | None]:
         return None, f"its state: {status} is not known"
 
 
-def _partitions(value: TransactionLogValue) -> list[str]:
+def partitions_of(value: TransactionLogValue) -> list[str]:
+    """The partitions that a transaction has so far, by name: orders-0; none once it has ended."""
     topics = value.transaction_partitions or ()
     return [f"{one.topic}-{number}" for one in topics for number in one.partition_ids]

@@ -120,7 +120,7 @@ class JobSource(FilesSource):
     """``format("moldau_job")``: the table of a job (``moldau job``)."""
 
     NAME = "moldau_job"
-    OPTIONS = ("job", "topics", "groups", "transactionalIds", "every")
+    OPTIONS = ("job", "topics", "groups", "transactionalIds", "every", "maxTransactionTimeout")
 
     def table(self, given: Given, paths: tuple[str, ...]) -> Table:
         from moldau.spark.own.tables import job

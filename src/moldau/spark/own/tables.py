@@ -9,7 +9,7 @@ from moldau.clusterdata import metadata as of_metadata
 from moldau.clusterdata import segments as of_segments
 from moldau.clusterdata.columns import Column, arrow_batches
 from moldau.clusterdata.jobs import JOBS
-from moldau.clusterdata.jobs.wish import HOUR_MS, Wish
+from moldau.clusterdata.jobs.wish import HOUR_MS, LONGEST_MS, Wish
 from moldau.clusterdata.metadata import Point
 from moldau.clusterdata.state_changes import lines
 from moldau.clusterdata.state_changes.arrow import batches as state_log_batches
@@ -141,7 +141,7 @@ class _Job(Table):
 def job(given: Given, paths: tuple[str, ...]) -> Table:
     """The table of a job; options that it does not take are refused."""
     name = choice(given, "job", tuple(JOBS))
-    for option in ("topics", "groups", "transactionalIds", "every"):
+    for option in ("topics", "groups", "transactionalIds", "every", "maxTransactionTimeout"):
         if option not in JOBS[name].options:
             given.refuse(option, f"the job {name} does not take it")
     every = given.get("every")
@@ -149,4 +149,6 @@ def job(given: Given, paths: tuple[str, ...]) -> Table:
     if every_ms < 1:
         raise OptionError("every", every, "at least 1ms")
     topics, groups, ids = (names_of(given, option) for option in ("topics", "groups", "transactionalIds"))
-    return _Job(name, Wish(paths, topics, groups, every_ms, ids))
+    longest = given.get("maxTransactionTimeout")
+    longest_ms = LONGEST_MS if longest is None else duration_ms("maxTransactionTimeout", longest)
+    return _Job(name, Wish(paths, topics, groups, every_ms, ids, longest_ms))
