@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MARK = "moldau-batch"
 """The header that tells a stream's records apart: query id / batch / task / row."""
 
+NEW_TOPIC_S = 3.0
+"""Brokers are told of a topic after who made it: one that is unknown is asked for again for so long."""
 _CHUNK_BYTES = 8 << 20  # rows are gathered up to this size, so that batches fill up when Spark hands over few at a time
 _WINDOW = 16  # partitions with a batch under way
 _FORGOTTEN = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH)
@@ -135,8 +137,11 @@ class Producer:
         at, id, size = self._topics.get(topic, (-1.0, b"", 0))
         if fresh or at < 0 or now - at > self.options.number("metadata.max.age.ms") / 1000:
             found = self.out.topics([topic]).get(topic)
-            if found is None or not found.partitions:
-                raise SinkError(f"topic {topic} is not in the cluster: create it first, the sink does not")
+            while found is None or not found.partitions:
+                if time.monotonic() - now > NEW_TOPIC_S:
+                    raise SinkError(f"topic {topic} is not in the cluster: create it first, the sink does not")
+                time.sleep(0.1)
+                found = self.out.topics([topic]).get(topic)
             if id and found.topic_id != id:  # another topic of the same name: its logs know no sequence of ours
                 self._lanes = {target: lane for target, lane in self._lanes.items() if target.topic != topic}
             size = len(found.partitions)

@@ -17,7 +17,7 @@ from moldau.client.partitioner import murmur2, partition_of
 from moldau.client.view import Partition, Topic
 from moldau.client.writing import Sent, Written
 from moldau.model import Code, TopicPartition
-from moldau.spark import encode
+from moldau.spark import encode, produce
 from moldau.spark.given import OptionError
 from moldau.spark.produce import MARK, Pool, SinkError, write_task
 from moldau.spark.sink import check_columns
@@ -156,6 +156,18 @@ def test_a_refused_batch_fails_the_task_with_topic_and_reason_and_closes():
     assert out.closed
     with pytest.raises(SinkError, match="partition 3 of t, which has 3"):
         write(Out(), {"value": ["x"], "partition": pa.array([3], pa.int32())})
+
+
+def test_a_topic_that_brokers_do_not_know_yet_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch):
+    class Late(Out):
+        def topics(self, names: Sequence[str]) -> dict[str, Topic]:
+            found = super().topics(names)
+            return found if self.asked > 2 else {}
+
+    late = Late()
+    assert write(late, {"value": ["x"]}) == 1
+    assert late.asked == 3
+    monkeypatch.setattr(produce, "NEW_TOPIC_S", 0.2)
     with pytest.raises(SinkError, match="topic nope is not in the cluster"):
         write(Out(), {"value": ["x"]}, topic="nope")
 
