@@ -6,6 +6,7 @@ whatever connections break (KIP-98). Read next: job.py.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -64,6 +65,9 @@ def with_result(command: Callable[Concatenate[Result, P], None]) -> Callable[...
         printed = topic is None or sources("output") is ParameterSource.COMMANDLINE
         command(Result(str(output), None if topic is None else str(topic), str(bootstrap), printed), *args, **named)
 
+    own = [one for name, one in inspect.signature(command).parameters.items() if name != "result"]
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("output", "topic", "bootstrap")]
+    taken.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]  # it takes what options give
     return taken
 
 
