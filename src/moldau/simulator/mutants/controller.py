@@ -87,7 +87,7 @@ def replicas_are_replaced_outright(patches: Patches) -> None:
     def outright(partition: Partition, target: tuple[int, ...], *, classic: bool) -> DesiredState:
         return DesiredState(replicas=target, adding=(), removing=())
 
-    patches.set(reassignment, "_wish", outright)
+    patches.set(reassignment, "_desired_state", outright)
 
 
 def whoever_goes_is_not_told(patches: Patches) -> None:
