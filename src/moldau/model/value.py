@@ -116,7 +116,12 @@ def _first_init(self: Any, *values: object, **named: object) -> None:
     cls.__init__(self, *values, **named)
 
 
-def _is_filled(self: Any, cls: Any, values: tuple[object, ...], named: dict[str, object]) -> bool:
+def _is_filled(
+    self: Any,  # Any: of whichever class
+    cls: Any,  # Any: that class
+    values: tuple[object, ...],
+    named: dict[str, object],
+) -> bool:
     """Set the fields as a compiled ``__init__`` would; whether what was given fits."""
     defaults, _, kw_only = cls._init_of
     names = cls._names

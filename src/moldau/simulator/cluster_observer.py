@@ -90,9 +90,9 @@ class ClusterObserver:
                         found.setdefault(replica.key, {})[id] = replica
         return found
 
-    def key(self, where: TopicPartition) -> Any:
+    def key(self, where: TopicPartition) -> tuple[bytes, int]:
         """The key of a partition in ``replicas``; that of none where nobody knows the topic."""
-        return self.image.names.get(where.topic), where.partition
+        return self.image.names.get(where.topic, b""), where.partition
 
     def partitions(self) -> Iterator[tuple[str, Any, Any]]:
         """(name, key, committed state) of all partitions."""

@@ -140,7 +140,8 @@ class Producer:
             while found is None or not found.partitions:
                 if time.monotonic() - now > NEW_TOPIC_S:
                     raise SinkError(f"topic {topic} is not in the cluster: create it first, the sink does not")
-                time.sleep(0.1)
+                pause_ms = max(self.options.number("retry.backoff.ms"), 10)
+                time.sleep(pause_ms / 1000)  # nobody tells that brokers know it
                 found = self.out.topics([topic]).get(topic)
             if id and found.topic_id != id:  # another topic of the same name: its logs know no sequence of ours
                 self._lanes = {target: lane for target, lane in self._lanes.items() if target.topic != topic}

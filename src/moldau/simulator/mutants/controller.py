@@ -5,7 +5,7 @@ Facts about Kafka's bugs are from its issues by number; the code is ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -25,14 +25,17 @@ from moldau.controller import (
     topics,
 )
 from moldau.controller.change import DesiredState, LeaderEligibility
-from moldau.controller.facts import Decision, SoftState
+from moldau.controller.facts import BrokerSession, Decision, DecisionContext, Problem, SoftState
 from moldau.controller.selectors import ElectionResult, Live, Refusal
 from moldau.controller.states import PartitionState, ReplicaState, path
 from moldau.image import image as image_module
 from moldau.image.index import PartitionIndex
 from moldau.image.partition import Partition, merged
+from moldau.image.registration import Broker
 from moldau.model.value import replace
 from moldau.simulator.mutants.mutant import Mutant, Patches
+from moldau.wire.records.metadata import RegisterBrokerRecord
+from moldau.wire.schema import Message
 
 
 def leaders_change_within_an_epoch(patches: Patches) -> None:
@@ -94,10 +97,10 @@ def whoever_goes_is_not_told(patches: Patches) -> None:
     real = change._difference
 
     def difference(partition: Any, target: Any, directories: Any, *, bump: bool) -> Any:
-        shape = real(partition, target, directories, bump=bump)
-        if shape and target.leader == partition.leader:
-            shape.pop("leader", None)
-        return shape
+        changed = real(partition, target, directories, bump=bump)
+        if changed and target.leader == partition.leader:
+            changed.pop("leader", None)
+        return changed
 
     patches.set(change, "_difference", difference)
 
@@ -189,7 +192,7 @@ def a_crash_is_forgiven(patches: Patches) -> None:
 
 
 def the_last_isr_trusts_who_lost_its_tail(patches: Patches) -> None:
-    def handle_unclean_shutdown(context: Any, broker_id: int) -> list[Any]:  # Any: as in the function that is replaced
+    def handle_unclean_shutdown(context: DecisionContext, broker_id: int) -> list[Message]:
         return real(context, broker_id) if context.elr else failures.leave(context, frozenset({broker_id}))
 
     real = failures.handle_unclean_shutdown
@@ -201,7 +204,7 @@ def a_broker_may_always_go(patches: Patches) -> None:
 
 
 def a_leaver_waits_for_the_dead(patches: Patches) -> None:
-    def may_go(context: Any, broker: Any, session: Any) -> bool:
+    def may_go(context: DecisionContext, broker: Broker, session: BrokerSession) -> bool:
         if context.image.index.led.get(broker.id):
             return False
         heard = [context.soft_state.sessions.get(id) for id in context.image.brokers if id != broker.id]
@@ -210,13 +213,13 @@ def a_leaver_waits_for_the_dead(patches: Patches) -> None:
     patches.set(brokers, "_may_go", may_go)
 
 
-def _changed_registration(patches: Patches, alter: Any) -> None:
+def _changed_registration(patches: Patches, alter: Callable[[DecisionContext, RegisterBrokerRecord], None]) -> None:
     real = brokers.register_broker
 
-    def register(context: Any, ask: Any) -> Any:
+    def register(context: DecisionContext, ask: requests.RegisterBroker) -> Decision:
         decision = real(context, ask)
         for record in decision.records:
-            if type(record).__name__ == "RegisterBrokerRecord":
+            if isinstance(record, RegisterBrokerRecord):
                 alter(context, record)
         return decision
 
@@ -224,21 +227,21 @@ def _changed_registration(patches: Patches, alter: Any) -> None:
 
 
 def a_restart_takes_an_older_epoch(patches: Patches) -> None:
-    def older(context: Any, record: Any) -> None:
+    def older(context: DecisionContext, record: RegisterBrokerRecord) -> None:
         record.broker_epoch = max(0, record.broker_epoch - 1000)
 
     _changed_registration(patches, older)
 
 
 def the_same_process_gets_another_epoch(patches: Patches) -> None:
-    def bumped(context: Any, record: Any) -> None:
+    def bumped(context: DecisionContext, record: RegisterBrokerRecord) -> None:
         record.broker_epoch = context.facts.next_offset
 
     _changed_registration(patches, bumped)
 
 
 def a_new_process_is_let_in_at_once(patches: Patches) -> None:
-    def unfenced(context: Any, record: Any) -> None:
+    def unfenced(context: DecisionContext, record: RegisterBrokerRecord) -> None:
         record.fenced = False
 
     _changed_registration(patches, unfenced)
@@ -248,9 +251,8 @@ def a_living_broker_is_replaced(patches: Patches) -> None:
     """An equal address was taken for a proof of death, and a copied file has it as well."""
     real = brokers.register_broker
 
-    def register(context: Any, ask: Any) -> Any:
-        copied = {name: getattr(ask, name) for name in type(ask).__slots__} | {"previous_is_gone": True}
-        return real(context, type(ask)(**copied))
+    def register(context: DecisionContext, ask: requests.RegisterBroker) -> Decision:
+        return real(context, replace(ask, previous_is_gone=True))
 
     patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
 
@@ -258,7 +260,7 @@ def a_living_broker_is_replaced(patches: Patches) -> None:
 def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
     real = brokers.heartbeat
 
-    def heartbeat(context: Any, ask: Any) -> Any:
+    def heartbeat(context: DecisionContext, ask: requests.BrokerHeartbeat) -> Decision:
         broker = context.image.brokers.get(ask.broker_id)
         if broker is not None and broker.fenced and ask.metadata_offset < context.facts.next_offset - 1:
             ask = replace(ask, metadata_offset=-1)
@@ -272,7 +274,7 @@ def the_controllers_own_sleep_fences_all(patches: Patches) -> None:
 
 
 def brokers_that_fall_silent_together_are_fenced_one_by_one(patches: Patches) -> None:
-    def fence(context: Any, broker_ids: Any) -> list[Any]:
+    def fence(context: DecisionContext, broker_ids: Iterable[int]) -> list[Message]:
         return [record for id in sorted(broker_ids) for record in real(context, [id])]
 
     real = failures.fence
@@ -297,7 +299,9 @@ def a_partition_changes_twice_in_a_decision(patches: Patches) -> None:
 def new_partitions_count_the_fenced_in(patches: Patches) -> None:
     real = topics._new_partitions
 
-    def made(context: Any, topic_id: bytes, first: int, placed: Any) -> Any:
+    def made(
+        context: DecisionContext, topic_id: bytes, first: int, placed: Sequence[tuple[int, ...]]
+    ) -> list[Partition] | Problem:
         done = real(context, topic_id, first, placed)
         return [p._replace(isr=p.replicas) for p in done] if isinstance(done, list) else done
 
@@ -307,7 +311,7 @@ def new_partitions_count_the_fenced_in(patches: Patches) -> None:
 def a_name_made_again_is_the_old_topic(patches: Patches) -> None:
     real = topics._create
 
-    def create(context: Any, topic: Any, *rest: Any) -> Any:
+    def create(context: DecisionContext, topic: requests.NewTopic, *rest: Any) -> Any:  # Any: as ``_create`` has it
         outcome = real(context, topic, *rest)
         if isinstance(outcome[0], list):
             for record in outcome[0]:
