@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from itertools import chain, repeat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from foreign import PATIENCE_S, create_topic, read_kafka_python, write_kafka_python
@@ -106,26 +106,31 @@ def test_cooperative_members_share_and_a_static_one_keeps_its_part(bootstrap_ser
     how = {"partition_assignment_strategy": [CooperativeStickyAssignor]}
     with member(bootstrap_servers, group, topic, group_instance_id="one", **how) as first:
         with member(bootstrap_servers, group, topic, group_instance_id="two", **how) as second:
-            poll_until_shared(first, second)
+            poll_until_shared(bootstrap_servers, topic, first, second)
             kept = second.assignment()
         # A static member that closes has not left: nothing moves to the first.
         with member(bootstrap_servers, group, topic, group_instance_id="two", **how) as again:
-            poll_until_shared(first, again)
+            poll_until_shared(bootstrap_servers, topic, first, again)
             assert again.assignment() == kept
 
 
-def poll_until_shared(first: KafkaConsumer, second: KafkaConsumer) -> None:
-    """Until the two own two of the four partitions each."""
-    waits_ms = chain([300] * 10, repeat(3_000))
+def poll_until_shared(bootstrap: str, topic: str, first: KafkaConsumer, second: KafkaConsumer) -> None:
+    """Until the two own two of the four partitions each, and both have read.
+
+    A poll of each lasts through all the joins (see poll_values()), so that each has a thread; records end it.
+    """
 
     def shared() -> bool:
-        wait_ms = next(waits_ms)  # one that ends in the middle of a join, on a busy machine, has it begun anew
-        first.poll(timeout_ms=wait_ms)
-        second.poll(timeout_ms=wait_ms)
         owned = [*first.assignment(), *second.assignment()]
         return len(first.assignment()) == 2 and sorted(one.partition for one in owned) == [0, 1, 2, 3]
 
-    wait_until(shared, "two partitions each", PATIENCE_S)
+    with ThreadPoolExecutor(2) as threads:
+        polls = [threads.submit(one.poll, PATIENCE_S * 1000) for one in (first, second)]
+        wait_until(shared, "two partitions each", PATIENCE_S)
+        with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap.split(","))) as producer:
+            for partition in range(4):
+                producer.send(topic, b"read", partition=partition)
+        assert all(poll.result() for poll in polls)
 
 
 def test_offsets_are_found_by_time_and_at_both_ends(bootstrap_servers: str, fresh: Fresh) -> None:
