@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
+from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.moving_states import MovingStates
 from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
@@ -117,7 +119,14 @@ class Watching:
                     log.error("a znode is not understood, and left alone: %s", error)
                 except ZooKeeperError as error:
                     log.error("%s are looked at again in a while: %s", what, error)
+                    if isinstance(error, NoNode):
+                        await self._make_folders()
                     self._node.world.tasks.call_later(REFUSED_AGAIN_MS, partial(self.mark, what))
+
+    async def _make_folders(self) -> None:
+        """What every broker makes at its start, and somebody has removed from under this controller."""
+        with suppress(ZooKeeperError):  # the next look says it
+            await self._plane.retry_until_connected(partial(make_again, self._plane.zk))
 
     # ---- brokers
 
