@@ -149,21 +149,21 @@ class FolderCheck:
         self._over = True
 
     async def _run(self) -> None:
-        missed = ""
+        missed: str | None = None
         told_ms: int | None = None
         while True:
             await sleep(self._world.tasks, CHECK_MS)
             if self._over:
                 return
             active = self._metadata.active
-            path = active.path() if active.size else self._metadata.folder.path
+            path = active.path() if active.size else ""  # before the first record there may be no file
             lack = await self._world.tasks.off_loop(partial(self._look, path), pools.probe(self._folder))
             if self._over:
                 return
             if lack is None:
                 if told_ms is not None:
                     log.info("[%s] the metadata log stands in %s again", self._label, self._folder)
-                missed, told_ms = "", None
+                missed, told_ms = None, None
                 continue
             now_ms = self._world.clock.monotonic_ms()
             # At the first look it may have been rolled or cut meanwhile.
@@ -180,12 +180,16 @@ class FolderCheck:
             missed = path
 
     def _look(self, path: str) -> str | None:
-        """What is wrong, if anything is."""
+        """What is wrong, if anything is. ``path``: of the file that is written; empty where there is none."""
         disk = self._world.disk
         try:
             if disk.is_replaced(f"{self._folder}/{LOCK}"):
                 return f"another folder stands at {self._folder} than at the start"
-            disk.mtime_ms(path)
+            if path:
+                disk.mtime_ms(path)
+            else:
+                disk.list_dir(self._metadata.folder.path)
         except OSError as error:
-            return f"{path} is not there any more ({error.strerror})" if error.errno in GONE else None
+            gone = path or self._metadata.folder.path
+            return f"{gone} is not there any more ({error.strerror})" if error.errno in GONE else None
         return None
