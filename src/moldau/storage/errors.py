@@ -66,6 +66,7 @@ class DirOffline(LogError):
     def __init__(self, path: str, cause: object) -> None:
         super().__init__(f"log directory {path} is offline: {cause}")
         self.path = path
+        self.cause = cause
 
 
 class BrokerWithoutDisk(DirOffline):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.quotas.limits import Bound, QuotaLimits
-from moldau.broker.quotas.rates import Rate, TokenBucket, Windows
+from moldau.broker.quotas.rates import WAIT_MAX_MS, Rate, TokenBucket, Windows
 from moldau.image.quotas import entity
 from moldau.model.quota_config import CLIENT_ID, IP, PRODUCE, USER
 
@@ -21,6 +21,16 @@ def test_what_is_within_the_quota_of_all_windows_waits_for_nothing() -> None:
     assert rate.wait_ms(100, 0) == 0, "ten windows of 100 are 1000"
     rate.record(1, 0)
     assert rate.wait_ms(100, 0) == 10, "one more is 10 ms of 100 a second"
+
+
+@pytest.mark.parametrize("limit", [5e-324, 1e-300, 1e-9, 1e308])
+def test_every_quota_that_may_be_set_gives_a_time_that_a_response_can_say(limit: float) -> None:
+    """Who had a quota of 5e-324 bytes a second had each connection closed, and heard nothing of what was written."""
+    rate, bucket = Rate(WINDOWS, 0), TokenBucket(WINDOWS, limit, 0)
+    for now_ms in (0, 1, 10_000, 1 << 40):
+        rate.record(1 << 30, now_ms)
+        bucket.take(1 << 30, limit, now_ms)
+        assert rate.wait_ms(limit, now_ms) == bucket.wait_ms(limit, now_ms) == (0 if limit > 1 else WAIT_MAX_MS)
 
 
 @given(AMOUNTS, st.floats(1, 1e6))

@@ -134,7 +134,10 @@ def test_a_registration_that_is_nonsense_is_no_broker_and_its_owner_does_not_sta
     async def scenario() -> None:
         async with Nodes(tmp_path, 2) as nodes:
             nodes.write("/brokers/ids/3", NONSENSE)
-            await until(lambda: "broker 3 does not count: znode /brokers/ids/3" in caplog.text, "it is named")
+            await until(
+                lambda: "broker 3 does not count until this is mended: znode /brokers/ids/3" in caplog.text,
+                "it is named",
+            )
             await topic(nodes, "t", factor=2)
             error = await refused(nodes, 3)
             assert isinstance(error, RegistrationRefused)
@@ -142,6 +145,30 @@ def test_a_registration_that_is_nonsense_is_no_broker_and_its_owner_does_not_sta
             nodes.server.apply(0, [Delete(path="/brokers/ids/3")])
             await nodes.boot(3)
             await until(lambda: settled(nodes), "it is taken in")
+
+    run(scenario)
+
+
+def test_a_registration_that_was_nonsense_for_a_while_counts_again_under_the_same_controller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the next controller looked at it again: until then a broker that lived counted as dead, and what it had led
+    was acknowledged by nobody to clients that went on asking it."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            ill = next(id for id, node in nodes.nodes.items() if not node.is_active_controller)
+            path = f"/brokers/ids/{ill}"
+            stood = nodes.server.znodes[path].data
+            nodes.write(path, NONSENSE)
+            depose(nodes)
+            await until(lambda: f"broker {ill} does not count until this is mended" in caplog.text, "it is named")
+            await until(lambda: len(nodes.controllers) == 1, "somebody is controller")
+            (epoch,) = nodes.controllers
+            nodes.write(path, stood)
+            await until(lambda: settled(nodes) and nodes.agree(), "it is taken in again")
+            assert nodes.controllers == [epoch]
 
     run(scenario)
 

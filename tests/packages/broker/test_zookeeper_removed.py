@@ -23,6 +23,7 @@ from tests.packages.broker.zookeeper_nodes import Nodes
 
 __all__ = ["_impatient"]
 
+TOPICS = "/brokers/topics"
 TOPIC = "/brokers/topics/mine"
 STATES = [f"{TOPIC}/partitions/{number}/state" for number in range(3)]
 
@@ -265,6 +266,59 @@ def test_a_topic_that_went_unheard_leaves_no_word_that_the_next_one_of_its_name_
             await deleted(nodes, "mine")
             await until(lambda: not any(name == "mine-0" for name in folders(nodes, away)), "its folder is renamed")
             assert not any(name.endswith("-stray") for name in folders(nodes, away))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("folder", ["/config/topics", "/config", "/admin"])
+def test_a_folder_that_was_removed_costs_no_decision_and_no_controller(tmp_path: Path, folder: str) -> None:
+    """Without /config/topics whoever was controller gave the role up at each new topic, and so did the next one."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "before")
+            epoch = nodes.controllers
+            wipe(nodes, folder)
+            for name in ("one", "two"):
+                await topic(nodes, name)
+                await deleted(nodes, name)
+            assert nodes.controllers == epoch
+
+    run(scenario)
+
+
+def test_a_folder_that_was_removed_while_nobody_was_controller_is_there_for_the_next(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            wipe(nodes, "/config/topics")
+            depose(nodes)
+            await until(lambda: "/config/topics" in nodes.server.znodes, "it is made again")
+            await until(lambda: len(nodes.controllers) == 1, "somebody is controller")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("folder", ["/brokers", "/brokers/topics"])
+def test_a_cluster_whose_folder_of_topics_was_removed_sets_no_log_aside(
+    tmp_path: Path, folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next controller took it for a cluster without topics, and every broker renamed every log."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "mine")
+            stood = {
+                path: node.data for path, node in nodes.server.znodes.items() if path.startswith("/brokers/topics")
+            }
+            wipe(nodes, folder)
+            depose(nodes)
+            await until(lambda: "until this is mended: /brokers/topics: NoNode" in caplog.text, "it is named")
+            assert "/brokers/topics" not in nodes.server.znodes
+            for path in sorted(stood):
+                nodes.write(path, stood[path])
+            await until(lambda: len(nodes.controllers) == 1, "somebody is controller")
+            await until(lambda: settled(nodes) and nodes.agree(), "everybody knows all of it")
+            assert not any("-stray" in name for id in nodes.nodes for name in folders(nodes, id))
 
     run(scenario)
 

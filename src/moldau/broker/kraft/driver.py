@@ -17,7 +17,7 @@ from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.effects import EffectExecutor
 from moldau.broker.kraft.requests import Endpoints, to_request
 from moldau.broker.kraft.settings import RaftSettings
-from moldau.broker.kraft.watch import QuorumWatch
+from moldau.broker.kraft.watch import FolderCheck, QuorumWatch
 from moldau.client.lines import UnsupportedApi
 from moldau.ports import Handle
 from moldau.ports.pools import QUORUM
@@ -25,12 +25,14 @@ from moldau.quorum import At, Quorum, deadline_ms, start, step
 from moldau.quorum import effects as do
 from moldau.quorum import events as on
 from moldau.quorum.messages import RaftRequest, RaftSnapshotRequest
+from moldau.storage.errors import BrokerWithoutDisk, DirOffline, LogError
 from moldau.wire.codec import Malformed
 from moldau.wire.schema import Message
 
 log = logging.getLogger(__name__)
 
 CHANCE = 1 << 30
+STOPS = "It holds the metadata log, and this node stops: mend the disk, or give it space, and start the node again"
 Address = tuple[str, int] | None
 
 
@@ -47,7 +49,7 @@ class Driver:
         self._timer_ms = 0
         self._flush_wanted = False
         self._flushing = False
-        self._over = False
+        self._over = self._failed = False
         self._strangers: set[int] = set()
         self._announced: dict[int, Address] = {}
         self._told: dict[int, Address] = {}
@@ -59,6 +61,8 @@ class Driver:
         """Open the log, deliver the newest snapshot, and take the state that record and log say."""
         blank, election = self.executor.open()
         self.quorum, effects = start(blank, election, self._at())
+        self._folder_check = FolderCheck(self._world, self.executor.label, self._settings.folder, self.executor.log)
+        self._folder_check.start()
         log.info("[%s] starts as %s", self.executor.label, _named(self.quorum))
         self._watch.update(self.quorum)
         self._do(effects)
@@ -69,8 +73,14 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._watch.close()
+        self._folder_check.close()
         self._todo.clear()
-        self.executor.close()
+        try:
+            self.executor.close()
+        except LogError as error:
+            if not self._failed:
+                raise
+            log.debug("a metadata log that failed is not closed either: %s", error)
 
     # ---- events
 
@@ -141,8 +151,13 @@ class Driver:
 
     def fail(self, error: Exception) -> None:
         """The machine and its effects part here: do nothing more, and let the node stop (law X7)."""
-        self._over = True
+        if self._over:
+            return
+        self._over = self._failed = True
         self._watch.close()
+        self._folder_check.close()
+        if isinstance(error, DirOffline) and not isinstance(error, BrokerWithoutDisk):
+            error = BrokerWithoutDisk(error.path, error.cause, STOPS)
 
         async def stop() -> None:
             raise error

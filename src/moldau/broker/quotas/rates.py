@@ -9,6 +9,9 @@ from collections import deque
 
 from moldau.model.named import NamedTuple
 
+WAIT_MAX_MS = (1 << 31) - 1
+"""What a response can say. A quota may be so small, or so large, that the time to wait is no finite number."""
+
 
 class Windows(NamedTuple):
     """Samples of a rate: ``number`` of them are kept, each covers ``size_ms``."""
@@ -48,7 +51,7 @@ class Rate:
         self._drop_old(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = self._total * 1000 / window_ms
-        return round((rate - limit) / limit * window_ms) if rate > limit else 0
+        return _wait_ms((rate - limit) / limit * window_ms) if rate > limit else 0
 
     def _window_ms(self, now_ms: int) -> int:
         """The time over which the rate is measured: all windows but the last one at least."""
@@ -84,9 +87,13 @@ class TokenBucket:
     def wait_ms(self, limit: float, now_ms: int) -> int:
         """How long it takes until nothing is owed."""
         self._refill(limit, now_ms)
-        return max(round(-self._tokens / limit * 1000), 0)
+        return _wait_ms(-self._tokens / limit * 1000)
 
     def _refill(self, limit: float, now_ms: int) -> None:
         earned = (now_ms - self.last_ms) * limit / 1000
         self._tokens = min(self._tokens + earned, limit * self._windows.all_ms / 1000)
         self.last_ms = now_ms
+
+
+def _wait_ms(ms: float) -> int:
+    return round(min(max(ms, 0.0), WAIT_MAX_MS))

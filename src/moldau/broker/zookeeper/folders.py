@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from moldau.ports.zookeeper import NoAuth, NodeExists, ZooKeeper
 from moldau.zookeeper import paths
 
+BESIDE_TOPICS = tuple(path for path in paths.PERSISTENT if path != paths.TOPICS)
 
-async def make_folders(zk: ZooKeeper) -> None:
+
+async def make_folders(zk: ZooKeeper, wanted: Sequence[str] = paths.PERSISTENT) -> None:
     """Make those that are missing; ZooKeeperError as the port says."""
     try:
-        there = [found is not None for found in await zk.get_many(paths.PERSISTENT)]
+        there = [found is not None for found in await zk.get_many(wanted)]
     except NoAuth:  # one of them may not be read
-        there = [await _is_there(zk, path) for path in paths.PERSISTENT]
-    for path, is_there in zip(paths.PERSISTENT, there, strict=True):
+        there = [await _is_there(zk, path) for path in wanted]
+    for path, is_there in zip(wanted, there, strict=True):
         if not is_there:
             await make(zk, path, None)  # as Kafka: in /latest_producer_id_block its controller takes "" for broken JSON
+
+
+async def make_again(zk: ZooKeeper) -> None:
+    """Make those that another client removed from a cluster that runs, but for /brokers/topics: made again it would say
+    that the cluster has no topics, and all logs would be set aside. ZooKeeperError as the port says.
+    """
+    await make_folders(zk, BESIDE_TOPICS)
 
 
 async def _is_there(zk: ZooKeeper, path: str) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from moldau.broker.loop import InWorld, run_in_slices
+from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.restoring import (
     IDS_AHEAD_MAX,
@@ -33,7 +34,7 @@ from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
-from moldau.ports.zookeeper import Check, ZooKeeper
+from moldau.ports.zookeeper import Check, NoNode, ZooKeeper
 from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
@@ -117,6 +118,9 @@ async def load(node: ZooKeeperNode, zk: ZooKeeper, epoch: int, epoch_version: in
     image = node.metadata.image
     guard = Check(path=paths.CONTROLLER_EPOCH, version=epoch_version)
     known_ids = known_topic_ids(image, node.replicas.logs.logs)
+    await make_again(zk)  # without one of them this controller could write no decision, nor could the next
+    if await zk.exists(paths.TOPICS) is None:
+        raise NoNode(paths.TOPICS)  # nobody is controller of what seems to have no topics, until that is mended
     found = await read_all(node, zk, known_ids.get)
     if found.repairs:
         log.info("%d topic(s) without a topic id get one", len(found.repairs))

@@ -13,7 +13,7 @@ import logging
 from moldau.broker.controller.failure_detector import is_refused, reaches_us
 from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.loop import sleep
-from moldau.broker.zookeeper.folders import make_folders
+from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.ports.zookeeper import BadVersion, NoAuth, NodeExists, NoNode, Stat, ZooKeeper
 from moldau.zookeeper import paths
@@ -60,7 +60,7 @@ async def _create(zk: ZooKeeper, path: str, data: bytes) -> None:
     try:
         await zk.create(path, data, ephemeral=True)
     except NoNode:
-        await make_folders(zk)  # somebody removed the one that it is to lie in
+        await make_again(zk)  # somebody removed the one that it is to lie in
         await zk.create(path, data, ephemeral=True)
     except NoAuth as error:
         raise RegistrationRefused(f"ZooKeeper does not let this broker register: {error}") from error

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from functools import partial
 
 from moldau.broker.loop import sleep
-from moldau.broker.zookeeper.folders import make_folders
+from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.controller import requests
 from moldau.image import Image
@@ -153,7 +153,7 @@ class ZnodeSettings:
     async def _make_folders(self) -> None:
         """What every broker makes at its start, and somebody has removed since."""
         try:
-            await self._plane.retry_until_connected(partial(make_folders, self._plane.zk))
+            await self._plane.retry_until_connected(partial(make_again, self._plane.zk))
         except ZooKeeperError as error:
             log.debug("%s", error)
 

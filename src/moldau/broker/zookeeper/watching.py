@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from moldau.broker.controller.failure_detector import is_refused
 from moldau.broker.loop import sleep
 from moldau.broker.zookeeper.admin_znodes import AdminZnodes
 from moldau.broker.zookeeper.directories import Directories
+from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.moving_states import MovingStates
 from moldau.broker.zookeeper.parts import PlaneParts, ZooKeeperNode
 from moldau.broker.zookeeper.translation import incarnation
@@ -58,6 +60,8 @@ class Watching:
         self._touched: set[str] = set()
         self._denied: set[str] = set()
         self._strangers: set[str] = set()
+        self._unreadable: set[int] = set()
+        """Brokers whose registration stands and cannot be read, or may not be."""
         self.admin = AdminZnodes(node, plane, self.mark)
         self._moving = MovingStates(node, plane, partial(self.mark, "moving states"))
         self._directories = Directories(node, plane.zk, plane.channels, self.admin.remove)
@@ -74,6 +78,7 @@ class Watching:
         """Look at everything, and from then on at what changes."""
         self.close()
         self._watched, self._touched, self._denied, self._strangers = set(), set(), set(), set()
+        self._unreadable = set()
         self._dirty = set(self._looks)
         self._news.set()
         self._task = self._node.world.tasks.spawn(self._follow(), "watches of the controller")
@@ -94,7 +99,7 @@ class Watching:
 
     def _tick(self) -> None:
         self._timer = self._node.world.tasks.call_later(SECOND_LOOK_MS, self._tick)
-        if any(broker.fenced for broker in self._node.metadata.image.brokers.values()):
+        if self._unreadable or any(broker.fenced for broker in self._node.metadata.image.brokers.values()):
             self.mark("brokers")
         if self._plane.writer.known_znodes.new_partitions:
             self.mark("topics")
@@ -117,7 +122,14 @@ class Watching:
                     log.error("a znode is not understood, and left alone: %s", error)
                 except ZooKeeperError as error:
                     log.error("%s are looked at again in a while: %s", what, error)
+                    if isinstance(error, NoNode):
+                        await self._make_folders()
                     self._node.world.tasks.call_later(REFUSED_AGAIN_MS, partial(self.mark, what))
+
+    async def _make_folders(self) -> None:
+        """What every broker makes at its start, and somebody has removed from under this controller."""
+        with suppress(ZooKeeperError):  # the next look says it
+            await self._plane.retry_until_connected(partial(make_again, self._plane.zk))
 
     # ---- brokers
 
@@ -127,15 +139,16 @@ class Watching:
         self._leave_alone(paths.BROKER_IDS, foreign)
         registered: dict[int, tuple[BrokerZnode, int]] = {}
         denied = set()
+        named, self._unreadable = self._unreadable, set()
         for id, found in zip(ids, await get_each(self._plane.zk, [paths.broker(id) for id in ids]), strict=True):
             try:
                 if isinstance(found, NoAuth):
                     denied.add(id)
-                    log.error("broker %d is taken for what it was: %s", id, found)
+                    self._cannot_read(id, named, f"broker {id} is taken for what it was: {found}")
                 elif found is not None:
                     registered[id] = parse_broker(id, found[0]), found[1].czxid
             except BadZnode as error:
-                log.error("broker %d does not count: %s", id, error)
+                self._cannot_read(id, named, f"broker {id} does not count until this is mended: {error}")
         image = self._node.metadata.image
         gone = tuple(
             (id, known.epoch)
@@ -148,10 +161,17 @@ class Watching:
         for znode, epoch in registered.values():
             await self._registered(znode, epoch)
 
+    def _cannot_read(self, id: int, named: set[int], why: str) -> None:
+        """A registration is looked at again and again until it is mended: nobody tells that another client wrote it."""
+        self._unreadable.add(id)
+        if id not in named:
+            log.error("%s", why)
+
     async def _registered(self, znode: BrokerZnode, epoch: int) -> None:
         """A broker's znode is there: take it in, or back, unless it is in already."""
         known = self._node.metadata.image.brokers.get(znode.id)
-        if known is None or known.epoch != epoch:
+        unread = known is not None and not known.endpoints and bool(znode.endpoints)  # when the controller role began
+        if known is None or known.epoch != epoch or unread:
             log.info("broker %d is registered, epoch %d", znode.id, epoch)
             await self._submit(
                 requests.RegisterBroker(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from moldau.broker.host import Host
+from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.parts import WriterPlane
 from moldau.image import Image
 from moldau.model import Code
@@ -154,10 +155,13 @@ class Writer:
     async def _commit(self, ops: Sequence[Op]) -> bool:
         """Make the transaction, in pieces only if it is too large for one; False when this controller role is over."""
         for piece in _pieces(ops):
-            lost = emptied = 0
+            lost = emptied = mended = 0
             full: str | None = None
             while True:
                 try:
+                    if mended == 1:  # once a piece
+                        mended = 2
+                        await make_again(self._plane.zk)
                     if full is not None:
                         await self._empty(full, piece)
                         full = None
@@ -181,6 +185,9 @@ class Writer:
                         break
                     elif isinstance(error, NotEmpty) and emptied < EMPTIED_MAX:
                         full, emptied = error.path, emptied + 1
+                        continue
+                    elif isinstance(error, NoNode) and not mended:
+                        mended = 1  # perhaps somebody removed the folder that it is to lie in
                         continue
                     elif isinstance(error, NoAuth):
                         self._denied(error)
