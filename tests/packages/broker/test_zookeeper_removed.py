@@ -280,7 +280,7 @@ def test_a_folder_that_was_removed_costs_no_decision_and_no_controller(tmp_path:
             epoch = nodes.controllers
             wipe(nodes, folder)
             for name in ("one", "two"):
-                await topic(nodes, name)
+                await topic(nodes, name, retention_ms="60000")
                 await deleted(nodes, name)
             assert nodes.controllers == epoch
 

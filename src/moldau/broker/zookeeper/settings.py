@@ -80,9 +80,9 @@ class ZnodeSettings:
                 entity_of(kind, name) for kind, name in self._node.metadata.image.configs if kind == _KINDS[folder]
             )
             # What is known and stands no more was taken away while nobody told of it.
-            await self._take(await self._read(list(dict.fromkeys([*stand, *known]))))
+            await self._take(dict.fromkeys([*stand, *known]))
         with_quotas = (quota_entity_of(of) for of, _, _ in quotas(self._node.metadata.image))
-        await self._take(await self._read(list(dict.fromkeys([*await self._quota_entities(), *with_quotas]))))
+        await self._take(dict.fromkeys([*await self._quota_entities(), *with_quotas]))
 
     async def _quota_entities(self) -> list[str]:
         """Users, clients of users, clients and addresses that have a znode."""
@@ -168,7 +168,7 @@ class ZnodeSettings:
                 log.warning("a note is not understood: %s", error)
         while self._plane.claimed_epoch is not None and not self._plane.writer.idle:
             await sleep(self._node.world.tasks, 2)  # most notes at the controller are its own, told by what it commits
-        await self._take(await self._read(list(entities)))
+        await self._take(entities)
         if self._plane.claimed_epoch is not None:
             self._node.world.tasks.spawn(self._sweep(all_paths), "removal of old notes")
 
@@ -197,12 +197,20 @@ class ZnodeSettings:
                 self._plane.writer.known_znodes.saw(paths.config(entity), one[0])
         return settings
 
-    async def _take(self, found: dict[str, dict[str, str]]) -> None:
+    async def _take(self, entities: Iterable[str]) -> None:
+        """Read what stands of entities, and make it known.
+
+        A topic that was made or deleted meanwhile brings its settings with it, or has taken them away: what was read of
+        one that is gone would be those of the next topic of its name.
+        """
+        ids = {entity: self._topic_id(entity) for entity in entities}
+        found = await self._read(list(ids))
         await self._plane.publisher.free()
         image: Image = self._node.metadata.image
         records = [
             record
             for entity, settings in found.items()
+            if (id := self._topic_id(entity)) == ids[entity] and (id is not None or not settings)
             for record in differences(image, entity, good(entity, settings), kept=settings)
         ]
         if not records:
@@ -211,6 +219,14 @@ class ZnodeSettings:
             await self._plane.feed(records)
         else:
             self._node.controller.submit_nowait(requests.AdoptConfigs(records=tuple(records)))
+
+    def _topic_id(self, entity: str) -> bytes | None:
+        """The id of the topic whose settings an entity's are, if it is there; of what is no topic's always the same."""
+        folder, _, name = entity.partition("/")
+        if folder != "topics":
+            return b""
+        topic = self._node.metadata.image.topic(name)
+        return None if topic is None else topic.id
 
     async def _sweep(self, notes: Sequence[str]) -> None:
         await sleep(self._node.world.tasks, KEPT_MS)
