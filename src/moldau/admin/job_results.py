@@ -19,7 +19,7 @@ from moldau.admin.asking import Talk, refused
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.options import OUTPUT, SERVERS, refuse, wait_until
 from moldau.admin.output import note, show
-from moldau.admin.produce import flush
+from moldau.admin.produce import flush, interrupted
 from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
@@ -77,11 +77,15 @@ def _write(bootstrap: str, topic: str, rows: Sequence[Row]) -> None:
     with Talk(bootstrap) as talk:
         _ensure(talk, topic)
         feed = Feed(talk.cluster.client, topic, FeedOptions())
-        for row in rows:
-            feed.add(None, json.dumps(row).encode())
-            if feed.full:
-                flush(talk, feed)
-        flush(talk, feed)
+        try:
+            for row in rows:
+                feed.add(None, json.dumps(row).encode())
+                if feed.full:
+                    flush(talk, feed)
+            flush(talk, feed)
+        except KeyboardInterrupt:
+            left = len(rows) - feed.written - feed.sending
+            interrupted(feed, "row", f"{left:,} are" if left else "")
     note(f"{counted(feed.written, 'row was', 'rows were')} written to {topic}.")
 
 
