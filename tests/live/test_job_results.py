@@ -59,6 +59,24 @@ def test_every_row_is_a_record_and_a_second_run_writes_its_own_behind_them(
     assert rows_in(bootstrap_servers, topic) == first * 2
 
 
+def test_rows_are_written_though_nobody_reads_what_is_printed(
+    bootstrap_servers: str, tmp_path: Path, fresh: Callable[[str], str]
+) -> None:
+    """None was, and nobody said so."""
+    topic = fresh("results")
+    replica(tmp_path, 1, "orders-0", [batch_of(n, [b"x"], at_ms=n * HOUR_MS) for n in range(ROWS)])
+    command = [sys.executable, "-m", "moldau", "job", "load", str(tmp_path), "--to", topic, "-b", bootstrap_servers]
+    with subprocess.Popen(
+        [*command, "-o", "tsv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as writing:
+        assert writing.stdout is not None
+        assert writing.stderr is not None
+        writing.stdout.close()
+        said = writing.stderr.read()
+    assert (writing.returncode, f"{ROWS:,} rows were written to {topic}." in said) == (1, True), said
+    assert len(rows_in(bootstrap_servers, topic)) == ROWS
+
+
 def test_a_job_that_finds_something_or_nothing_says_so_as_without_a_topic(
     bootstrap_servers: str, tmp_path: Path, fresh: Callable[[str], str]
 ) -> None:

@@ -40,11 +40,12 @@ class Result(NamedTuple):
     printed: bool
 
     def tell(self, rows: Sequence[Row], columns: Sequence[str], *, empty: bool = True) -> None:
-        """Print the rows, write them, or both; without rows, and with ``empty`` False, a table is left out."""
-        if self.printed and (rows or empty):
-            show(rows, self.output, columns)
+        """Write the rows, print them, or both; without rows, and with ``empty`` False, a table is left out. They are
+        written first: whoever reads what is printed may go away, which ends the command."""
         if self.topic is not None:
             _write(self.bootstrap, self.topic, rows)
+        if self.printed and (rows or empty):
+            show(rows, self.output, columns)
 
 
 def with_result(command: Callable[Concatenate[Result, P], None]) -> Callable[..., None]:
