@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.packages.client.fake_broker import SILENCE
+from tests.packages.client.mini_cluster import MiniCluster, in_thread
 from tests.packages.clusterdata.naive import batch_of, replica
 from tests.packages.clusterdata.test_jobs import leader_line, logs
 
 from moldau.client.sync import Cluster
 from moldau.model import TopicPartition
 from moldau.wire import batch
+from moldau.wire.messages.k00_produce import ProduceRequest
 
 ROWS = 12_000
 HOUR_MS = 3_600_000
@@ -55,6 +59,24 @@ def test_every_row_is_a_record_and_a_second_run_writes_its_own_behind_them(
     assert rows_in(bootstrap_servers, topic) == first * 2
 
 
+def test_rows_are_written_though_nobody_reads_what_is_printed(
+    bootstrap_servers: str, tmp_path: Path, fresh: Callable[[str], str]
+) -> None:
+    """None was, and nobody said so."""
+    topic = fresh("results")
+    replica(tmp_path, 1, "orders-0", [batch_of(n, [b"x"], at_ms=n * HOUR_MS) for n in range(ROWS)])
+    command = [sys.executable, "-m", "moldau", "job", "load", str(tmp_path), "--to", topic, "-b", bootstrap_servers]
+    with subprocess.Popen(
+        [*command, "-o", "tsv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as writing:
+        assert writing.stdout is not None
+        assert writing.stderr is not None
+        writing.stdout.close()
+        said = writing.stderr.read()
+    assert (writing.returncode, f"{ROWS:,} rows were written to {topic}." in said) == (1, True), said
+    assert len(rows_in(bootstrap_servers, topic)) == ROWS
+
+
 def test_a_job_that_finds_something_or_nothing_says_so_as_without_a_topic(
     bootstrap_servers: str, tmp_path: Path, fresh: Callable[[str], str]
 ) -> None:
@@ -73,3 +95,34 @@ def test_a_cluster_that_is_not_there_ends_the_job_by_name(tmp_path: Path) -> Non
     replica(tmp_path, 1, "orders-0", [batch_of(0, [b"x"])])
     done = job("load", tmp_path, "--to", "results", "-b", "127.0.0.1:1")
     assert (done.returncode, "127.0.0.1:1" in done.stderr) == (1, True), done.stderr
+
+
+def test_whoever_interrupts_a_job_is_told_how_many_rows_are_written(tmp_path: Path) -> None:
+    """It said that it was interrupted, as a job does that has written nothing."""
+    replica(tmp_path, 1, "orders-0", [batch_of(n, [b"x"], at_ms=n * HOUR_MS) for n in range(ROWS)])
+    with in_thread(MiniCluster(1, {"results": 1})) as cluster:
+        requests = []
+
+        def interrupt(_node: int, message: object, _serve: object) -> object:
+            if isinstance(message, ProduceRequest):
+                requests.append(message)
+                if len(requests) == 2:
+                    writing.send_signal(signal.SIGINT)
+                    return SILENCE
+            return None
+
+        cluster.mischief = interrupt
+        command = [sys.executable, "-m", "moldau", "job", "load", str(tmp_path), "--to", "results"]
+        with subprocess.Popen([*command, "-b", cluster.bootstrap], stderr=subprocess.PIPE, text=True) as writing:
+            _, said = writing.communicate(timeout=240)
+        written = len(cluster.logs[TopicPartition("results", 0)].values)
+    assert writing.returncode == 130, said
+    sent = sum(len(list(batch.records(one, at))) for one in map(_records, requests[1:]) for at, _ in batch.headers(one))
+    assert written > 0
+    assert said.strip() == (
+        f"moldau: interrupted: {written:,} rows are written, {sent:,} more may be; {ROWS - written - sent:,} are not"
+    )
+
+
+def _records(request: ProduceRequest) -> bytes:
+    return bytes(request.topic_data[0].partition_data[0].records or b"")

@@ -19,7 +19,7 @@ from moldau.admin.asking import Talk, refused
 from moldau.admin.completing import topics as complete_topics
 from moldau.admin.options import OUTPUT, SERVERS, refuse, wait_until
 from moldau.admin.output import note, show
-from moldau.admin.produce import flush
+from moldau.admin.produce import flush, interrupted
 from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
@@ -40,11 +40,12 @@ class Result(NamedTuple):
     printed: bool
 
     def tell(self, rows: Sequence[Row], columns: Sequence[str], *, empty: bool = True) -> None:
-        """Print the rows, write them, or both; without rows, and with ``empty`` False, a table is left out."""
-        if self.printed and (rows or empty):
-            show(rows, self.output, columns)
+        """Write the rows, print them, or both; without rows, and with ``empty`` False, a table is left out. They are
+        written first: whoever reads what is printed may go away, which ends the command."""
         if self.topic is not None:
             _write(self.bootstrap, self.topic, rows)
+        if self.printed and (rows or empty):
+            show(rows, self.output, columns)
 
 
 def with_result(command: Callable[Concatenate[Result, P], None]) -> Callable[..., None]:
@@ -77,11 +78,15 @@ def _write(bootstrap: str, topic: str, rows: Sequence[Row]) -> None:
     with Talk(bootstrap) as talk:
         _ensure(talk, topic)
         feed = Feed(talk.cluster.client, topic, FeedOptions())
-        for row in rows:
-            feed.add(None, json.dumps(row).encode())
-            if feed.full:
-                flush(talk, feed)
-        flush(talk, feed)
+        try:
+            for row in rows:
+                feed.add(None, json.dumps(row).encode())
+                if feed.full:
+                    flush(talk, feed)
+            flush(talk, feed)
+        except KeyboardInterrupt:
+            left = len(rows) - feed.written - feed.sending
+            interrupted(feed, "row", f"{left:,} are" if left else "")
     note(f"{counted(feed.written, 'row was', 'rows were')} written to {topic}.")
 
 

@@ -468,8 +468,18 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
 
 
 def _waiting(file: Path, stage: str | None) -> list[Group]:
+    """The dead letters that wait, of all stages or one; ends the command where there is no such stage: that nothing
+    waits would look as if all had been taken up."""
+    from moldau.admin.advice import no_such
+    from moldau.pipeline.lateness import checks_of
     from moldau.pipeline.replays import Replays
+    from moldau.pipeline.spec import DECODE, DEDUP
 
     pipeline, folder = open_file(file)
     with explained():
-        return Replays(pipeline, folder).waiting(stage)
+        found = Replays(pipeline, folder).waiting()
+    stages = dict.fromkeys([DECODE, *(one.name for one in checks_of(pipeline))])
+    stages |= dict.fromkeys([DEDUP] if pipeline.dedup is not None else []) | dict.fromkeys(one.stage for one in found)
+    if stage is not None and stage not in stages:
+        fail(no_such("stage", stage, stages, f"There are {', '.join(stages)}"))
+    return [one for one in found if stage in (None, one.stage)]

@@ -143,6 +143,9 @@ def _read(
             if span.size:
                 where = f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}"
                 say(f"{where}, {counted(span.size, 'offset')}")
+        for span in wanted.expired:
+            where = f"{span.source.topic}-{span.source.partition}: {span.start} to {span.end}"
+            say(f"{where}, {counted(span.size, 'offset')}: expired, and read by nobody any more")
         size, them = counted(wanted.size, "offset"), "it" if wanted.size == 1 else "them"
         say(f"{size} would be read, {twice:,} of {them} again" if dry_run else size)
         if twice and not again:

@@ -10,7 +10,7 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, TypedDict, Unpack
 
 import click
 
@@ -106,9 +106,7 @@ def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | N
             written = counted(feed.written, "record before it is", "records before it are")
             fail(f"{error}; the {written} written, nothing else is")
         except KeyboardInterrupt:
-            unsure = f", {feed.sending} more may be" if feed.sending else ""
-            left = f"; {feed.waiting} that were read are not" if feed.waiting else ""
-            fail(f"interrupted: {counted(feed.written, 'record is', 'records are')} written{unsure}{left}", INTERRUPTED)
+            interrupted(feed, "record", f"{feed.waiting:,} that were read are" if feed.waiting else "")
     note(f"{counted(feed.written, 'record was', 'records were')} written to {topic}.")
 
 
@@ -232,6 +230,13 @@ def _add(feed: Feed, read: Callable[[bytes], RecordToWrite], line: bytes, wish: 
         raise BadRecord(f"{what}: {error}") from None
 
 
+def interrupted(feed: Feed, what: str, left: str) -> NoReturn:
+    """End the command: how many are written, how many may be, and which are not."""
+    unsure = f", {feed.sending:,} more may be" if feed.sending else ""
+    written = counted(feed.written, f"{what} is", f"{what}s are")
+    fail(f"interrupted: {written} written{unsure}" + f"; {left} not" * bool(left), INTERRUPTED)
+
+
 def flush(talk: Talk, feed: Feed) -> None:
     """Write what has gathered; ends the command when a batch is refused."""
     from moldau.client.feeding import NotWritten
@@ -242,5 +247,6 @@ def flush(talk: Talk, feed: Feed) -> None:
         talk.cluster.run(feed.flush())
     except NotWritten as error:
         text = counted(error.written, "record is", "records are")
-        text += f" written, of the next {error.count} for {error.partition} none is"
+        text += f" written, of the next {error.count:,} for {error.partition} "
+        text += "nobody knows whether they are" if error.doubtful else "none is"
         refused(text, error.code, error.message)

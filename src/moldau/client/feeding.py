@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from moldau.client.client import Client
 from moldau.client.partitioner import partition_of
-from moldau.client.writing import produce, producer_id
+from moldau.client.writing import Written, produce, producer_id
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
 from moldau.model.value import value
@@ -23,13 +23,17 @@ BATCH_RECORDS = 10_000
 
 
 class NotWritten(Exception):
-    """A batch that the cluster did not take; ``written`` records were written before it."""
+    """A batch of ``count`` records that the cluster did not acknowledge; ``written`` records were written before it.
 
-    def __init__(self, partition: TopicPartition, code: Code, message: str | None, written: int, count: int) -> None:
+    ``doubtful``: it may be in the log all the same.
+    """
+
+    def __init__(self, partition: TopicPartition, told: Written, written: int, count: int) -> None:
         super().__init__(f"{counted(count, 'record')} for {partition} not written")
         self.partition = partition
-        self.code = code
-        self.message = message
+        self.code = told.code
+        self.message = told.message
+        self.doubtful = told.doubtful
         self.written = written
         self.count = count
 
@@ -111,6 +115,6 @@ class Feed:
         target = TopicPartition(self.topic, number)
         done = await produce(self.client, target, batch, acks=options.acks, timeout_ms=options.timeout_ms)
         if done.code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
-            raise NotWritten(target, done.code, done.message, self.written, records)
+            raise NotWritten(target, done, self.written, records)
         self.written += records
         self.sending -= records

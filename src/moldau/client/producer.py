@@ -18,7 +18,7 @@ from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi
 from moldau.client.partitioner import partition_of
 from moldau.client.world_lines import WorldLines
-from moldau.client.writing import Written, produce_request, producer_id, read_written
+from moldau.client.writing import UNTOUCHED, Written, produce_request, producer_id, read_written
 from moldau.model import Code, TopicPartition
 from moldau.model.backoff import backoff_ms
 from moldau.model.value import value
@@ -31,11 +31,6 @@ NOBODY = (-1, -1)
 
 _LOST = frozenset({Code.NETWORK_EXCEPTION, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """After these a batch may be in the log; without a producer id it is not tried again."""
-_UNTOUCHED = frozenset({
-    Code.LEADER_NOT_AVAILABLE, Code.NOT_ENOUGH_REPLICAS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID,
-})  # fmt: skip
-"""After these it surely is not. After any other refusal it may be: NOT_LEADER_OR_FOLLOWER, above all, is also what a
-leader says that appended, was deposed while it waited for its followers, and whose successor has the batch."""
 _FORGOTTEN = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID, Code.INVALID_PRODUCER_EPOCH})
 """The broker does not go on with our producer id."""
 
@@ -401,7 +396,7 @@ class Producer:
             self._forget_identity(batch)
             self._again(lane, written)
         elif written.code.retriable and (self.options.idempotent or written.code not in _LOST):
-            batch.doubtful |= written.code not in _UNTOUCHED
+            batch.doubtful |= written.code not in UNTOUCHED
             self._again(lane, written)
         else:
             self._forget_identity(batch)

@@ -20,15 +20,25 @@ from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
 
 LAST_WITHOUT_IDS = 12
 """Of Produce: from 13 on topics are named by id only."""
+UNTOUCHED = frozenset({
+    Code.LEADER_NOT_AVAILABLE, Code.NOT_ENOUGH_REPLICAS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID,
+})  # fmt: skip
+"""Of the codes that may pass: those after which the batch surely is not in the log. After any other it may be:
+NOT_LEADER_OR_FOLLOWER, above all, is also what a leader says that appended, was deposed while it waited for its
+followers, and whose successor has the batch."""
 
 
 class Written(NamedTuple):
-    """What became of a batch: the offset of its first record (-1 when it is not known)."""
+    """What became of a batch: the offset of its first record (-1 when it is not known).
+
+    ``doubtful``: it was not acknowledged, and this or an earlier try may have left it in the log.
+    """
 
     code: Code
     base_offset: int = -1
     log_append_time_ms: int = -1
     message: str | None = None
+    doubtful: bool = False
 
 
 def produce_request(
@@ -71,7 +81,7 @@ async def produce(
     on its way when the connection was lost is not sent again: NETWORK_EXCEPTION, it may or may not be in the log.
     """
     careful = batch.read_header(records).producer_id < 0
-    patience = client.patience()
+    patience, doubtful = client.patience(), False
     while True:
         sent = False
         written = Written(Code.LEADER_NOT_AVAILABLE)
@@ -89,9 +99,15 @@ async def produce(
                 answer = await line.ask(request, version=version, timeout_ms=timeout_ms + 5_000)
                 written = read_written(client, answer).get(target, Written(Code.UNKNOWN_SERVER_ERROR))
         except OSError as error:
+            doubtful |= sent
             written = Written(Code.NETWORK_EXCEPTION, message=str(error))
             if sent and careful:
-                return written
+                return written._replace(doubtful=True)
+        else:
+            doubtful |= written.code.retriable and written.code not in UNTOUCHED
+        if written.code is Code.NONE:
+            return written
+        written = written._replace(doubtful=doubtful)
         if not written.code.retriable or (careful and written.code is Code.REQUEST_TIMED_OUT):
             return written
         if not await patience.wait():

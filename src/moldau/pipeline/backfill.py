@@ -31,7 +31,7 @@ from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline
 from moldau.spark.given import OptionError
 from moldau.spark.offsets import Positions
-from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, Start
+from moldau.spark.start import EARLIEST, LATEST, AtTime, Explicit, OfGroup, Start
 from moldau.spark.tables import BatchKey
 
 if TYPE_CHECKING:
@@ -54,12 +54,13 @@ class BackfillError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A range that may be read: the spans, how many offsets of them the pipeline has read or will read, and where a
-    pipeline that has not begun yet goes on after it."""
+    """A range that may be read: the spans, what of them the pipeline has read or will read, where a pipeline that has
+    not begun yet goes on after it, and what of the range has expired."""
 
     spans: Sequence[Span]
     again: Sequence[Span]
     go_on: str | None
+    expired: Sequence[Span] = ()
 
     @property
     def size(self) -> int:
@@ -125,10 +126,11 @@ class Backfills:
             Span(source, max(low[source], begin[source]), min(high[source], stop[source])) for source in sorted(low)
         ]
         spans = [one if one.size else Span(one.source, one.start, one.start) for one in spans]
+        gone = [Span(source, begin[source], min(low[source], stop[source])) for source in sorted(low)]
         go_on = None
         if folder.books.last() is None and folder.start() is None and not folder.has_checkpoint() and not topics:
             go_on = ends(spans)
-        return Wanted(spans, overlap(spans, there_now), go_on)
+        return Wanted(spans, overlap(spans, there_now), go_on, [one for one in gone if one.size])
 
     def carry_out(
         self, spark: SparkSession, wanted: Wanted, *, modules: Path | None, heard: Callable[[Line], None]
@@ -244,6 +246,8 @@ class Backfills:
             if unknown:
                 raise BackfillError(f"--{name}: the source has no {', '.join(unknown)}")
             start = Explicit({**others, **start.offsets})
+        if isinstance(start, OfGroup) and not planner.committed(start.group_id, there):
+            raise BackfillError(f"--{name} {text}: that group has committed nothing in what the pipeline reads")
         return dict(planner.resolve(start, there, "endingOffsets").offsets)
 
     def _planner(self, topics: Sequence[str]) -> Planner:

@@ -25,7 +25,7 @@ from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.spark.losses import Loss, LossKind
 from moldau.spark.offsets import Positions, find_losses, recreated
 from moldau.spark.offsets import decode as decode_offset
-from moldau.spark.start import EARLIEST, LATEST
+from moldau.spark.start import EARLIEST, LATEST, OfGroup
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import TakenBack, Totals
@@ -321,8 +321,10 @@ def _held_of(table: Table, names: Sequence[str]) -> Held:
 def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets, int, int]:
     """Where ``start`` comes to now, how many offsets would be read again, and how many would be left out.
 
-    Read again is what the books have, and what a table has of a batch that is half written.
-    OptionError when it is no position, or one that no record has yet.
+    Read again is what the books have, and what a table has of a batch that is half written. What expired is neither:
+    where a run goes on after losses it begins with the oldest record that is left. OptionError when it is no position,
+    one that no record has yet, one of a group that committed none, or one whose records have expired and at which a run
+    would be refused.
     """
     from moldau.spark.given import OptionError
     from moldau.spark.options import parse
@@ -331,10 +333,17 @@ def reset_cost(pipeline: Pipeline, folder: Folder, start: str) -> tuple[Offsets,
     planner = _planner(pipeline, folder)
     try:
         there = planner.existing()
+        begins = planner.edge(EARLIEST, there).offsets  # before the position is told, which may be this one and moves
+        if isinstance(options.start, OfGroup) and not planner.committed(options.start.group_id, there):
+            raise OptionError("--to", start, "that group has committed nothing in what the pipeline reads")
         to = planner.resolve(options.start, there, "startingOffsets").offsets
         ends = planner.edge(LATEST, there).offsets
     finally:
         planner.line.close()
+    expired = [f"{one} begins at {begins[one]:,}" for one, at in sorted(to.items()) if at < begins.get(one, at)]
+    if expired and pipeline.source.on_loss == "fail":
+        raise OptionError("--to", start, f"records have expired there, and a run is refused: {', '.join(expired)}")
+    to = {one: max(offset, begins.get(one, offset)) for one, offset in to.items()}
     beyond = [f"{one} ends at {ends[one]:,}" for one, offset in sorted(to.items()) if offset > ends.get(one, offset)]
     if beyond:
         raise OptionError("--to", start, f"that is beyond the end: {', '.join(beyond)}")

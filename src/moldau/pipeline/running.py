@@ -306,6 +306,15 @@ class Runner:
             return None
         return None if now is None else (now.st_mtime_ns, now.st_size, now.st_ino)
 
+    def _of_our_folder(self, found: Pipeline) -> Pipeline:
+        """The pipeline; PipelineError when it has another folder: this run goes on with its own checkpoint."""
+        ours = self._pipeline.folder
+        if found.folder != ours:
+            raise PipelineError(
+                f"its folder is now {found.folder}, and this run is of {ours}: stop it, and run it again"
+            )
+        return found
+
     def _read_again(self) -> Edition | None:
         """Take the file as it is now, and say which edition it is. One with errors, as it may be half edited, is told
         once and waited for."""
@@ -314,7 +323,7 @@ class Runner:
         while not self._stop.is_set():
             changed = self._changed()
             try:
-                self._pipeline = sound(self._file)
+                self._pipeline = self._of_our_folder(sound(self._file))
             except (PipelineError, OSError) as error:
                 if str(error) != told:
                     told = str(error)

@@ -28,7 +28,7 @@ transform: []
 #  - sql: SELECT * FROM records
 sinks:
   - table: {table}  # Delta; format: parquet | iceberg
-#  - topic: {topic}-clean
+#  - topic: {clean}
 dlq:
   table: {dead}
 every: 10s
@@ -46,6 +46,7 @@ def template(name: str, topic: str, cluster: str, sample: Sample) -> str:
     return _TEMPLATE.format(
         name=quoted(name),
         topic=quoted(topic),
+        clean=quoted(f"{topic}-clean"),
         cluster=quoted(cluster),
         format=sample.format.value,
         fields=fields,

@@ -84,6 +84,10 @@ class Planner:
         when = Moment(option, time.time_ns() // 1_000_000, self.options.latest_on_no_match or ending)
         return Positions(self.line.ask(lambda feed: resolve(start, there.offsets, feed, when)), there.topic_ids)
 
+    def committed(self, group_id: str, there: Positions) -> Offsets:
+        """What a consumer group has committed, of the partitions ``there`` in which it did."""
+        return self.line.ask(lambda feed: feed.committed(group_id, there.offsets))
+
     def edge(self, which: int, there: Positions) -> Positions:
         """Earliest (-2) or latest (-1, with leader epochs) of the partitions ``there``; without those that are gone."""
         if which == LATEST:

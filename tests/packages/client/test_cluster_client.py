@@ -19,6 +19,7 @@ from moldau.client.client import (
     Refused,
     Unreachable,
 )
+from moldau.client.feeding import Feed, FeedOptions, NotWritten
 from moldau.client.groups import Committed
 from moldau.client.lines import ConnectionOptions
 from moldau.client.reading import FetchOptions
@@ -28,7 +29,7 @@ from moldau.model import Code, TopicPartition
 from moldau.model.value import replace
 from moldau.wire import batch
 from moldau.wire.compression import BatchError
-from moldau.wire.messages.k00_produce import ProduceRequest
+from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k01_fetch import FetchRequest
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
@@ -317,6 +318,63 @@ def test_a_careful_batch_is_not_sent_twice_when_its_answer_is_lost():
         assert cluster.logs[T0].values == [b"careful", b"numbered"]
 
     scene_with(1, {"t": 1}, play)
+
+
+def lost_answers(message, serve):
+    serve()
+    return HANG_UP
+
+
+def timed_out(message, serve):
+    serve()
+    return refusing(Code.REQUEST_TIMED_OUT)(message, serve)
+
+
+def refusing(code):
+    """An answer to a Produce request of one batch, with this code."""
+
+    def answer(message, serve):
+        part = ProduceResponse.PartitionProduceResponse(index=0, error_code=code, base_offset=-1)
+        asked = message.topic_data[0]
+        topic = ProduceResponse.TopicProduceResponse(
+            name=asked.name, topic_id=asked.topic_id, partition_responses=[part]
+        )
+        return ProduceResponse(responses=[topic])
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("tries", "code", "doubtful"),
+    [
+        ([lost_answers], Code.NETWORK_EXCEPTION, True),
+        ([timed_out], Code.REQUEST_TIMED_OUT, True),
+        ([lost_answers, refusing(Code.NOT_ENOUGH_REPLICAS)], Code.NOT_ENOUGH_REPLICAS, True),
+        ([timed_out, refusing(Code.OUT_OF_ORDER_SEQUENCE_NUMBER)], Code.OUT_OF_ORDER_SEQUENCE_NUMBER, True),
+        ([refusing(Code.NOT_ENOUGH_REPLICAS)], Code.NOT_ENOUGH_REPLICAS, False),
+        ([refusing(Code.MESSAGE_TOO_LARGE)], Code.MESSAGE_TOO_LARGE, False),
+    ],
+    ids=["answers are lost", "time is over", "an answer is lost, then refused", "time is over, then refused",
+         "it is never taken", "it is refused at once"],
+)  # fmt: skip
+def test_records_that_were_not_acknowledged_are_doubtful_where_any_try_may_have_left_them_in_the_log(
+    tries, code, doubtful
+):
+    async def play(cluster, client):
+        await client.know(["t"])
+        left = iter(tries)
+
+        def mischief(node, message, serve):
+            return next(left, tries[-1])(message, serve) if isinstance(message, ProduceRequest) else None
+
+        cluster.mischief = mischief
+        feed = Feed(client, "t", FeedOptions())
+        feed.add(None, b"v")
+        with pytest.raises(NotWritten) as caught:
+            await feed.flush()
+        return (caught.value.code, caught.value.doubtful) == (code, doubtful)
+
+    with_patience(1, {"t": 1}, play)
 
 
 def test_a_fetch_is_made_under_the_epoch_of_whom_it_goes_to_whoever_leads_once_the_connection_stands():

@@ -19,6 +19,7 @@ from moldau.pipeline.trial import read_cases
 from moldau.pipeline.unfinished import Unfinished
 from moldau.spark.tables import BatchKey
 from moldau.spark.tables.stores import open_store
+from tests.packages.pipeline.test_unfinished import bury
 
 MAIN = [sys.executable, "-c", "from moldau.admin.main import main; main()", "pipeline"]
 
@@ -55,6 +56,22 @@ def test_a_page_that_cannot_be_written_is_named_as_it_was_given(
         1,
         f"moldau: {tmp_path}/none/a.html cannot be written: No such file or directory",
     )
+
+
+@pytest.mark.parametrize("command", ["list", "replay"])
+def test_dead_letters_of_a_stage_that_is_not_there_are_not_none(file: Path, tmp_path: Path, command: str) -> None:
+    """A name that was mistyped had no dead letters, as if all had been taken up."""
+    more = f"check: [{{name: sound, rule: value <> '', on_error: dlq}}]\ndlq: {{table: {tmp_path / 'dead'}}}\n"
+    file.write_text(file.read_text() + more)
+    bury(tmp_path / "dead", "a", "0", 2, stage="known")
+    words = () if command == "list" else ("--dry-run",)
+    for stage, names in (("soud", "Did you mean sound?"), ("x", "There are decode, sound, known.")):
+        assert said("dlq", command, file, "--stage", stage, *words) == (
+            1,
+            f"moldau: there is no stage {stage!r}. {names}\n",
+        )
+    for stage in ("sound", "known"):
+        assert said("dlq", command, file, "--stage", stage, *words)[0] == 0
 
 
 def test_a_folder_that_is_there_is_not_exported_into(file: Path, tmp_path: Path) -> None:

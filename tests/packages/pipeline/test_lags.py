@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from moldau.admin.pipeline import pipeline as commands
 from moldau.model import TopicPartition
 from moldau.pipeline import positions
+from moldau.pipeline.backfill import Backfills
 from moldau.pipeline.books import BATCH, Count, Line, Totals
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.reading import load
@@ -42,6 +43,9 @@ class Asked(Planner):
 
     def resolve(self, start: Start, there: Positions, option: str) -> Positions:
         return Positions({SOURCE: self._to}, there.topic_ids)
+
+    def committed(self, group_id: str, there: Positions) -> Mapping[TopicPartition, int]:
+        return {SOURCE: self._to} if group_id == "there" else {}
 
     def diverged(self, before: Positions, after: Positions) -> Mapping[TopicPartition, int]:
         return {}
@@ -153,6 +157,49 @@ def test_a_reset_beyond_the_end_is_refused(file: Path, monkeypatch: pytest.Monke
     assert not (file.parent / "state/start.json").exists()
     monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 60, to=60))
     assert CliRunner().invoke(commands, ["reset", str(file), "--to", "latest", "--yes"]).exit_code == 0
+
+
+def test_a_reset_to_records_that_expired_is_refused_where_the_run_would_be(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It promised that they would be read again, set the checkpoint aside, and the run ended."""
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 55, 60, to=1))
+    words = ["reset", str(file), "--to", '{"t": {"0": 1}}', "--yes"]
+    told = CliRunner().invoke(commands, words)
+    assert (told.exit_code, "a run is refused: t-0 begins at 55" in told.output) == (1, True), told.output
+    assert not (file.parent / "state/start.json").exists()
+    file.write_text(file.read_text().replace("{topics: t}", "{topics: t, on_loss: skip}"))
+    told = CliRunner().invoke(commands, words)
+    text = 'a would begin at {"t": {"0": 55}}: 0 offsets would be read again, 4 would be left out'
+    assert (told.exit_code, text in told.output) == (0, True), told.output
+
+
+def test_a_group_that_committed_nothing_is_no_place_to_begin_at(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that was mistyped began at the oldest record, and everything was read again."""
+    monkeypatch.setattr(positions, "_planner", lambda *_: Asked(OLD, 0, 60, to=20))
+    monkeypatch.setattr(Backfills, "_planner", lambda *_: Asked(OLD, 0, 60, to=20))
+
+    def told(*words: str) -> tuple[int, str]:
+        said = CliRunner().invoke(commands, [words[0], str(file), *words[1:], "--dry-run"])
+        return said.exit_code, said.output
+
+    for words in (("reset", "--to", "group:ther"), ("replay", "--from", "group:ther", "--to", "latest")):
+        code, text = told(*words)
+        assert (code, "that group has committed nothing in what the pipeline reads" in text) == (1, True), text
+    assert told("reset", "--to", "group:there")[0] == 0
+    assert told("replay", "--from", "group:there", "--to", "latest")[0] == 0
+
+
+def test_a_replay_says_what_of_its_range_has_expired(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said that nothing would be read, as of a range that is empty."""
+    monkeypatch.setattr(Backfills, "_planner", lambda *_: Asked(OLD, 55, 60, to=1))
+    monkeypatch.setattr(Backfills, "_position", lambda self, text, *_: {SOURCE: int(text)})
+    told = CliRunner().invoke(commands, ["replay", str(file), "--from", "1", "--to", "57", "--dry-run"])
+    assert told.output.splitlines() == [
+        "t-0: 55 to 57, 2 offsets",
+        "t-0: 1 to 55, 54 offsets: expired, and read by nobody any more",
+        "2 offsets would be read, 2 of them again",
+    ]
 
 
 def test_a_plan_names_the_file_of_the_checkpoint_that_is_damaged(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

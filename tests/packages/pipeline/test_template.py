@@ -84,6 +84,12 @@ def test_a_topic_without_objects_is_kept_as_text_or_bytes(values: list[bytes | N
 @pytest.mark.parametrize("name", ["true", "1.10", "no", "a.b-c_d"])
 def test_names_that_yaml_would_read_as_something_else_stay_texts(name: str) -> None:
     written([b'{"id": 1}'], name=name, topic=name)
+    text = template(name, name, CLUSTER, sample_of([b'{"id": 1}']))
+    offered = text.replace("#  - topic:", "  - topic:")
+    assert offered != text
+    read = read_text(offered, {})
+    assert read.pipeline is not None, [one.message for one in read.problems]
+    assert [sink.name for sink in read.pipeline.sinks][1:] == [f"{name}-clean"]
 
 
 def test_a_file_that_is_there_is_not_overwritten_nor_is_a_cluster_asked_for_it(tmp_path: Path) -> None:

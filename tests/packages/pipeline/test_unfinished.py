@@ -64,10 +64,10 @@ def pipeline_of(folder: Path, name: str = "a", *, state: str = "state") -> Pipel
     return found
 
 
-def bury(place: Path, pipeline: str, batch: str, count: int, key: BatchKey = KEY) -> None:
+def bury(place: Path, pipeline: str, batch: str, count: int, key: BatchKey = KEY, *, stage: str = "sound") -> None:
     """Write dead letters as a batch does."""
     columns = {
-        "pipeline": pipeline, "batch": batch, "topic": "t", "partition": 0, "offset": 0, "stage": "sound",
+        "pipeline": pipeline, "batch": batch, "topic": "t", "partition": 0, "offset": 0, "stage": stage,
         "reason": "not met", "died_at": "2026-11-26T00:00:00",
     }  # fmt: skip
     put(place, pipeline, pa.table({name: [value] * count for name, value in columns.items()}), key)
