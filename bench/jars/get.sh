@@ -29,10 +29,14 @@ fetch tools-2.8.2 tools-2.8.2.xml 25
 fetch tools-3.9.1 tools-3.9.1.xml 30
 fetch kafka-3.9.2 kafka-3.9.2.xml 46
 
-# What Java makes of the classes of one tool that finds nobody to talk to, kept for the next start of any of them: a
-# start costs half the time then. Java leaves it aside when it does not fit, and a Java that cannot make it does without.
-kept=$(cd ../../.jars && pwd)/kafka-4.3.1
-if [ ! -e "$kept.jsa" ] && command -v java >/dev/null 2>&1; then
-    java -XX:ArchiveClassesAtExit="$kept.jsa" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$kept/*" \
-        org.apache.kafka.tools.BrokerApiVersionsCommand --bootstrap-server 127.0.0.1:1 >/dev/null 2>&1 || true
-fi
+# What Java makes of the classes of one tool, kept for the next start of any of the same folder: a start costs half the
+# time then. Java leaves it aside when it does not fit, and a Java that cannot make it does without.
+keep() { # folder, a tool that ends by itself, its arguments
+    kept=$(cd ../../.jars && pwd)/$1
+    shift
+    if [ -e "$kept.jsa" ] || ! command -v java >/dev/null 2>&1; then return 0; fi
+    java -XX:ArchiveClassesAtExit="$kept.jsa" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$kept/*" "$@" \
+        >/dev/null 2>&1 || true
+}
+keep kafka-4.3.1 org.apache.kafka.tools.BrokerApiVersionsCommand --bootstrap-server 127.0.0.1:1
+keep tools-2.8.2 kafka.tools.StateChangeLogMerger --logs get.sh

@@ -9,6 +9,8 @@ from __future__ import annotations
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Self
@@ -35,17 +37,26 @@ class Said(NamedTuple):
     err: str
 
 
+def compiled(jars: Path) -> Path:
+    """The folder of ToolDriver's classes, made once for these jars and this source: javac takes three seconds."""
+    source = HERE / "ToolDriver.java"
+    folder = jars.parent / "tool-driver" / f"{jars.name}-{sha256(source.read_bytes()).hexdigest()[:16]}"
+    if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent) as made:
+            classes = Path(made, "classes")
+            subprocess.run(["javac", "-Xlint:-removal", "-cp", f"{jars}/*", "-d", classes, source], check=True)
+            with suppress(OSError):  # another process has been quicker
+                classes.rename(folder)
+    return folder
+
+
 class JavaTools:
     """A JVM that runs one command line after the other. A context manager."""
 
     def __init__(self, jars: Path = KAFKA) -> None:
-        self._folder = TemporaryDirectory(prefix="java-tools-")
-        classes = ("-cp", f"{self._folder.name}:{jars}/*")
-        subprocess.run(
-            ["javac", "-Xlint:-removal", *classes, "-d", self._folder.name, HERE / "ToolDriver.java"], check=True
-        )
         self._process = subprocess.Popen(
-            ["java", *FLAGS, "-Duser.timezone=UTC", *classes, "ToolDriver"],
+            ["java", *FLAGS, "-Duser.timezone=UTC", "-cp", f"{compiled(jars)}:{jars}/*", "ToolDriver"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, bufsize=1,
         )  # fmt: skip
 
@@ -59,7 +70,6 @@ class JavaTools:
         """End the JVM."""
         with self._process:  # whose pipes are closed then, too
             self._process.kill()
-        self._folder.cleanup()
 
     def run(self, main: str, arguments: Sequence[object], *, stdin: str = "", limit_ms: int = 90_000) -> Said:
         """What ``main`` says to these arguments; status 130 when it is still running after ``limit_ms``."""

@@ -7,7 +7,8 @@ import re
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -27,34 +28,48 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     data = tmp_path_factory.mktemp("commands") / "cluster"
     # Nobody loses the lead of the quorum or its session because a machine is slow: a roll goes by who leads.
     patience = {"controller.quorum.fetch.timeout.ms": "10000", "broker.session.timeout.ms": "18000"}
-    Cluster(3, data=data, config={"http.listener": "127.0.0.1:0", **patience}).start()
+    Cluster(3, data=data, config={"http.listener": "127.0.0.1:0", **patience}).start().leave()
     yield data
     assert run("down", "--data", data).exit_code == 0
     assert Cluster(data=data).alive() == []
 
 
-def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path) -> None:
+@pytest.fixture
+def find(folder: Path) -> Iterator[Callable[[], Cluster]]:
+    """Finds the cluster as the folder tells of it now: commands start and stop its nodes."""
+    with ExitStack() as stack:
+
+        def found() -> Cluster:
+            cluster = Cluster(data=folder)
+            stack.callback(cluster.leave)
+            return cluster
+
+        yield found
+
+
+def test_brokers_are_stopped_with_reasons_and_progress_and_rolled(folder: Path, find: Callable[[], Cluster]) -> None:
     def broker(verb: str, *words: object) -> Result:
         return run("broker", verb, *words, "--data", folder)
 
-    Cluster(data=folder).create_topic("safe", partitions=6, replication_factor=3)
+    cluster = find()
+    cluster.create_topic("safe", partitions=6, replication_factor=3)
     assert broker("stop", 9).exit_code == 2
-    Cluster(data=folder).wait_until_in_sync()
+    cluster.wait_until_in_sync()
 
     def fine() -> bool:
         """Whether it may be stopped, which it may not while a controller is behind."""
         said = broker("stop", 2, "--dry-run")
         return (said.exit_code, said.stdout) == (0, "node 2 can be stopped.\n")
 
-    Cluster(data=folder).wait_until(fine, "node 2 can be stopped")
-    last = Cluster(data=folder).controller()
+    cluster.wait_until(fine, "node 2 can be stopped")
+    last = cluster.controller()
     rolled = broker("roll")
     assert rolled.exit_code == 0, rolled.output
     order = [*(id for id in (1, 2, 3) if id != last), last]
     assert [line.split(" after")[0] for line in rolled.stdout.splitlines() if " after " in line] == [
         f"node {id}: {what}" for id in order for what in ("stopped", "serves")
     ]
-    cluster = Cluster(data=folder)
+    cluster = find()
     cluster.create_topic("alone", partitions=3, replication_factor=1)
     holder = cluster.leader("alone", 0)
     refused = broker("stop", holder)
@@ -101,8 +116,10 @@ Cluster(data=data).restart(id, wait=False)
 """
 
 
-def test_brokers_of_another_cluster_are_stopped_and_rolled_by_a_command(folder: Path, tmp_path: Path) -> None:
-    cluster = Cluster(data=folder)
+def test_brokers_of_another_cluster_are_stopped_and_rolled_by_a_command(
+    folder: Path, find: Callable[[], Cluster], tmp_path: Path
+) -> None:
+    cluster = find()
     cluster.wait_until_in_sync()
     (tmp_path / "restart.py").write_text(RESTART)
     marker, state = tmp_path / "restarted", tmp_path / "state.json"
@@ -113,7 +130,7 @@ def test_brokers_of_another_cluster_are_stopped_and_rolled_by_a_command(folder: 
         return run("broker", verb, *words, "--bootstrap-server", cluster.bootstrap_servers)
 
     assert foreign("stop", 9).stderr == "moldau: broker 9 is not alive; alive are 1, 2, 3\n"
-    holder = Cluster(data=folder).leader("alone", 0)
+    holder = cluster.leader("alone", 0)
     assert foreign("stop", holder, "--check").exit_code == 1
     refused = foreign("stop", holder, "--command", script)
     assert (refused.exit_code, "would have no leader" in refused.stderr, marker.exists()) == (1, True, False)
@@ -164,8 +181,8 @@ def figures(cluster: Cluster, id: int) -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-def test_pages_say_who_rules_what_is_offline_and_who_may_go(folder: Path) -> None:
-    cluster = Cluster(data=folder)
+def test_pages_say_who_rules_what_is_offline_and_who_may_go(find: Callable[[], Cluster]) -> None:
+    cluster = find()
     cluster.wait_until_in_sync()
     cluster.create_topic("watched", partitions=3, replication_factor=3)
     cluster.wait_until_in_sync()

@@ -409,13 +409,14 @@ def test_whoever_interrupts_a_tail_of_a_group_loses_and_repeats_nothing(servers:
     done("topic", "create", "followed", "-p", 1, "-r", 1, "--wait")
     done("produce", "followed", stdin="".join(f"{i}\n" for i in range(5)))
     words = ["tail", "followed", "--group", "followers", "--from", "earliest", "-o", "value", "-b", servers]
-    following = subprocess.Popen([sys.executable, "-m", "moldau", *words], stdout=subprocess.PIPE, text=True)
-    assert following.stdout is not None
-    assert [following.stdout.readline() for _ in range(5)] == [f"{i}\n" for i in range(5)]
-    done("produce", "followed", "-m", "later")
-    assert following.stdout.readline() == "later\n"
-    following.send_signal(signal.SIGINT)
-    assert following.wait(120) == 0
+    line = [sys.executable, "-m", "moldau", *words]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        assert [following.stdout.readline() for _ in range(5)] == [f"{i}\n" for i in range(5)]
+        done("produce", "followed", "-m", "later")
+        assert following.stdout.readline() == "later\n"
+        following.send_signal(signal.SIGINT)
+        assert following.wait(120) == 0
     assert done("consume", "followed", "--group", "followers").stdout == ""
     assert json.loads(done("group", "offsets", "followers", "-o", "json").stdout)[0]["offset"] == 6
 

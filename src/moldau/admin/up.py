@@ -19,7 +19,7 @@ from moldau.admin.options import OUTPUT
 from moldau.admin.output import note, say, show, show_one
 from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES, take_back
-from moldau.cluster.nodes import ClusterSpec, is_alive, leave_running, setting
+from moldau.cluster.nodes import ClusterSpec, is_alive, setting
 from moldau.cluster.publisher import LOG, end_publisher
 from moldau.cluster.serving import zookeeper_trouble
 from moldau.cluster.stopping import Ending
@@ -132,7 +132,7 @@ def up(
         return
     _tell(cluster, data, missing, time.monotonic() - started)
     if detach:
-        leave_running(cluster.processes.values())
+        cluster.leave()
         return
     say("Ctrl-C stops the cluster.")
     try:
@@ -359,10 +359,12 @@ def found(data: Path) -> Cluster:
     if not (data / "cluster.json").exists():
         fail(f"no cluster in {data}: start one with `moldau up --data {data}`")
     try:
-        return Cluster(data=data.resolve())
+        cluster = Cluster(data=data.resolve())
     except (ValueError, OSError) as error:
         fail(reason(error))
         raise
+    click.get_current_context().call_on_close(cluster.leave)
+    return cluster
 
 
 def _rows(cluster: Cluster) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
+from functools import partial
 
 from moldau.client.client import Client
 from moldau.client.lines import UnsupportedApi
@@ -281,9 +282,9 @@ class Producer:
                 by_leader.setdefault(leader, []).append(lane)
         for leader, lanes in by_leader.items():
             for group in self._by_request(lanes):
-                self._start(self._deliver(leader, group), group)
+                self._start(partial(self._deliver, leader, group), group)
         if lost:
-            self._start(self._look_for(lost), lost)
+            self._start(partial(self._look_for, lost), lost)
 
     def _by_request(self, lanes: list[_Lane]) -> list[list[_Lane]]:
         groups: list[list[_Lane]] = []
@@ -316,14 +317,14 @@ class Producer:
 
     # -- sending
 
-    def _start(self, work: Awaitable[None], lanes: list[_Lane]) -> None:
+    def _start(self, work: Callable[[], Awaitable[None]], lanes: list[_Lane]) -> None:
         for lane in lanes:
             lane.busy = True
         self._world.tasks.spawn(self._finish(work, lanes), "produce")
 
-    async def _finish(self, work: Awaitable[None], lanes: list[_Lane]) -> None:
+    async def _finish(self, work: Callable[[], Awaitable[None]], lanes: list[_Lane]) -> None:
         try:
-            await work
+            await work()  # begun here: a coroutine made before would be left unawaited by a task that never begins
         finally:
             for lane in lanes:
                 lane.busy = False
@@ -443,7 +444,7 @@ class Producer:
         if self._renewing:
             return
         self._renewing = True
-        self._start(self._init_producer_id(), [])
+        self._start(self._init_producer_id, [])
 
     async def _init_producer_id(self) -> None:
         try:

@@ -22,15 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from moldau.cluster import layout, nodes
 from moldau.cluster.ensemble import LocalEnsemble, NoEnsemble
 from moldau.cluster.layout import ALL_BROKERS, COMBINED
-from moldau.cluster.nodes import (
-    HOST,
-    ClusterSpec,
-    NodeSpec,
-    is_alive,
-    last_words,
-    send,
-    wait_gone,
-)  # fmt: skip
+from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, is_alive, last_words, leave_running, send, wait_gone
 from moldau.cluster.publisher import end_publisher, go_on_publishing
 from moldau.cluster.serving import brief_client, foreign_zookeeper, is_told, node_status
 from moldau.cluster.stopping import Ending, Gone, stop_nodes
@@ -150,7 +142,7 @@ class Cluster:
                 raise ClusterError(trouble)
         for node in self.spec.nodes:
             if not is_alive(node.pid):
-                self.processes[node.id] = nodes.launch(node)
+                self.processes[node.id] = nodes.launch_after(self.processes.get(node.id), node)
         self.spec.save(self.folder)
         self.wait_for_brokers([n.id for n in self.spec.nodes if n.is_broker], timeout_s)
         go_on_publishing(self)
@@ -186,6 +178,12 @@ class Cluster:
         if self.ensemble is not None and any(is_alive(server.pid) for server in self.ensemble.servers):
             self.ensemble.stop()
         self._remove_temporary()
+
+    def leave(self) -> None:
+        """Close the client and let the nodes run on, whoever started them: another finds them by the folder."""
+        self._close_client()
+        leave_running(self.processes.values())
+        self.processes.clear()
 
     def move(self, port: int) -> None:
         """Give the brokers of a cluster that does not run other ports, from ``port`` on."""
@@ -268,7 +266,7 @@ class Cluster:
         if is_alive(node.pid):
             self.terminate(id)
         self._demand_ports([node])
-        self.processes[id] = nodes.launch(node)
+        self.processes[id] = nodes.launch_after(self.processes.get(id), node)
         self.spec.save(self.folder)
         if wait and node.is_broker:
             self.wait_for_brokers([id], timeout_s)

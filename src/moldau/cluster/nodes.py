@@ -206,6 +206,8 @@ def cluster_ids_on_disk(spec: ClusterSpec) -> list[str]:
 
 
 NODE = (sys.executable, "-P", "-m", "moldau", "node")
+GONE_S = 10.0
+"""How long a process that has ended may still hold its ports."""
 STARTED = "--- started"
 """What a line of ``out.log`` begins with where a node was started: what follows is of that start."""
 
@@ -228,6 +230,13 @@ def launch(spec: NodeSpec, command: Sequence[str] = NODE) -> subprocess.Popen[by
         )
     spec.pid = process.pid
     return process
+
+
+def launch_after(before: subprocess.Popen[bytes] | None, spec: NodeSpec) -> subprocess.Popen[bytes]:
+    """Start a node's process once the one ``before``, which may have ended by itself, has been waited for."""
+    if before is not None:
+        wait_gone(spec, before, GONE_S)
+    return launch(spec)
 
 
 def leave_running(processes: Iterable[subprocess.Popen[bytes]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -316,9 +317,25 @@ def uneven(count: int) -> bytes:
     return build((NOW, None, b"v" * (number % 7), ()) for number in range(count))
 
 
+FIRST = {
+    "packed": partial(packed, 200_000),
+    "uneven": partial(uneven, 20_000),
+    "packed with zstd": partial(packed, 200_000, Codec.ZSTD),
+}
+"""Built by the tests: that takes a second and a half, which each process that collects them would take as well."""
+
+
+@cache
+def first_batch(kind: str) -> bytes:
+    """Return one of ``FIRST``, which is built once."""
+    return FIRST[kind]()
+
+
 @pytest.mark.parametrize("acks", [1, -1])
-@pytest.mark.parametrize("first", [packed(200_000), uneven(20_000), packed(200_000, Codec.ZSTD)])
-def test_batches_of_a_partition_keep_their_order_while_one_is_examined(tmp_path: Path, first: bytes, acks: int) -> None:
+@pytest.mark.parametrize("kind", FIRST)
+def test_batches_of_a_partition_keep_their_order_while_one_is_examined(tmp_path: Path, kind: str, acks: int) -> None:
+    first = first_batch(kind)
+
     async def work() -> None:
         async with DataCluster(tmp_path, 1) as cluster:
             cluster.create(0)

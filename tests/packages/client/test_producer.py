@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import warnings
 
 import kafka.partitioner.default as kafka_default
 import pytest
@@ -15,6 +17,7 @@ from moldau.client.partitioner import murmur2, partition_of
 from moldau.client.producer import BufferFull, Producer, ProducerOptions
 from moldau.client.world_lines import WorldLines
 from moldau.model import Code, TopicPartition
+from moldau.ports import World
 from moldau.wire import batch
 from moldau.wire.compression import Codec
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -73,6 +76,38 @@ def test_lingering_sends_without_anybody_waiting():
         assert (record.timestamp, record.key, record.value) == (5, b"key", b"alone")
 
     scene_with(1, {"t": 2}, play, linger_ms=3)
+
+
+class NeverBegin:
+    """Tasks that end before their first step, as when a loop stops."""
+
+    def __init__(self, tasks):
+        self.call_soon, self.call_later, self.off_loop = tasks.call_soon, tasks.call_later, tasks.off_loop
+        self.spawned = []
+
+    def spawn(self, work, name):
+        self.spawned.append(name)
+        work.close()
+
+
+def test_a_delivery_that_never_begins_leaves_no_coroutine_behind():
+    async def scene(world):
+        cluster = await MiniCluster(1, {"t": 1}).start()
+        client = Client(WorldLines(world), cluster.bootstrap, QUICK)
+        producer = Producer(client, ProducerOptions(linger_ms=0))
+        assert await producer.prepare("t") is Code.NONE
+        tasks = NeverBegin(world.tasks)
+        producer._world = World(clock=world.clock, random=world.random, disk=world.disk, net=world.net, tasks=tasks)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            producer.send("t", b"x")
+            await until(lambda: tasks.spawned == ["produce"])
+            gc.collect()
+        assert [one for one in told if "never awaited" in str(one.message)] == []
+        client.close()
+        await cluster.stop()
+
+    run(scene)
 
 
 @pytest.mark.parametrize("codec", Codec)

@@ -16,6 +16,11 @@ from dataclasses import dataclass, field
 Buffer = bytes | bytearray | memoryview
 
 
+def parent_of(path: str) -> str:
+    """The directory of an absolute path without a slash at its end; ``os.path.dirname`` takes five times as long."""
+    return path.rpartition("/")[0] or "/"
+
+
 class Crash(BaseException):
     """The process is gone; not an Exception, so that nothing on the way out handles it."""
 
@@ -129,13 +134,17 @@ class FaultyDisk:
     # -- names
 
     def _note(self, kind: str, path: str, target: str = "") -> None:
-        self.pending.setdefault(os.path.dirname(path), []).append((kind, path, target, self.names.get(path)))
+        self.pending.setdefault(parent_of(path), []).append((kind, path, target, self.names.get(path)))
 
     @staticmethod
     def _rename(names: dict[str, Inode | None], source: str, target: str) -> None:
         if source not in names:
             return
         names.pop(target, None)
+        if (inode := names[source]) is not None:  # a file has nothing below it
+            del names[source]
+            names[target] = inode
+            return
         for path in [p for p in names if p == source or p.startswith(source + "/")]:
             names[target + path[len(source) :]] = names.pop(path)
 
@@ -149,7 +158,7 @@ class FaultyDisk:
 
     def open(self, path: str, *, create: bool = False) -> FaultyFile:
         if path not in self.names:
-            if not create or os.path.dirname(path) not in self.names:
+            if not create or parent_of(path) not in self.names:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.step("create", path)
             self.names[path] = Inode(mtime=self.ticks)
@@ -176,7 +185,9 @@ class FaultyDisk:
     def list_dir(self, path: str) -> list[str]:
         if path not in self.names:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        return sorted(os.path.basename(p) for p in self.names if p != "/" and os.path.dirname(p) == path)
+        start = len(path.rstrip("/")) + 1
+        below = [p for p in self.names if p.startswith(path) and p.rfind("/") == start - 1]
+        return sorted([p[start:] for p in below if p[: start - 1] == path.rstrip("/") and p != "/"])
 
     def is_dir(self, path: str) -> bool:
         return path in self.names and self.names[path] is None
@@ -184,7 +195,7 @@ class FaultyDisk:
     def make_dirs(self, path: str) -> None:
         if path in self.names:
             return
-        parent = os.path.dirname(path)
+        parent = parent_of(path)
         if parent != path:
             self.make_dirs(parent)
         self.step("mkdir", path)
@@ -229,7 +240,7 @@ class FaultyDisk:
         file.sync()
         file.close()
         self.rename(temporary, path)
-        self.sync_dir(os.path.dirname(path))
+        self.sync_dir(parent_of(path))
 
     def free_bytes(self, path: str) -> int:
         return 1 << 40
@@ -262,9 +273,9 @@ class FaultyDisk:
         after = FaultyDisk()
         after.ticks = self.ticks
         for path, inode in self.durable_names.items():
-            parent = os.path.dirname(path)
+            parent = parent_of(path)
             while parent != "/" and parent in self.durable_names:
-                parent = os.path.dirname(parent)
+                parent = parent_of(parent)
             if parent != "/":
                 continue  # in a directory that was lost
             after.names[path] = None if inode is None else self._survivor(inode, rng)

@@ -56,7 +56,8 @@ class CheckedScenario(NamedTuple):
 
 def check_scenario(system: System, plan: KillPlan, say: Callable[[str], None]) -> CheckedScenario:
     """Run a scenario on a running cluster, which is stopped at the end, and judge all that is left of it."""
-    seen = KillRun(system, plan, say).go()
+    with KillRun(system, plan, say) as run:
+        seen = run.go()
     anomalies = [Anomaly(TROUBLE, text) for text in seen.failures] + check(seen.history)
     say(f"{plan.scenario}: stopping all nodes, comparing their logs")
     system.stop()

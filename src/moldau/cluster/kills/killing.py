@@ -12,7 +12,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from moldau.client import sync
 from moldau.client.admin import ElectionType, NewTopic, create_topics, elect_leaders, reassign
@@ -54,7 +54,7 @@ class ScenarioResult(NamedTuple):
 
 
 class KillRun:
-    """A running scenario."""
+    """A running scenario. Used as a context manager it closes its connections with the block."""
 
     def __init__(self, system: System, plan: KillPlan, say: Callable[[str], None]) -> None:
         self.system = system
@@ -65,6 +65,13 @@ class KillRun:
         self.client = sync.Cluster(system.bootstrap_servers)
         self.kills: list[Kill] = []
         self._say = say
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.poller.close()
+        self.client.close()
 
     def go(self) -> ScenarioResult:
         """Run all of it; what gets stuck ends the kills, and what was seen until then is still read and returned."""
@@ -86,8 +93,6 @@ class KillRun:
         )
         final = read_all(self.system.bootstrap_servers, plan.load, ends)
         history = History(load.sends(), load.follower.reads, final, ends, self.kills)
-        self.poller.close()
-        self.client.close()
         return ScenarioResult(
             history, failures + load.broken(), active_controller.high_watermark if active_controller is not None else 0
         )
