@@ -15,7 +15,7 @@ from moldau.model.config_key import LONG_MAX
 from moldau.model.named import NamedTuple
 from moldau.storage.config import LogConfig
 from moldau.storage.mark import Mark
-from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
+from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, run_to_end, unpacked
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
 from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError, Codec, UnpacksToTooMuch, compress
@@ -132,7 +132,7 @@ class Admission:
         if isinstance(records, Admitted):
             return records
         data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
-        return at_once(self.examine(data, now_ms, internal, partition))
+        return run_to_end(self.examine(data, now_ms, internal, partition))
 
     def examine(
         self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE, *, seen: bool = False

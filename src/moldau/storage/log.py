@@ -29,7 +29,7 @@ from moldau.storage.recovery import load
 from moldau.storage.retention import retain, take_passed
 from moldau.storage.rolling import RollParams
 from moldau.storage.segment import Segment
-from moldau.storage.slow import at_once
+from moldau.storage.slow import run_to_end
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.storage.transactions import take_closing, take_roll
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
@@ -297,11 +297,11 @@ class Log(LogState):
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""
-        return at_once(first_since(self, timestamp))
+        return run_to_end(first_since(self, timestamp))
 
     def offset_of_max_timestamp(self) -> TimedOffset | None:
         """The first record with the largest timestamp of all (ListOffsets -3); None when no record has one."""
-        return at_once(newest(self))
+        return run_to_end(newest(self))
 
     # -- truncate ---------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from moldau.storage.log import Log
 from moldau.storage.making import Making
 from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
 from moldau.storage.retention import Deletion, passed
-from moldau.storage.slow import at_once
+from moldau.storage.slow import run_to_end
 from moldau.storage.truncation import restore
 
 FLUSHED_AT_ONCE = 50
@@ -333,11 +333,11 @@ class LogDirs:
 
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go, and forget silent producers; how many bytes."""
-        freed = at_once(self.retention_in_turns(now_ms))
-        for checkpoint in at_once(self.passed_in_turns()):
+        freed = run_to_end(self.retention_in_turns(now_ms))
+        for checkpoint in run_to_end(self.passed_in_turns()):
             checkpoint.run()
             self.end_checkpoint(checkpoint)
-        return freed + at_once(self.removal_in_turns(now_ms))
+        return freed + run_to_end(self.removal_in_turns(now_ms))
 
     def retention_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
         """Move log starts up, with a pause after ``at_once`` logs, and after so many segments of one log; bytes freed.
@@ -426,7 +426,7 @@ class LogDirs:
 
     def checkpoints_due(self, of: LogDir | None = None) -> list[Checkpoint]:
         """The same, gathered here and now."""
-        return at_once(self.checkpoints_in_turns(of))
+        return run_to_end(self.checkpoints_in_turns(of))
 
     def recovery_points_in_turns(self, dir: LogDir) -> Generator[None, None, Checkpoint]:
         """What the recovery point checkpoint of one directory should hold now, in the same form."""
@@ -453,7 +453,7 @@ class LogDirs:
 
     def _write_recovery_points(self, dir: LogDir) -> None:
         """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
-        checkpoint = at_once(self.recovery_points_in_turns(dir))
+        checkpoint = run_to_end(self.recovery_points_in_turns(dir))
         checkpoint.run()
         checkpoint.finish()
         if checkpoint.error is not None:

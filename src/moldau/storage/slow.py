@@ -69,7 +69,7 @@ def unpacked(codec: int, packed: memoryview, most: int) -> Pauses[bytes]:
     return slow.result()
 
 
-def at_once(work: Pauses[T]) -> T:
+def run_to_end(work: Pauses[T]) -> T:
     """What ``work`` returns, all of it done here."""
     try:
         while True:

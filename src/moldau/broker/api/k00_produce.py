@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.api.begun_transactions import Permits
-from moldau.broker.loop import InWorld, Pace, at_once, run_in_slices
+from moldau.broker.loop import InWorld, Pace, run_in_slices, run_to_end_if_short
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
 from moldau.broker.purgatory import DelayedResponse
@@ -60,7 +60,7 @@ def handle(
     produce = _Produce(node, request, context)
     if produce.permits is not None:
         work = _append_transactional(node, request, produce, produce.permits)
-        return at_once(work, is_short=not _is_long(request, node.world.step))
+        return run_to_end_if_short(work, is_short=not _is_long(request, node.world.step))
     if _is_long(request, node.world.step):
         return produce.append_in_slices(request, node.world.step)
     return produce.append_at_once(request)

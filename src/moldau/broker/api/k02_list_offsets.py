@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Generator
 
-from moldau.broker.loop import Pace, at_once, yield_to_loop
+from moldau.broker.loop import Pace, run_to_end_if_short, yield_to_loop
 from moldau.broker.network.context import Context
 from moldau.broker.replicas.examinations import in_parts
 from moldau.broker.replicas.replica import Replica
@@ -42,7 +42,7 @@ def handle(
 ) -> ListOffsetsResponse | Awaitable[Message] | Generator[None, None, ListOffsetsResponse | Awaitable[Message]]:
     """Look up; what has to be searched by time is looked for in parts, while others are served."""
     is_short = len(request.topics) <= AT_ONCE and _much(request) <= AT_ONCE
-    return at_once(_steps(node, request, context), is_short)
+    return run_to_end_if_short(_steps(node, request, context), is_short)
 
 
 def _much(request: ListOffsetsRequest) -> int:
