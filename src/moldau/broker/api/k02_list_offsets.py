@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Generator
 
 from moldau.broker.loop import Pace, run_to_end_if_short, yield_to_loop
 from moldau.broker.network.context import Context
-from moldau.broker.replicas.examinations import in_parts
+from moldau.broker.replicas.examinations import run_pauses
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
 from moldau.model import Code
@@ -133,7 +133,7 @@ async def _search(
         log = replica.log
         try:
             work = newest(log) if timestamp == MAX_TIMESTAMP else first_since(log, timestamp)
-            found = await in_parts(tasks, work)
+            found = await run_pauses(tasks, work)
         except LogError as error:
             node.replicas.failed(error)
             slot.error_code = error.code

@@ -226,7 +226,7 @@ class Examinations:
                 await self._turns.next(tasks)
                 if one.is_wanted():
                     examination = self._begin(one.replica, one.data, seen=False)
-                    outcome = await in_parts(tasks, examination, lambda: self._turns.next(tasks))
+                    outcome = await run_pauses(tasks, examination, lambda: self._turns.next(tasks))
                 waiting.popleft()
                 self._forget(one)
                 one.then(outcome)
@@ -263,7 +263,7 @@ def _awaits_folder(replica: Replica) -> bool:
     return change is not None and not change.was_awaited
 
 
-async def in_parts(tasks: Tasks, work: Pauses[T], pause: Callable[[], Awaitable[None]] | None = None) -> T:
+async def run_pauses(tasks: Tasks, work: Pauses[T], pause: Callable[[], Awaitable[None]] | None = None) -> T:
     """What ``work`` returns; where it pauses the loop turns, or what ``pause`` gives is waited for, and what is slow
     runs on a thread."""
     while True:

@@ -167,10 +167,10 @@ class ReplicaManager:
 
     def apply(self, image: Image, delta: Delta) -> None:
         """Act on a change of the image, all at once."""
-        for _ in self.apply_in_turns(image, delta):
+        for _ in self.apply_in_slices(image, delta):
             pass
 
-    def apply_in_turns(self, image: Image, delta: Delta) -> Iterator[None]:
+    def apply_in_slices(self, image: Image, delta: Delta) -> Iterator[None]:
         """Act on a change of the image, and pause where the loop should turn. The first call removes logs that belong
         to nobody (KAFKA-14616).
 
@@ -191,7 +191,7 @@ class ReplicaManager:
         changes: Iterable[PartitionDelta] = delta.changes(image)
         if not first:
             changes = self.undecided.without_kept(changes)
-            yield from self._remove_in_turns(changes)
+            yield from self._remove_in_slices(changes)
         pace = Pace(self.deps.world.step, self._clock)
         much = max(pace.step // OPENED_AT_ONCE, 1)
         for change in changes:
@@ -292,7 +292,7 @@ class ReplicaManager:
             self.act(replica, machine.fail())
         return replica
 
-    def _remove_in_turns(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
+    def _remove_in_slices(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
         """Give up the replicas that are no longer to be here."""
         pace = Pace(self.deps.world.step, self._clock)
         much = max(pace.step // REMOVED_AT_ONCE, 1)
