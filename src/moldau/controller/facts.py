@@ -71,9 +71,10 @@ class Settings:
     deletions_wait: bool = False
     """Whether a topic is deleted only once none of its partitions moves and all its replicas are online (TD-1). In
     ZooKeeper mode: Kafka's ZooKeeper controller waits so, KRaft's deletes at once."""
-    classic: bool = False
-    """Whether leaders are chosen as by Kafka's ZooKeeper controller: by the selector for what happened, and a partition
-    that has no other leader keeps the one that wants to shut down (CS-1). In ZooKeeper mode; KRaft's takes it away."""
+    zookeeper_mode: bool = False
+    """Whether decisions are those of Kafka's ZooKeeper controller where KRaft's differ: leaders are chosen by the
+    selector for what happened, a partition that has no other leader keeps the one that wants to shut down (CS-1), a
+    broker's death is one decision (LI-3), and replicas keep their order in a reassignment."""
     partitions_at_once: int = 100
     """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 
@@ -201,7 +202,7 @@ class DecisionContext:
     def leads_on(self, broker_id: int) -> bool:
         """Whether a broker goes on leading what nobody else can lead, although it wants to shut down (CS-1)."""
         broker = self.image.brokers.get(broker_id)
-        return self.settings.classic and broker is not None and not broker.fenced
+        return self.settings.zookeeper_mode and broker is not None and not broker.fenced
 
     def default_directory(self, broker_id: int) -> bytes:
         """Where a new replica goes: the broker's one directory, or undecided when it has several (KIP-858)."""

@@ -31,7 +31,7 @@ def in_parts(
 
     None needs several in ZooKeeper mode: brokers hear of a death whole there, in one request of each kind (LI-3).
     """
-    if context.settings.classic:
+    if context.settings.zookeeper_mode:
         return None
     first = departure(context, ids, request, lost_tail=lost_tail)
     return None if first is None else change_remaining(context, first)

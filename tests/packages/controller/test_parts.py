@@ -188,11 +188,11 @@ def test_the_rest_is_dropped_when_the_broker_has_registered_anew() -> None:
 @pytest.mark.parametrize("action", [refused, gone, restarted, restarted_in_order])
 def test_in_zookeeper_mode_a_broker_goes_in_one_decision(action: Callable[[ControllerHarness], None]) -> None:
     """LI-3, as KafkaController.onBrokerFailure: whoever goes is shown as dead with its first partition."""
-    harness = full(40, 4, elr=False, classic=True, epoch_for_each_change=True)
+    harness = full(40, 4, elr=False, zookeeper_mode=True, epoch_for_each_change=True)
     action(harness)
     assert harness.sizes == [harness.sizes[0]]
     assert harness.sizes[0] > 20
-    whole = full(40, WHOLE, elr=False, classic=True, epoch_for_each_change=True)
+    whole = full(40, WHOLE, elr=False, zookeeper_mode=True, epoch_for_each_change=True)
     action(whole)
     assert partitions_of(harness) == partitions_of(whole)
 

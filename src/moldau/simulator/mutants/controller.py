@@ -87,7 +87,7 @@ def a_move_never_ends(patches: Patches) -> None:
 
 
 def replicas_are_replaced_outright(patches: Patches) -> None:
-    def outright(partition: Partition, target: tuple[int, ...], *, classic: bool) -> DesiredState:
+    def outright(partition: Partition, target: tuple[int, ...], *, zookeeper_mode: bool) -> DesiredState:
         return DesiredState(replicas=target, adding=(), removing=())
 
     patches.set(reassignment, "_desired_state", outright)
