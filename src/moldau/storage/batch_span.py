@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.model.named import NamedTuple
 
 
-class Mark(NamedTuple):
+class BatchSpan(NamedTuple):
     """A batch about to be appended: its size in bytes, its offsets, its largest timestamp."""
 
     size: int
