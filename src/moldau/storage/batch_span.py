@@ -1,4 +1,4 @@
-"""A batch on its way into a segment. Read next: ``admission.py`` (who makes it), ``segment.py`` (who takes it)."""
+"""A batch on its way into a segment. Read next: ``log_validator.py`` (who makes it), ``segment.py`` (who takes it)."""
 
 from __future__ import annotations
 

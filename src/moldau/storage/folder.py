@@ -23,8 +23,8 @@ from moldau.storage.log_starts import LogStarts
 from moldau.storage.names import LOCK, PARTITION_METADATA
 
 if TYPE_CHECKING:
-    from moldau.storage.admission import Admission
     from moldau.storage.config import LogConfig
+    from moldau.storage.log_validator import LogValidator
 
 T = TypeVar("T")
 
@@ -146,7 +146,6 @@ class LogDir:
     """One entry of log.dirs: its disk, its open files, and whether it has failed (``offline`` says why)."""
 
     __slots__ = (
-        "admissions",
         "changes",
         "cut",
         "disk",
@@ -172,6 +171,7 @@ class LogDir:
         "unsaved",
         "unused",
         "unwritten",
+        "validators",
         "watch",
     )
 
@@ -187,7 +187,7 @@ class LogDir:
         self.starts = LogStarts()
         self.unused: dict[str, dict[TopicPartition, int]] = {}
         """By checkpoint file: what it holds of logs here that could not be loaded, or are left alone."""
-        self.admissions: dict[LogConfig, Admission] = {}
+        self.validators: dict[LogConfig, LogValidator] = {}
         """One set of rules for all logs of a configuration."""
         self.names = Names()
         """Of partition folders: new, renamed, gone."""

@@ -2,7 +2,7 @@
 
 Decides offsets, when a segment rolls, and that nothing half-written is ever visible. Does not decide replication (high
 watermark and leader epoch are told to it), nor when to flush, clean or delete: callers drive that with a clock of
-their own (``LogDirs`` for a whole broker). Neighbours: ``admission.py`` (what is taken), ``recovery.py`` (what a
+their own (``LogDirs`` for a whole broker). Neighbours: ``log_validator.py`` (what is taken), ``recovery.py`` (what a
 restart finds), ``retention.py``, ``compaction.py``, ``timestamps.py``. One thread; only a ``Flush`` may run elsewhere.
 """
 
@@ -14,7 +14,6 @@ from moldau.model import Code, TopicPartition
 from moldau.ports.disk import Stretch
 from moldau.storage import flushing, truncation
 from moldau.storage.aborted import is_abort
-from moldau.storage.admission import Appended, Given, InvalidAppend, take
 from moldau.storage.batch_span import BatchSpan
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
@@ -22,6 +21,7 @@ from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.loaded import Known, Loaded
 from moldau.storage.log_state import LogState
+from moldau.storage.log_validator import Appended, Given, InvalidAppend, take
 from moldau.storage.making import Making
 from moldau.storage.opening import NO_SPACE, Opening, finish
 from moldau.storage.producers import BatchMetadata
@@ -92,10 +92,10 @@ class Log(LogState):
         """
         if self.dir.offline is not None:
             self.dir.ensure_online()
-        admitted = self.admission.admit(records, now_ms, internal, self.partition)
-        if isinstance(admitted, InvalidAppend):
-            return admitted.appended(self.log_start_offset)
-        data, batches = admitted
+        validated = self.validator.validate(records, now_ms, internal, self.partition)
+        if isinstance(validated, InvalidAppend):
+            return validated.appended(self.log_start_offset)
+        data, batches = validated
         if batches[0].producer_id >= 0 or (len(batches) > 1 and any(header.producer_id >= 0 for header in batches)):
             verdict = self.producers.check_all(batches, internal)
             if isinstance(verdict, BatchMetadata):

@@ -2,8 +2,8 @@
 
 Codes, their order, and the records that are named in a refusal (KIP-467) are those of Apache Kafka's UnifiedLog and
 LogValidator; ``docs/decisions/0020-what-a-leader-takes.md`` says where not. Every record's structure is checked. A
-batch that takes long to look into is examined in parts: ``Admission.examine`` is a generator that pauses between them.
-Sequence numbers are ``producers.py``. Read next: ``wire/scan.py``, ``log.py``.
+batch that takes long to look into is examined in parts: ``LogValidator.examine`` is a generator that pauses between
+them. Sequence numbers are ``producers.py``. Read next: ``wire/scan.py``, ``log.py``.
 """
 
 from __future__ import annotations
@@ -90,19 +90,19 @@ class InvalidAppend(NamedTuple):
         )
 
 
-class Admitted(NamedTuple):
+class ValidatedBatches(NamedTuple):
     """Bytes ready for offsets, and their headers. ``data`` is what came in unless the broker re-encoded it."""
 
     data: Buffer
     headers: list[BatchHeader]
 
 
-Given = bytes | bytearray | memoryview | Admitted
+Given = bytes | bytearray | memoryview | ValidatedBatches
 """What is to be appended, or what was examined already."""
-Examination = Pauses[Admitted | InvalidAppend]
+Examination = Pauses[ValidatedBatches | InvalidAppend]
 
 
-class Admission:
+class LogValidator:
     """The rules of one topic's configuration, taken apart once so that an append looks at plain numbers."""
 
     __slots__ = (
@@ -122,14 +122,14 @@ class Admission:
         self._unpacked_max = min(MAX_OUTPUT_BYTES, max(UNPACKED_FREE, UNPACKED_TIMES * self._max_bytes))
         self._plain = not self._log_append and self._codec in (None, Codec.NONE)
 
-    def admit(
+    def validate(
         self, records: Given, now_ms: int, internal: bool, partition: TopicPartition = _NONE
-    ) -> Admitted | InvalidAppend:
+    ) -> ValidatedBatches | InvalidAppend:
         """Check every batch in ``records`` and stamp append time, all at once, in place where they can be written to.
 
         ``internal`` appends (coordinators, quorum) may be control, and are not looked into.
         """
-        if isinstance(records, Admitted):
+        if isinstance(records, ValidatedBatches):
             return records
         data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
         return run_to_end(self.examine(data, now_ms, internal, partition))
@@ -137,12 +137,12 @@ class Admission:
     def examine(
         self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE, *, seen: bool = False
     ) -> Examination:
-        """The same in parts, of what can be written to; ``seen`` if ``admit_quickly`` was asked before."""
+        """The same in parts, of what can be written to; ``seen`` if ``validate_quickly`` was asked before."""
         end = len(data)
         if (
             not seen
             and end >= HEADER_SIZE
-            and (ordinary := self.admit_quickly(data, read_header(data), now_ms, internal))
+            and (ordinary := self.validate_quickly(data, read_header(data), now_ms, internal))
         ):
             return ordinary
         positions = _positions(data)
@@ -168,15 +168,15 @@ class Admission:
             return InvalidAppend(Code.CORRUPT_MESSAGE, "the last batch is cut short")
         return self._together(data, batches)
 
-    def admit_quickly(
+    def validate_quickly(
         self, data: Given, header: BatchHeader, now_ms: int, internal: bool = False, at: int = -1
-    ) -> Admitted | None:
+    ) -> ValidatedBatches | None:
         """What ``examine`` returns for the most common batches, at once: sound ones in the common form, not compressed,
         which are stored as they are. None is no refusal: it takes a closer look.
 
         ``at`` is where ``data`` begins in what it is a view of, -1 if that is not known.
         """
-        if not self._plain or isinstance(data, Admitted):
+        if not self._plain or isinstance(data, ValidatedBatches):
             return None
         (base, length, _, magic, crc, attributes, delta, _oldest, _newest, producer_id, epoch, sequence, count) = header
         whole: bytes | bytearray
@@ -199,7 +199,7 @@ class Admission:
         ):
             return None
         if internal or self._are_common(whole, at + HEADER_SIZE, end, header, now_ms):
-            return Admitted(data, [header])
+            return ValidatedBatches(data, [header])
         return None
 
     def _are_common(self, data: bytes | bytearray, pos: int, end: int, header: BatchHeader, now_ms: int) -> bool:
@@ -361,13 +361,13 @@ class Admission:
             _CRC.pack_into(batch, _CRC_AT, crc32c(batch[_CRC_FROM:]))
         return batch
 
-    def _together(self, data: Buffer, batches: list[memoryview]) -> Admitted | InvalidAppend:
+    def _together(self, data: Buffer, batches: list[memoryview]) -> ValidatedBatches | InvalidAppend:
         size = sum(map(len, batches))
         if size > self._segment_bytes:
             return InvalidAppend(Code.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment of {self._segment_bytes}")
         here = memoryview(data).obj
         whole = data if all(batch.obj is here for batch in batches) else bytearray().join(batches)
-        return Admitted(whole, [header for _, header in headers(whole)])
+        return ValidatedBatches(whole, [header for _, header in headers(whole)])
 
 
 def _positions(data: Buffer) -> list[int] | InvalidAppend:
