@@ -51,7 +51,8 @@ def reasons_against(client: Cluster, id: int, *, votes: bool = True) -> list[str
 
 
 def _votes_against(client: Cluster, id: int) -> list[str]:
-    """Whether the controllers would have no majority left; voters that have not kept up lately are not counted."""
+    """Why controller ``id`` must not go: no majority would be left, not counting voters that have not kept up lately.
+    Empty when it may."""
     try:
         outcome, quorum = client.run(admin.describe_quorum(client.client, timeout_ms=int(1000 * CONTROLLER_S)))
     except UnsupportedApi:  # on ZooKeeper

@@ -115,7 +115,7 @@ class LeaderEligibility:
         return broker_id == partition.leader and not gone and self.context.leads_on(broker_id)
 
     def live(self, partition: Partition) -> Live:
-        """Whether a broker may lead this partition: active, and with the replica's directory online."""
+        """The test whether a broker may lead this partition: it is active, and its replica's directory is online."""
         brokers = self.context.image.brokers
 
         def may_lead(broker_id: int) -> bool:
