@@ -85,16 +85,17 @@ class Settings:
 
 
 class SoftState:
-    """State of the controller role that is in no record: sessions, the clock of the last tick, who is being taken out
-    of partitions (``parts.py``), and ids of topics whose deletion waits (TD-1). Changed by the controller role only."""
+    """State of the controller role that is in no record: sessions, the clock of the last tick, ids of brokers that are
+    ``leaving``: taken out of their partitions in parts (``parts.py``), and ids of topics whose deletion waits (TD-1).
+    Changed by the controller role only."""
 
-    __slots__ = ("going", "last_tick_ms", "marked_for_deletion", "sessions", "settings")
+    __slots__ = ("last_tick_ms", "leaving", "marked_for_deletion", "sessions", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.sessions: dict[int, BrokerSession] = {}
         self.last_tick_ms: int | None = None
-        self.going: set[int] = set()
+        self.leaving: set[int] = set()
         self.marked_for_deletion: frozenset[bytes] = frozenset()
 
 

@@ -128,7 +128,7 @@ def test_what_becomes_of_partitions_in_parts_is_what_becomes_of_them_at_once(
         fenced = {id: broker.fenced for id, broker in harness.image.brokers.items()}
         assert fenced == {id: broker.fenced for id, broker in whole.image.brokers.items()}
         assert max(harness.sizes) <= at_once + 1, "a part, or what is left and the registration"
-        assert not harness.controller.soft_state.going, "nobody is going any more"
+        assert not harness.controller.soft_state.leaving, "nobody is going any more"
 
 
 def begun(harness: ControllerHarness, request: Any) -> Any:
@@ -282,7 +282,7 @@ def test_replicas_in_a_directory_that_failed_leave_in_parts_and_those_in_others_
         assert sum(1 in p.isr for p in ends[-1].values()) == 3
     assert ends[0] == ends[1]
     assert max(harness.sizes) <= 5 < max(whole.sizes)
-    assert not harness.controller.soft_state.going
+    assert not harness.controller.soft_state.leaving
 
 
 def back_in_sync(harness: Sizes) -> None:
