@@ -352,7 +352,7 @@ class DataSide:
                 await self._world.tasks.off_loop(taken.run, pools.removals(dir.path))
                 if not taken.end() and self.log_dirs.uses(taken.log):
                     dir.taken.append(taken)
-                    with self.log_dirs.damaged.guard(taken.log, "the removal of segments"), dir.watch:
+                    with self.log_dirs.damaged.guard(taken.log, "the removal of segments"), dir.offline_on_error:
                         raise taken.error
 
         self._per_directory("retention", remove)

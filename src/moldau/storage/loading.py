@@ -249,7 +249,7 @@ class LogsToLoad:
             repaired: list[str] = []
             private.on_repair = repaired.append
             try:
-                with private.watch:
+                with private.offline_on_error:
                     if not self._dir.disk.is_dir(folder.path):
                         continue
                     outcome = load(folder, known, config.index_interval_bytes)

@@ -76,7 +76,7 @@ class Log(LogState):
         """The log in its folder, recovered as ``known`` demands; ``findings`` of it says what was wrong on the way."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{name or partition}")
-        with dir.watch:
+        with dir.offline_on_error:
             loaded = load(folder, known, config.index_interval_bytes)
             log = cls(folder, partition, config, loaded)
             log.findings = loaded.findings
@@ -256,7 +256,7 @@ class Log(LogState):
         At most ``max_bytes``, save that a larger first batch comes alone when ``at_least_one``. Never crosses a
         segment. OffsetOutOfRange outside start and end; CorruptLog names file and position; DirOffline.
         """
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             return bytes(self.slice(offset, max_bytes, up_to=up_to, at_least_one=at_least_one))
 
     def slice(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
@@ -269,7 +269,7 @@ class Log(LogState):
         if offset >= up_to:
             return b""
         self.dir.ensure_online()
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             active = self.active
             if offset >= active.base_offset:
                 return active.slice(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
@@ -341,13 +341,13 @@ class Log(LogState):
         """Move the log's start over the oldest segments that may go, and take away those (``at_most`` so many) below
         the start that is on the disk; how many bytes."""
         self.dir.ensure_online()
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             return retain(self, now_ms, at_most)
 
     def remove_passed(self, now_ms: int, at_most: int) -> int:
         """Take away segments (``at_most`` so many) below the log's start as it is on the disk; how many bytes."""
         self.dir.ensure_online()
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             return take_passed(self, now_ms, at_most)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
@@ -385,7 +385,7 @@ class Log(LogState):
     def close(self) -> None:
         """Flush, save what a quick start needs, and close the files; whoever uses the log opens them again."""
         if self.dir.offline is None:
-            with self.dir.watch:
+            with self.dir.offline_on_error:
                 # A log that never had a record has nothing that a power cut could take: it is made again from nothing.
                 if self.log_end_offset or self.truncations:
                     self._save()

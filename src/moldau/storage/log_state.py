@@ -140,7 +140,7 @@ class LogState(ABC):
         """
         producers = self.known_producers
         if producers is None:
-            with self.dir.watch:
+            with self.dir.offline_on_error:
                 producers = self.known_producers = load_producers(self.folder, self.segments, self.log_end_offset)
         return producers
 
