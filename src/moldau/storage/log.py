@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from moldau.model import Code, TopicPartition
-from moldau.ports.disk import Stretch
+from moldau.ports.disk import FileSlice
 from moldau.storage import flushing, truncation
 from moldau.storage.aborted import is_abort
 from moldau.storage.batch_span import BatchSpan
@@ -259,7 +259,7 @@ class Log(LogState):
         with self.dir.offline_on_error:
             return bytes(self.slice(offset, max_bytes, up_to=up_to, at_least_one=at_least_one))
 
-    def slice(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+    def slice(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | FileSlice:
         """As ``read``, for bytes that go to a transport as they are: only named where it can send them unread."""
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -275,7 +275,7 @@ class Log(LogState):
                 return active.slice(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
             return self._lend_older(offset, max_bytes, up_to, at_least_one)
 
-    def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | Stretch:
+    def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | FileSlice:
         at = max(bisect_right(self.bases, offset) - 1, 0)
         for number in range(at, len(self.segments)):
             segment = self.segments[number]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from moldau.ports import File
-from moldau.ports.disk import Stretch
+from moldau.ports.disk import FileSlice
 from moldau.storage import checked_reads, lookups
 from moldau.storage.batch_span import BatchSpan
 from moldau.storage.errors import CorruptLog
@@ -83,7 +83,7 @@ class Segment(SegmentFile):
         self.entries = len(self.index.offsets)
         self.index_synced = min(self.index_synced, self.entries)
         if self.file is not None:
-            self.file.keep_lent(position)
+            self.file.keep_slices(position)
         self.size = position
         self.positions.clear()
         self.checked_from = min(self.checked_from, position)
@@ -129,7 +129,7 @@ class Segment(SegmentFile):
                 raise CorruptLog(self.path(INDEX), 0, "entries are missing")
         return self.size
 
-    def slice(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+    def slice(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | FileSlice:
         """Whole batches from the batch start ``position``: those below ``up_to`` (None: all) that ``max_bytes`` holds.
 
         With ``at_least_one`` a first batch larger than ``max_bytes`` is returned alone. One read from disk in the
@@ -151,7 +151,7 @@ class Segment(SegmentFile):
         if file is None:
             file = self.open()
         self.recent = True
-        data = file.stretch(end - position, position)
+        data = file.slice(end - position, position)
         if len(data) != end - position:
             raise CorruptLog(self.path(), position, f"{end - position} bytes are expected and {len(data)} are there")
         return data
