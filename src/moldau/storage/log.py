@@ -14,7 +14,7 @@ from moldau.model import Code, TopicPartition
 from moldau.ports.disk import FileSlice
 from moldau.storage import flushing, truncation
 from moldau.storage.aborted import is_abort
-from moldau.storage.batch_span import BatchSpan
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush
@@ -107,18 +107,18 @@ class Log(LogState):
                 return self._out_of_sequence(verdict, batches[0])
         offset = first = self.log_end_offset
         position = 0
-        spans = []
+        extents = []
         for header in batches:
             patch(data, position, offset, leader_epoch)
             size = header.length + LENGTH_OVERHEAD
             last = offset + header.last_offset_delta
-            spans.append(BatchSpan(size, offset, last, header.max_timestamp))
+            extents.append(BatchExtent(size, offset, last, header.max_timestamp))
             position += size
             offset = last + 1
         if leader_epoch != self.epochs.latest:
             self.epochs_changed |= self.epochs.assign(leader_epoch, first)
-        self._write(data, spans, now_ms)
-        self._account(batches, spans, data)
+        self._write(data, extents, now_ms)
+        self._account(batches, extents, data)
         # As it was stamped when the batch was examined, which may be a while ago.
         append_time = batches[0].max_timestamp if self._log_append_time else -1
         return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
@@ -134,26 +134,26 @@ class Log(LogState):
         taken = take(records, self.log_end_offset, empty, newest_epoch)
         if isinstance(taken, InvalidAppend):
             return taken.appended(self.log_start_offset)
-        data, batches, spans = taken
-        if not spans:
+        data, batches, extents = taken
+        if not extents:
             return Appended(Code.NONE, log_start_offset=self.log_start_offset)
         if self.known_producers is None and any(header.is_control for header in batches):
             self.known_producers = self.producers  # before these batches are in the log: a marker is counted once
-        if spans[0].base_offset < self.log_end_offset:
-            truncation.restart_at(self, spans[0].base_offset, self.log_start_offset)
+        if extents[0].base_offset < self.log_end_offset:
+            truncation.restart_at(self, extents[0].base_offset, self.log_start_offset)
         for header in batches:
             if header.leader_epoch > self.epochs.latest:
                 self.epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
-        self._write(data, spans, now_ms)
-        self._account(batches, spans, data)
-        return Appended(Code.NONE, spans[0].base_offset, spans[-1].last_offset, -1, self.log_start_offset)
+        self._write(data, extents, now_ms)
+        self._account(batches, extents, data)
+        return Appended(Code.NONE, extents[0].base_offset, extents[-1].last_offset, -1, self.log_start_offset)
 
     def _out_of_sequence(self, code: Code, header: BatchHeader) -> Appended:
         id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         text = f"producer {id}, epoch {epoch}, sequence {sequence}: {code.name}"
         return Appended(code, log_start_offset=self.log_start_offset, message=text)
 
-    def _write(self, data: Buffer, spans: list[BatchSpan], now_ms: int) -> None:
+    def _write(self, data: Buffer, extents: list[BatchExtent], now_ms: int) -> None:
         """Append to the active segment, rolling first if due; all or nothing."""
         try:
             if self.cuts:
@@ -163,23 +163,23 @@ class Log(LogState):
                     self.dir.restart_points()
                 self.restart_point = self.recovery_point
             active = self.active
-            beyond = spans[-1].last_offset - active.base_offset > _MAX_RELATIVE
+            beyond = extents[-1].last_offset - active.base_offset > _MAX_RELATIVE
             # While its file is not there a segment grows on: by little, and not for long.
-            if beyond or (self.limits.exceeded(active, len(data), spans, now_ms) and self.opening is None):
+            if beyond or (self.limits.exceeded(active, len(data), extents, now_ms) and self.opening is None):
                 # At the log's end, even if the batch begins later (compacted at the leader): a start can then tell
                 # a segment that lost its tail. Unless that is too far away for the new segment's indexes.
-                far = spans[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
-                self.roll(spans[0].base_offset if far else self.log_end_offset, now_ms)
+                far = extents[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
+                self.roll(extents[0].base_offset if far else self.log_end_offset, now_ms)
                 active = self.active
             if not active.size:
                 active.created_ms = now_ms
                 if active.file is None:
                     self._have_file_made(active)
-            active.append(data, spans, self._interval)
+            active.append(data, extents, self._interval)
         except OSError as error:
             raise self._failed_append(error) from error
         self.changed = True
-        first, self.log_end_offset = self.log_end_offset, spans[-1].last_offset + 1
+        first, self.log_end_offset = self.log_end_offset, extents[-1].last_offset + 1
         if self.log_end_offset - self.recovery_point >= self.flush_messages:
             flushing.want(self, first, now_ms)
 
@@ -191,15 +191,15 @@ class Log(LogState):
             self.opening = Opening(self, active)
             wanted(self)
 
-    def _account(self, batches: list[BatchHeader], spans: list[BatchSpan], data: Buffer) -> None:
+    def _account(self, batches: list[BatchHeader], extents: list[BatchExtent], data: Buffer) -> None:
         """The batches are in the log: producers are remembered from here on."""
         producers = self.known_producers
         if producers is None:
             return  # it is read from the log, which now holds these batches too
-        for header, span in zip(batches, spans, strict=True):
+        for header, extent in zip(batches, extents, strict=True):
             if header.producer_id >= 0:
-                aborts = header.is_control and _aborts(data, spans, span)
-                producers.record(header, span.base_offset, header.max_timestamp, aborts=aborts)
+                aborts = header.is_control and _aborts(data, extents, extent)
+                producers.record(header, extent.base_offset, header.max_timestamp, aborts=aborts)
         producers.end_offset = self.log_end_offset
 
     def _failed_append(self, error: OSError) -> LogError:
@@ -404,7 +404,7 @@ class Log(LogState):
         self.changed = False
 
 
-def _aborts(data: Buffer, spans: list[BatchSpan], span: BatchSpan) -> bool:
-    """Whether the control batch at ``span`` of an append is the marker of an abort."""
-    begin = sum(before.size for before in spans[: spans.index(span)])
-    return is_abort(memoryview(data)[begin + HEADER_SIZE : begin + span.size])
+def _aborts(data: Buffer, extents: list[BatchExtent], extent: BatchExtent) -> bool:
+    """Whether the control batch at ``extent`` of an append is the marker of an abort."""
+    begin = sum(before.size for before in extents[: extents.index(extent)])
+    return is_abort(memoryview(data)[begin + HEADER_SIZE : begin + extent.size])

@@ -13,7 +13,7 @@ from struct import Struct
 from moldau.model import Code, TopicPartition
 from moldau.model.config_key import LONG_MAX
 from moldau.model.named import NamedTuple
-from moldau.storage.batch_span import BatchSpan
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.config import LogConfig
 from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, run_to_end, unpacked
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
@@ -418,7 +418,7 @@ class FollowerAppend(NamedTuple):
 
     data: bytes | Buffer
     headers: list[BatchHeader]
-    spans: list[BatchSpan]
+    extents: list[BatchExtent]
 
 
 def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) -> FollowerAppend | InvalidAppend:
@@ -429,27 +429,27 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
     Offsets may leave gaps (compaction) but not go back; only the first batch of an ``empty`` log may straddle the end.
     """
     batches: list[BatchHeader] = []
-    spans: list[BatchSpan] = []
+    extents: list[BatchExtent] = []
     end = 0
     for position, header in headers(data):
         if header.magic in (0, 1):
             break
         if check(data, position, header) is not Code.NONE or header.last_offset_delta < 0:
             return InvalidAppend(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
-        if header.base_offset < expected and (spans or not empty or header.last_offset < expected):
+        if header.base_offset < expected and (extents or not empty or header.last_offset < expected):
             return InvalidAppend(Code.OFFSET_OUT_OF_RANGE, f"offset {header.base_offset} is below {expected}")
         if header.leader_epoch > newest_epoch:
             break
         batches.append(header)
         end = position + header.length + LENGTH_OVERHEAD
-        spans.append(BatchSpan(end - position, header.base_offset, header.last_offset, header.max_timestamp))
+        extents.append(BatchExtent(end - position, header.base_offset, header.last_offset, header.max_timestamp))
         expected = header.next_offset
     if end + _CRC_AT <= len(data) and data[end + _CRC_AT - 1] in (0, 1) and not _is_cut_short(data, end):
         older = f"the leader sends message format v{data[end + _CRC_AT - 1]}, which is not read, only v2"
         return InvalidAppend(Code.INVALID_RECORD, older)
     if len(data) - end >= HEADER_SIZE and read_header(data, end).length < HEADER_SIZE - LENGTH_OVERHEAD:
         return InvalidAppend(Code.CORRUPT_MESSAGE, "a batch has an impossible length")
-    return FollowerAppend(data if end == len(data) else memoryview(data)[:end], batches, spans)
+    return FollowerAppend(data if end == len(data) else memoryview(data)[:end], batches, extents)
 
 
 def _is_cut_short(data: bytes | Buffer, at: int) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from moldau.ports import File
 from moldau.ports.disk import FileSlice
 from moldau.storage import checked_reads, lookups
-from moldau.storage.batch_span import BatchSpan
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.errors import CorruptLog
 from moldau.storage.index import FOLLOWING_MAX
 from moldau.storage.names import INDEX
@@ -35,7 +35,7 @@ class Segment(SegmentFile):
         """An offset of this segment before which every record in it is older than ``timestamp``."""
         return lookups.offset_before(self, timestamp)
 
-    def append(self, data: bytes | bytearray | memoryview, spans: Sequence[BatchSpan], interval: int) -> None:
+    def append(self, data: bytes | bytearray | memoryview, extents: Sequence[BatchExtent], interval: int) -> None:
         """Write whole batches at the end in one vectored write and account for them. OSError: nothing of it is
         visible.
         """
@@ -47,12 +47,12 @@ class Segment(SegmentFile):
         file.pwrite((data,), position)
         self.size = position + len(data)
         if self.first_timestamp is None and position == 0:
-            self.first_timestamp = spans[0].max_timestamp
+            self.first_timestamp = extents[0].max_timestamp
         base, positions, since = self.base_offset, self.positions, self.bytes_since_entry
         if self.unread:  # older records of this file may be newer than these
             with suppress(CorruptLog):
                 self.largest_timestamp()
-        for size, base_offset, last_offset, timestamp in spans:
+        for size, base_offset, last_offset, timestamp in extents:
             positions[base_offset] = position
             if timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from moldau.model.named import NamedTuple
 
 
-class BatchSpan(NamedTuple):
+class BatchExtent(NamedTuple):
     """A batch about to be appended: its size in bytes, its offsets, its largest timestamp."""
 
     size: int
