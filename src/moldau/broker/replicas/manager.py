@@ -78,7 +78,7 @@ class ReplicaManager:
     def __init__(self, deps: ReplicaManagerDeps) -> None:
         self.deps = deps
         self.me, self.logs = deps.me, deps.logs
-        self.machine = Partition
+        self.machine = Partition  # the class of replicas' state machines; ZooKeeper mode puts another here
         self.purgatory = DelayedOperationPurgatory(deps.world)
         self.examinations = Examinations(deps.world, deps.requests)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
