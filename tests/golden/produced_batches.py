@@ -3,7 +3,7 @@
 ``batch_of(number)`` returns the topic configuration it goes to and its bytes: a sound batch, or one with up to two of
 its fields, records or packed bytes changed, its checksum computed again. What a codec's library packs differs from
 release to release; where packed bytes themselves were changed, the recording keeps them.
-Read next: record_admission.py (asks Apache Kafka), tests/packages/storage/test_kafka_admission.py (asks Moldau).
+Read next: record_admission.py (asks Apache Kafka), tests/packages/storage/test_kafka_log_validator.py (asks Moldau).
 """
 
 from __future__ import annotations

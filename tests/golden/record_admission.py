@@ -6,7 +6,7 @@ indices of the records that were named; the CRC32C of the messages (top-level fi
 Run it again (`python tests/golden/record_admission.py`, needs `make jars` and javac) when Kafka gets a new version.
 With `--first N` it asks Kafka of the batches from number N on instead, writes nothing, and tells where Moldau says
 other than Kafka.
-Read next: tests/packages/storage/test_kafka_admission.py, which holds Moldau against these lines.
+Read next: tests/packages/storage/test_kafka_log_validator.py, which holds Moldau against these lines.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
         TARGET.write_text("".join(f"{line}\n" for line in verdicts.values()))
         print(f"{COUNT} verdicts in {TARGET.name}, {TARGET.stat().st_size} bytes")
         return 0
-    from tests.packages.storage.test_kafka_admission import differences
+    from tests.packages.storage.test_kafka_log_validator import differences
 
     wrong = differences(verdicts)
     print(f"batches {first} to {first + COUNT - 1}: {len(wrong)} differ", *wrong[:20], sep="\n")

@@ -69,7 +69,7 @@ def plane(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
 
 
 def _controllers(talk: Talk) -> Iterator[Finding]:
-    """Whether controllers lead the metadata log, and are to migrate."""
+    """What is wrong if no controller leads the metadata log, or one that there is is not to migrate."""
     try:
         told = talk.ask(admin.ask_quorum)
     except (NoController, UnsupportedApi):

@@ -2,7 +2,7 @@
 
 They act on nodes that ``moldau up`` started in a folder of this machine; with a command of the user's on any:
 ``foreign_nodes.py``. Looking at brokers is in brokers.py.
-What speaks against a stop: ``moldau.image.leaving``. What a broker does before it goes: ``broker/lifecycle.py``.
+Why a broker should not stop: ``moldau.image.leaving``. What a broker does before it goes: ``broker/lifecycle.py``.
 """
 
 from __future__ import annotations
@@ -232,8 +232,8 @@ def _ids(cluster: Cluster) -> list[int]:
 
 
 def _reasons(cluster: Cluster, id: int) -> list[str]:
-    """``hindrances`` as the cluster is now, and the majority of controllers: of these, a process that is gone or paused
-    is known before the quorum knows it."""
+    """``reasons_not_to_stop`` as the cluster is now, and the majority of controllers: of these, a process that is gone
+    or paused is known before the quorum knows it."""
     reasons = []
     controllers = [node.id for node in cluster.spec.nodes if "controller" in node.roles]
     there = set(cluster.alive()).difference(cluster.paused(), [id])

@@ -27,7 +27,7 @@ from moldau.client.lines import UnsupportedApi
 from moldau.client.sync import Cluster, Refused
 from moldau.client.view import Broker, Topic
 from moldau.cluster.nodes import HOST, ClusterSpec, is_alive
-from moldau.image.leaving import Stand, hindrances
+from moldau.image.leaving import PartitionReplicas, reasons_not_to_stop
 from moldau.model import Code
 from moldau.model.counted import counted
 
@@ -47,11 +47,12 @@ def reasons_against(client: Cluster, id: int, *, votes: bool = True) -> list[str
         entry = entries.get("min.insync.replicas")
         return int(entry.value or 1) if entry is not None else 1
 
-    return (_votes_against(client, id) if votes else []) + hindrances(id, stands(topics), min_isr)
+    return (_votes_against(client, id) if votes else []) + reasons_not_to_stop(id, stands(topics), min_isr)
 
 
 def _votes_against(client: Cluster, id: int) -> list[str]:
-    """Whether the controllers would have no majority left; voters that have not kept up lately are not counted."""
+    """Why controller ``id`` must not go: no majority would be left, not counting voters that have not kept up lately.
+    Empty when it may."""
     try:
         outcome, quorum = client.run(admin.describe_quorum(client.client, timeout_ms=int(1000 * CONTROLLER_S)))
     except UnsupportedApi:  # on ZooKeeper
@@ -68,7 +69,7 @@ def _votes_against(client: Cluster, id: int) -> list[str]:
     return [f"{len(left)} of {counted(len(voters), 'controller')} would be left: no majority, nothing is decided"]
 
 
-def stands(topics: Mapping[str, Topic]) -> Iterator[Stand]:
+def stands(topics: Mapping[str, Topic]) -> Iterator[PartitionReplicas]:
     """Every partition with its replicas and who of them is in sync."""
     for name, topic in topics.items():
         for number, part in topic.partitions.items():

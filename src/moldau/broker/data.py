@@ -169,7 +169,7 @@ class DataSide:
                 self._dir_failed(dir)
         for finding in self.log_dirs.findings:
             log.warning("%s", finding, extra=UNLIMITED)
-        node.metadata.subscribe(self.replicas.apply_in_turns)
+        node.metadata.subscribe(self.replicas.apply_in_slices)
         self.coordinator = Coordinator(self._world, node.metadata, self.replicas, node.config)
         node.metadata.subscribe(self.coordinator.apply)
         self.loaded = True
@@ -204,7 +204,7 @@ class DataSide:
             self._world.tasks.spawn(self._read_producers(), "producers' state")
 
     async def _read_producers(self) -> None:
-        await run_in_slices(self._world.tasks, self.log_dirs.producers_in_turns())
+        await run_in_slices(self._world.tasks, self.log_dirs.producers_in_slices())
         self._reading_producers = False
 
     def _leave_quorum(self, folder: str) -> None:
@@ -340,19 +340,19 @@ class DataSide:
     async def _retain(self) -> None:
         at_once = max(self._world.step // RETAINED, 1)
         now_ms = self._world.clock.wall_ms()
-        await run_in_slices(self._world.tasks, self.log_dirs.retention_in_turns(now_ms, at_once))
+        await run_in_slices(self._world.tasks, self.log_dirs.retention_in_slices(now_ms, at_once))
         await run_in_slices(self._world.tasks, self.replicas.fetchers.starts_moved())
 
         async def remove(dir: LogDir) -> None:
-            for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.passed_in_turns(dir)):
+            for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.passed_in_slices(dir)):
                 await self._write_checkpoint(checkpoint)
-            await run_in_slices(self._world.tasks, self.log_dirs.removal_in_turns(now_ms, at_once, dir))
+            await run_in_slices(self._world.tasks, self.log_dirs.removal_in_slices(now_ms, at_once, dir))
             some, dir.taken = dir.taken, []
             for taken in some:
                 await self._world.tasks.off_loop(taken.run, pools.removals(dir.path))
                 if not taken.end() and self.log_dirs.uses(taken.log):
                     dir.taken.append(taken)
-                    with self.log_dirs.damaged.guard(taken.log, "the removal of segments"), dir.watch:
+                    with self.log_dirs.damaged.guard(taken.log, "the removal of segments"), dir.offline_on_error:
                         raise taken.error
 
         self._per_directory("retention", remove)
@@ -385,7 +385,7 @@ class DataSide:
             return
 
         async def write(dir: LogDir) -> None:
-            for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_turns(dir)):
+            for checkpoint in await run_in_slices(self._world.tasks, self.log_dirs.checkpoints_in_slices(dir)):
                 await self._write_checkpoint(checkpoint)
 
         self._per_directory("checkpoint", write)

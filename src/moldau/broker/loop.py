@@ -159,12 +159,12 @@ async def _in_later_slices(tasks: Tasks, work: Generator[None, None, T], asks: i
     return await (run_in_slices(tasks, work) if asks is None else answer_in_slices(tasks, asks, work))
 
 
-def at_once(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:
+def run_to_end_if_short(work: Generator[None, None, T], is_short: bool) -> T | Generator[None, None, T]:
     """What the work returns, without pauses, if it is short; else the work itself, for whoever lets the loop turn."""
-    return finished(work) if is_short else work
+    return run_to_end(work) if is_short else work
 
 
-def finished(work: Generator[None, None, T]) -> T:
+def run_to_end(work: Generator[None, None, T]) -> T:
     """What the work returns, without pauses."""
     while True:
         try:

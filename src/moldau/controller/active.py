@@ -3,7 +3,8 @@ commit.
 
 Decisions are made on what was *proposed* and told when it is *committed* (C4). A read that saw proposed state waits
 for it too. Who is deposed forgets all of it: whoever waits is told NOT_CONTROLLER, and nothing of the old session
-acts afterwards (C10). Pure: the shell proposes the records to a plane and feeds back offsets.
+acts afterwards (C5). Pure: its driver (``broker/controller/service.py``) proposes the records to a plane and feeds back
+offsets.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class ActiveController:
         """Begin to decide under ``epoch`` on a copy of the committed image.
 
         Every unfenced broker gets a fresh session: what they told the last controller is not known here. An empty log
-        gets its first records (``bootstrap``, or the usual ones), which the shell proposes.
+        gets its first records (``bootstrap``, or the usual ones), which the driver proposes.
         """
         assert self.epoch is None or epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
         self.renounce()
@@ -100,7 +101,7 @@ class ActiveController:
         return self._take(Decision(records, Done()), facts)
 
     def decide(self, request: object, facts: Facts) -> ControllerResult:
-        """Decide one request. The shell proposes ``records`` (if any) at ``facts.next_offset``, at once, in this
+        """Decide one request. The driver proposes ``records`` (if any) at ``facts.next_offset``, at once, in this
         order."""
         if self._denied is not None and self._denied[0] is request:
             return ControllerResult([], None, self._denied[1])
@@ -114,9 +115,9 @@ class ActiveController:
         if (refusal := too_large(decision.records)) is not None:
             return ControllerResult([], None, refusal)
         if isinstance(request, RemainingPartitions) and request.is_through:
-            self.soft_state.going.difference_update(id for id, _ in request.leaving)
+            self.soft_state.leaving.difference_update(id for id, _ in request.leaving)
         if isinstance(decision.then, RemainingPartitions):
-            self.soft_state.going.update(id for id, _ in decision.then.leaving)
+            self.soft_state.leaving.update(id for id, _ in decision.then.leaving)
         return self._take(decision, facts, request if isinstance(request, RemainingItems) else None)
 
     def _take(self, decision: Decision, facts: Facts, rest: RemainingItems | None = None) -> ControllerResult:

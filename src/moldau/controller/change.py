@@ -115,7 +115,7 @@ class LeaderEligibility:
         return broker_id == partition.leader and not gone and self.context.leads_on(broker_id)
 
     def live(self, partition: Partition) -> Live:
-        """Whether a broker may lead this partition: active, and with the replica's directory online."""
+        """The test whether a broker may lead this partition: it is active, and its replica's directory is online."""
         brokers = self.context.image.brokers
 
         def may_lead(broker_id: int) -> bool:
@@ -167,7 +167,7 @@ def _work_out(
     """What a change does, whatever partition it is that stands this way. Reads neither id nor epochs of it."""
     context = eligibility.context
     target = _target_of(partition, desired)
-    if eligibility.shutting_down and context.settings.classic and partition.leader in eligibility.leaving:
+    if eligibility.shutting_down and context.settings.zookeeper_mode and partition.leader in eligibility.leaving:
         live, leaving = eligibility.live(partition), eligibility.leaving
         if isinstance(elect_for_shutdown(partition.replicas, partition.isr, live, leaving=leaving), Refusal):
             return None  # it leads on: the broker asks again, and goes in the end all the same (CS-1)
@@ -183,7 +183,7 @@ def _work_out(
         target = _completed(target)
     target = _with_elr(partition, target, min_isr, eligibility.lost_tail)
     how = desired.how or (ElectionMode.UNCLEAN if unclean else ElectionMode.ONLINE)
-    if context.settings.classic:
+    if context.settings.zookeeper_mode:
         target = _selected(partition, target, eligibility, how)
     else:
         target = _elected(partition, target, eligibility.live(partition), how)
@@ -196,7 +196,7 @@ def _work_out(
         target = _with_last_known(partition, target)
     directories = _directories(partition, target.replicas, desired, context)
     # Where states are znodes, a change of nothing else raises the partition epoch too, which the leader has to name.
-    placed = context.settings.classic and directories != partition.directories
+    placed = context.settings.zookeeper_mode and directories != partition.directories
     bump = context.settings.epoch_for_each_change and (placed or _must_be_told(partition, target, desired))
     return _difference(partition, target, directories, bump=bump)
 

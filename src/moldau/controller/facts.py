@@ -71,9 +71,10 @@ class Settings:
     deletions_wait: bool = False
     """Whether a topic is deleted only once none of its partitions moves and all its replicas are online (TD-1). In
     ZooKeeper mode: Kafka's ZooKeeper controller waits so, KRaft's deletes at once."""
-    classic: bool = False
-    """Whether leaders are chosen as by Kafka's ZooKeeper controller: by the selector for what happened, and a partition
-    that has no other leader keeps the one that wants to shut down (CS-1). In ZooKeeper mode; KRaft's takes it away."""
+    zookeeper_mode: bool = False
+    """Whether decisions are those of Kafka's ZooKeeper controller where KRaft's differ: leaders are chosen by the
+    selector for what happened, a partition that has no other leader keeps the one that wants to shut down (CS-1), a
+    broker's death is one decision (LI-3), and replicas keep their order in a reassignment."""
     partitions_at_once: int = 100
     """Partitions that brokers leave, or that are elected for, in one decision: what a step of the loop should hold."""
 
@@ -84,16 +85,17 @@ class Settings:
 
 
 class SoftState:
-    """State of the controller role that is in no record: sessions, the clock of the last tick, who is being taken out
-    of partitions (``parts.py``), and ids of topics whose deletion waits (TD-1). Changed by the controller role only."""
+    """State of the controller role that is in no record: sessions, the clock of the last tick, ids of brokers that are
+    ``leaving``: taken out of their partitions in parts (``parts.py``), and ids of topics whose deletion waits (TD-1).
+    Changed by the controller role only."""
 
-    __slots__ = ("going", "last_tick_ms", "marked_for_deletion", "sessions", "settings")
+    __slots__ = ("last_tick_ms", "leaving", "marked_for_deletion", "sessions", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.sessions: dict[int, BrokerSession] = {}
         self.last_tick_ms: int | None = None
-        self.going: set[int] = set()
+        self.leaving: set[int] = set()
         self.marked_for_deletion: frozenset[bytes] = frozenset()
 
 
@@ -201,7 +203,7 @@ class DecisionContext:
     def leads_on(self, broker_id: int) -> bool:
         """Whether a broker goes on leading what nobody else can lead, although it wants to shut down (CS-1)."""
         broker = self.image.brokers.get(broker_id)
-        return self.settings.classic and broker is not None and not broker.fenced
+        return self.settings.zookeeper_mode and broker is not None and not broker.fenced
 
     def default_directory(self, broker_id: int) -> bytes:
         """Where a new replica goes: the broker's one directory, or undecided when it has several (KIP-858)."""

@@ -77,7 +77,7 @@ def still_led(context: DecisionContext, broker_id: int) -> list[Key]:
     """Partitions that a broker in controlled shutdown still leads. In ZooKeeper mode those of which there is one
     replica only do not count: nobody else can ever lead them (KafkaController.doControlledShutdown)."""
     led = context.image.index.led.get(broker_id, {})
-    if not context.settings.classic:
+    if not context.settings.zookeeper_mode:
         return list(led)
     return [key for key in led if len(context.image.at(key).replicas) > 1]
 

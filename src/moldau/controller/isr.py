@@ -79,7 +79,7 @@ def _is_so_already(context: DecisionContext, partition: Partition, requested: Is
     """Whether a leader asks for what it was given, and did not hear of it. In KRaft mode the log tells it; in ZooKeeper
     mode a broker of Apache Kafka asks no more once it is refused, and no new leader epoch comes of its own request."""
     same = {id for id, _ in requested.isr} == set(partition.isr) and requested.recovery == partition.recovery
-    return context.settings.classic and same
+    return context.settings.zookeeper_mode and same
 
 
 def _well_formed(partition: Partition, requested: IsrChange) -> bool:

@@ -286,7 +286,7 @@ def c11_elections_are_clean_or_told(step: Step) -> None:
 def c11_the_selectors_choose_in_zookeeper_mode(step: Step) -> None:
     """C11: in ZooKeeper mode the first live replica in sync is elected, in the order of the replicas, and a leader that
     can lead on is replaced by a preferred election only (SE-1)."""
-    if not step.settings.classic:
+    if not step.settings.zookeeper_mode:
         return
     for topic, key, before, after in step.changes:
         was = NO_LEADER if before is None else before.leader
@@ -417,7 +417,7 @@ class LawChecker:
     ) -> None:
         """A batch was applied to ``image``; ``delta`` is what it changed."""
         settings = settings or Settings()
-        replicas = self._replicas if settings.classic else None
+        replicas = self._replicas if settings.zookeeper_mode else None
         step = Step(self._before, image, delta, request, settings, frozenset(self._deleted), heard, replicas)
         for law in LAWS:
             self._judge(law, step)

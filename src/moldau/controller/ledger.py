@@ -28,7 +28,7 @@ from moldau.controller.facts import Decision, DecisionContext, Facts, SoftState
 from moldau.image import Image
 
 Decider = Callable[[DecisionContext, Any], "Decision | Work"]  # Any: each takes requests of its own class
-DECISIONS: dict[type, Decider] = {
+DECIDERS: dict[type, Decider] = {
     requests.RegisterBroker: brokers.register_broker,
     requests.RegisterController: brokers.register_controller,
     requests.BrokerHeartbeat: brokers.heartbeat,
@@ -82,15 +82,15 @@ def decide(image: Image, soft_state: SoftState, request: object, facts: Facts) -
         request = request.then
         if request is None:
             return Decision([], parts.NOTHING_MORE)
-    if soft_state.going and type(request) in _PLACING:
-        image = image.without(soft_state.going)
-    decision = DECISIONS.get(type(request))
-    assert decision is not None, f"nobody decides {request!r}"
+    if soft_state.leaving and type(request) in _PLACING:
+        image = image.without(soft_state.leaving)
+    decider = DECIDERS.get(type(request))
+    assert decider is not None, f"nobody decides {request!r}"
     early = migration.too_early(image, request)
     if early is not None:
         return Decision([], early)
     context = DecisionContext(image, soft_state, facts, parts_done=parts_done)
     if rest is not None:
         return continued(context, rest)
-    decided = decision(context, request)
+    decided = decider(context, request)
     return begun(context, request, decided) if isinstance(decided, Generator) else decided

@@ -2,9 +2,9 @@
 
 A broker that goes is taken out of ISRs and leads part by part (in ZooKeeper mode not when it has died: LI-3 is one
 decision there), each a decision of its own on the newest state; only then is what was asked decided, on the few
-partitions that are left. So every batch is true by itself: nobody is fenced who is in an ISR (C7), and a controller
+partitions that are left. So every batch is true by itself: nobody is fenced who is in an ISR (C2), and a controller
 that dies in between leaves a broker to its successor that is still to be fenced. What a part changes is
-``failures.py``'s; who asks for the next one is the shell's (``Decision.then``).
+``failures.py``'s; the driver asks for the next one (``Decision.then``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def in_parts(
 
     None needs several in ZooKeeper mode: brokers hear of a death whole there, in one request of each kind (LI-3).
     """
-    if context.settings.classic:
+    if context.settings.zookeeper_mode:
         return None
     first = departure(context, ids, request, lost_tail=lost_tail)
     return None if first is None else change_remaining(context, first)
@@ -39,7 +39,7 @@ def in_parts(
 
 def under_way(context: DecisionContext, ids: Iterable[int]) -> bool:
     """Whether brokers are being taken out of their partitions already."""
-    return context.soft_state.going.issuperset(ids)
+    return context.soft_state.leaving.issuperset(ids)
 
 
 def departure(

@@ -57,7 +57,7 @@ def _move(context: DecisionContext, move: Move, records: list[Message], any_fact
     problem = problem or _dead_newcomer(context, partition, move.replicas)
     if problem is not None:
         return problem
-    desired = _desired_state(partition, move.replicas, classic=context.settings.classic)
+    desired = _desired_state(partition, move.replicas, zookeeper_mode=context.settings.zookeeper_mode)
     record = change(partition, move.topic, desired, LeaderEligibility(context))
     if record is not None:
         records.append(record)
@@ -75,15 +75,15 @@ def _dead_newcomer(context: DecisionContext, partition: Partition, replicas: tup
     return Problem(Code.INVALID_REPLICA_ASSIGNMENT, f"Broker {dead} is to get a replica, and it is not alive.")
 
 
-def _desired_state(partition: Partition, target: tuple[int, ...], *, classic: bool = False) -> DesiredState:
+def _desired_state(partition: Partition, target: tuple[int, ...], *, zookeeper_mode: bool = False) -> DesiredState:
     """Union of target and what is there. Whom an earlier move was adding and this one does not want just leaves.
 
-    ``classic``: those who come and go keep their order, as with Kafka's ZooKeeper controller, and a cancelled move
-    restores it; KRaft's sorts them.
+    ``zookeeper_mode``: those who come and go keep their order, as with Kafka's ZooKeeper controller, and a cancelled
+    move restores it; KRaft's sorts them.
     """
     removing = tuple(r for r in partition.replicas if r not in target)
     adding = tuple(r for r in target if r not in partition.replicas or r in partition.adding)
-    if not classic:
+    if not zookeeper_mode:
         removing, adding = tuple(sorted(removing)), tuple(sorted(adding))
     dropped = tuple(r for r in removing if r in partition.adding and r not in partition.isr)
     removing = tuple(r for r in removing if r not in dropped)

@@ -46,9 +46,9 @@ class StateChange(NamedTuple):
         return f"[{time}] {level} {self.text} ({LOGGER})"
 
 
-def state_changes(delta: Delta, image: Image, author: Author, *, classic: bool = False) -> Iterator[StateChange]:
-    """Events of a batch, brokers first: what happened to them is why the partitions moved. ``classic``: in ZooKeeper
-    mode, where Kafka's controller has such lines itself.
+def state_changes(delta: Delta, image: Image, author: Author, *, zookeeper_mode: bool = False) -> Iterator[StateChange]:
+    """Events of a batch, brokers first: what happened to them is why the partitions moved. In ``zookeeper_mode``
+    Kafka's controller has such lines itself.
 
     The image is looked at now; the events are put into words as they are asked for, however far it has gone by then.
     """
@@ -58,7 +58,7 @@ def state_changes(delta: Delta, image: Image, author: Author, *, classic: bool =
         for event in _broker_event(delta.brokers[id], image.brokers.get(id), author)
     ]
     reasons = _Reasons(delta, image)
-    lives = _lives_on(delta, image) if classic else None
+    lives = _lives_on(delta, image) if zookeeper_mode else None
     partitions = sorted(delta.partition_changes(image), key=lambda c: (c.topic, c.key[1], c.after is not None))
     return chain(
         brokers, (event for one in partitions for event in _partition_events(one, author, reasons.of(one), lives))

@@ -1,4 +1,4 @@
-"""The partition and replica state machines of the classic controller, as tables: absence of a move is its refusal.
+"""The partition and replica state machines of Kafka's ZooKeeper controller, as tables; what is not in them is refused.
 
 A partition's states are not stored but seen: ``state_of`` reads them from the image, and the state-change log tells
 each step between two of them. Those of replicas are kept in ZooKeeper mode, by ``replica_states``. Diagrams and the

@@ -32,7 +32,8 @@ STATES = frozenset(state.value.lower() for state in State)
 TYPES = frozenset({"classic"})
 """What filters of ListGroups can name, in any case of letters."""
 SWEEP_GROUPS = 100
-"""Groups looked at in one step of the expiry: a step must not hold the loop (architecture, "Speed")."""
+"""Groups looked at in one step of the expiry: a step must not hold the loop (docs/architecture.md, "One loop, and what
+runs beside it")."""
 
 
 def describe(shard: ShardState, request: Describe, token: Token) -> None:

@@ -85,9 +85,10 @@ def _admit(shard: ShardState, request: Join) -> tuple[Code, Group | None]:
 
 
 def _room_for(shard: ShardState, group: Group, request: Join) -> Code:
-    """Whether there is room for a member, and for what it brings. A generation is one record of the log, with each
-    member's data of one protocol: what is beyond that for all protocols that clients offer could never be stored, and
-    would be held until the session is over. Of all groups together a broker holds ``MEMBERS_BYTES_MAX``."""
+    """NONE where there is room for a member and for what it brings, else the code of the refusal. A generation is one
+    record of the log, with each member's data of one protocol: what is beyond that for all protocols that clients offer
+    could never be stored, and would be held until the session is over. Of all groups together a broker holds
+    ``MEMBERS_BYTES_MAX``."""
     if not _has_room(group, request.member_id, shard.config.max_size):
         return Code.GROUP_MAX_SIZE_REACHED
     size = member_bytes(request.client_id, request.instance_id, request.protocols)

@@ -14,7 +14,7 @@ from moldau.image import quotas
 from moldau.image.delta import Delta
 from moldau.image.index import PartitionIndex
 from moldau.image.partition import NO_LEADER, Key, Partition, from_record, merged
-from moldau.image.prepared import MANY, Prepared, Run, at_once
+from moldau.image.prepared import MANY, Prepared, Run, prepared_without_pauses
 from moldau.image.registration import Broker, Controller, broker_from, controller_from, dirs_of
 from moldau.wire.records import metadata as records
 from moldau.wire.schema import Message
@@ -182,7 +182,7 @@ class Image:
     def apply_all(self, batch: Iterable[Any], last_offset: int = -1, delta: Delta | None = None) -> None:
         """Fold a run of records of which the last stands at ``last_offset`` (all without offsets when -1)."""
         if not isinstance(batch, Prepared):
-            batch = at_once(batch)
+            batch = prepared_without_pauses(batch)
         before = last_offset - len(batch) if last_offset >= 0 else -1
         done = 0
         for run in batch.runs:

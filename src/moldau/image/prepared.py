@@ -92,7 +92,7 @@ def prepared(records: Sequence[Message], at_once: int) -> Generator[None, None, 
     return Prepared(records, runs)
 
 
-def at_once(records: Iterable[Message]) -> Prepared:
+def prepared_without_pauses(records: Iterable[Message]) -> Prepared:
     """Records that are prepared in one step, without pauses."""
     records = list(records)
     if len(records) < MANY:

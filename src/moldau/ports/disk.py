@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Stretch(Protocol):
+class FileSlice(Protocol):
     """Bytes of a file that were named, not read, for a transport of the same world to send."""
 
     was_read: bool
@@ -29,7 +29,7 @@ class File(Protocol):
     def pread(self, size: int, offset: int) -> bytes:
         """Up to ``size`` bytes from ``offset``; fewer only at the end of the file."""
 
-    def stretch(self, size: int, offset: int) -> bytes | Stretch:
+    def slice(self, size: int, offset: int) -> bytes | FileSlice:
         """As ``pread``, for what is handed to a transport as it is; only named, where the world can send it unread.
 
         What is cut or closed before it is sent is sent as it was; nobody may write over it.
@@ -49,7 +49,7 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None: ...
 
-    def keep_lent(self, size: int) -> None:
+    def keep_slices(self, size: int) -> None:
         """The file is about to be cut at ``size`` through another opening of it: what was lent beyond is kept."""
 
     def sync(self) -> None:

@@ -15,7 +15,7 @@ class Transport(Protocol):
     def write(self, data: bytes | bytearray | memoryview) -> None: ...
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """On a connection that came in, stretches of files (``disk.py``) are sent too."""
+        """On a connection that came in, slices of files (``disk.py``) are sent too."""
 
     def close(self) -> None:
         """Close after what is buffered has been sent."""

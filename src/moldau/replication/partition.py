@@ -208,10 +208,10 @@ class Partition:
             progress.fetched_from(end, progress.log_start, end, at_ms)
 
     def divergence(self, last_fetched_epoch: int, offset: int) -> tuple[Code, tuple[int, int] | None]:
-        """Return whether a reader's log is a prefix of ours: its last record is of ``last_fetched_epoch``.
+        """Return how a reader's log, whose last record is of ``last_fetched_epoch``, stands to ours.
 
-        (NONE, None) if so; (NONE, (epoch, end)) says where the logs diverge; OFFSET_OUT_OF_RANGE when the log does not
-        reach that far on either side. Source: KIP-595, KIP-320.
+        (NONE, None) if it is a prefix of ours; (NONE, (epoch, end)) says where the logs diverge;
+        OFFSET_OUT_OF_RANGE when the log does not reach that far on either side. Source: KIP-595, KIP-320.
         """
         log = self._log
         if last_fetched_epoch != NO_EPOCH:
@@ -387,8 +387,8 @@ class Partition:
         self.high_watermark = low
         return (HighWatermark(low),)
 
-    def admit(self, acks: int) -> Code:
-        """Whether a produce with these acks may be appended now."""
+    def check_append(self, acks: int) -> Code:
+        """Return the code that refuses a produce with these acks now, NONE when it may be appended."""
         if self.role is not Role.LEADER:
             return Code.KAFKA_STORAGE_ERROR if self.role is Role.OFFLINE else Code.NOT_LEADER_OR_FOLLOWER
         if acks == -1 and len(self.isr) < self.effective_min_isr:
@@ -408,7 +408,7 @@ class Partition:
     # ---- any reader ----------------------------------------------------------------------------------------------
 
     def check_epoch(self, current_leader_epoch: int, *, leader_only: bool = True) -> Code:
-        """Return whether a request under ``current_leader_epoch`` (-1: absent) may be served here (KIP-320)."""
+        """Return the code that refuses a request under ``current_leader_epoch`` (-1: absent), or NONE (KIP-320)."""
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             fenced = current_leader_epoch < self.leader_epoch
             return Code.FENCED_LEADER_EPOCH if fenced else Code.UNKNOWN_LEADER_EPOCH

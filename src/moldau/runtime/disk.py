@@ -29,7 +29,7 @@ _READ_WHOLE = 256 << 20
 """What is read whole is a small file of ours. A larger one is none, and would fill the memory."""
 
 
-STRETCH_FROM = 64 << 10
+SLICE_FROM = 64 << 10
 """Fewer bytes are read at once: a copy costs less than asking twice."""
 KEPT_BYTES = 16 << 20
 """What a file that is cut keeps of what was named and not sent yet; logs are cut where no client may read, so it is
@@ -38,12 +38,12 @@ _SENT_AT_ONCE = 1 << 20
 _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO)
 
 
-class FileStretch:
+class DiskFileSlice:
     """Bytes of a file as they stood when it was made, to be sent without being read. Its length is what is not sent
     yet.
 
     What the file is about to lose by being cut is read into memory before, ``KEPT_BYTES`` of one file at the most; a
-    file that is closed leaves its descriptor to the stretches that are left of it. Read next: ``sending.py``.
+    file that is closed leaves its descriptor to the slices that are left of it. Read next: ``sending.py``.
     """
 
     __slots__ = ("__weakref__", "_at", "_data", "_end", "_file", "was_read")
@@ -115,7 +115,7 @@ class FileStretch:
 
 
 class _Descriptor:
-    """What is left of a closed file while stretches of it have to be sent: closed with the last of them.
+    """What is left of a closed file while slices of it have to be sent: closed with the last of them.
 
     Nothing is read for them: hundreds of readers may wait for a segment that retention or a deletion takes away.
     """
@@ -143,7 +143,7 @@ class RealFile:
         self.lends = True
         self.probes = True
         self._written_from = self._written_to = -1
-        self._lent: WeakSet[FileStretch] | None = None
+        self._lent: WeakSet[DiskFileSlice] | None = None
         self.pread: Callable[[int, int], bytes] = partial(os.pread, fd)
         self.sync: Callable[[], None] = partial(os.fdatasync, fd)
 
@@ -157,10 +157,10 @@ class RealFile:
             return wanted
         return _write_rest(self.fd, b"".join(buffers), offset)
 
-    def stretch(self, size: int, offset: int) -> bytes | FileStretch:
-        if size < STRETCH_FROM or not self.lends or os.fstat(self.fd).st_size < offset + size:
+    def slice(self, size: int, offset: int) -> bytes | DiskFileSlice:
+        if size < SLICE_FROM or not self.lends or os.fstat(self.fd).st_size < offset + size:
             return self.pread(size, offset)
-        one = FileStretch(self, size, offset)
+        one = DiskFileSlice(self, size, offset)
         if self._lent is None:
             self._lent = WeakSet()
         self._lent.add(one)
@@ -186,10 +186,10 @@ class RealFile:
         return os.fstat(self.fd).st_size
 
     def truncate(self, size: int) -> None:
-        self.keep_lent(size)
+        self.keep_slices(size)
         os.ftruncate(self.fd, size)
 
-    def keep_lent(self, size: int) -> None:
+    def keep_slices(self, size: int) -> None:
         room = KEPT_BYTES
         for one in self._lent or ():
             room -= one.keep(size, room)

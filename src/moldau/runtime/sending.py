@@ -1,10 +1,10 @@
 """A connection's sending side that hands parts of files to the kernel unread: sendfile, from page cache to socket.
 
 A ``SendfileProtocol`` stands between the loop's transport and its receiver, as each one's other half. Everything but
-stretches of files goes the loop's own way; while a stretch is under way, what is written after it waits here. A
+slices of files goes the loop's own way; while a slice is under way, what is written after it waits here. A
 connection has one file descriptor, however slowly its client reads: when the socket is full, the loop itself waits for
 it, with a few of the bytes in its own queue. Decides no content and no limits: the receiver is paused as the loop would
-pause it. What is received goes past it. Read next: ``disk.py``, whose files name the stretches.
+pause it. What is received goes past it. Read next: ``disk.py``, whose files name the slices.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from moldau.ports import Receiver
-from moldau.ports.disk import Stretch
-from moldau.runtime.disk import FileStretch
+from moldau.ports.disk import FileSlice
+from moldau.runtime.disk import DiskFileSlice
 
 log = logging.getLogger(__name__)
 
@@ -52,12 +52,12 @@ class SendfileProtocol(asyncio.BufferedProtocol):
         self._transport: Any = None
         self._peername: Any = None
         self._kind: tuple[int, int, int] | None = None  # of its socket
-        self._left: deque[Bytes | FileStretch] = deque()
+        self._left: deque[Bytes | DiskFileSlice] = deque()
         self._waiting = False  # for the socket to take more, or for the next turn of the loop
         self._next: asyncio.Handle | None = None  # that turn
         self._ending = False  # once all has been sent
         self._look: asyncio.TimerHandle | None = None
-        self._removed: FileStretch | None = None
+        self._removed: DiskFileSlice | None = None
 
     # ---- the loop's protocol
 
@@ -91,12 +91,12 @@ class SendfileProtocol(asyncio.BufferedProtocol):
         elif not self._ending:
             self._left.append(data)
 
-    def writelines(self, list_of_data: Iterable[Bytes | Stretch]) -> None:
+    def writelines(self, list_of_data: Iterable[Bytes | FileSlice]) -> None:
         pieces: list[Any] = list(list_of_data)
         if self._left:
             if not self._ending:
                 self._left += pieces
-        elif FileStretch not in map(type, pieces):
+        elif DiskFileSlice not in map(type, pieces):
             self._transport.writelines(pieces)
         elif self._transport.is_closing():
             log.debug("an answer to %s comes after the end", self._peername)
@@ -164,7 +164,7 @@ class SendfileProtocol(asyncio.BufferedProtocol):
                 while left and budget > 0:
                     piece = left[0]
                     more = MORE_COMES if len(left) > 1 else AT_ONCE  # heads go in one segment with what follows them
-                    if isinstance(piece, FileStretch):
+                    if isinstance(piece, DiskFileSlice):
                         budget -= piece.send(sock, more)
                         if not piece:
                             left.popleft()
@@ -214,7 +214,7 @@ class SendfileProtocol(asyncio.BufferedProtocol):
     def _take(self, most: int) -> Bytes:
         """The next bytes of what is left, in memory."""
         piece = self._left[0]
-        if isinstance(piece, FileStretch):
+        if isinstance(piece, DiskFileSlice):
             taken: Bytes = piece.take(most)
             is_whole = not piece
         else:
@@ -230,7 +230,7 @@ class SendfileProtocol(asyncio.BufferedProtocol):
         self._look = None
         before, self._removed = self._removed, None
         for piece in self._left if self._waiting else ():
-            if isinstance(piece, FileStretch) and (piece is before or piece.is_removed()):
+            if isinstance(piece, DiskFileSlice) and (piece is before or piece.is_removed()):
                 self._removed = piece
                 break
         if before is not None and self._removed is before:

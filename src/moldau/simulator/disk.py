@@ -92,7 +92,7 @@ class SimFile:
     def is_cached(self, size: int, offset: int) -> bool:
         return True
 
-    def stretch(self, size: int, offset: int) -> bytes:
+    def slice(self, size: int, offset: int) -> bytes:
         return self.pread(size, offset)
 
     def pwrite(self, buffers: Sequence[bytes | bytearray | memoryview], offset: int) -> int:
@@ -109,7 +109,7 @@ class SimFile:
         self._disk.check("write", self._path)
         self._inode.change(size, None)
 
-    def keep_lent(self, size: int) -> None:
+    def keep_slices(self, size: int) -> None:
         """Nothing is lent."""
 
     def sync(self) -> None:

@@ -8,7 +8,7 @@ what is read twice in a row is checked again. Who asks: ``segment.py``.
 from __future__ import annotations
 
 from moldau.model import Code
-from moldau.ports.disk import File, Stretch
+from moldau.ports.disk import File, FileSlice
 from moldau.storage.errors import CorruptLog
 from moldau.storage.segment_file import SegmentFile
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, check, read_header
@@ -36,7 +36,7 @@ def is_doubted(segment: SegmentFile, position: int) -> bool:
 
 def read(
     segment: SegmentFile, position: int, cap: int, up_to: int | None, *, at_least_one: bool, again: bool
-) -> bytes | Stretch:
+) -> bytes | FileSlice:
     """As ``Segment.slice``, with every header looked at, and every checksum once (or ``again``), no index trusted.
 
     Much is given by its name all the same: a client that reads nothing would hold it in memory, and a thousand such
@@ -74,9 +74,9 @@ def read(
     return data if at == len(data) else data[:at]
 
 
-def _named(segment: SegmentFile, file: File, size: int, position: int) -> bytes | Stretch:
+def _named(segment: SegmentFile, file: File, size: int, position: int) -> bytes | FileSlice:
     """Bytes that were looked at, for a transport to send unread."""
-    found = file.stretch(size, position)
+    found = file.slice(size, position)
     if len(found) != size:
         raise CorruptLog(segment.path(), position, "the file is shorter than it was")
     if not isinstance(found, bytes):

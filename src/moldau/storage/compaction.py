@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk
 from moldau.storage.aborted import AbortedTxn
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.cleanable import LONG_MAX, Dirt, is_due, measure
 from moldau.storage.decided import DecidedTransactions
 from moldau.storage.errors import CorruptLog
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.index_saves import sync_file
-from moldau.storage.mark import Mark
 from moldau.storage.names import CLEANED, INDEX, LOG, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.raw_records import Scanned, scan
 from moldau.storage.segment import Segment
@@ -298,7 +298,7 @@ class _Run:
             self._folder.remove(cleaned.path(kind))
         cleaned.open(create=True)
         waiting = bytearray()
-        marks: list[Mark] = []
+        extents: list[BatchExtent] = []
         for source in group:
             for segment, position, header in self._batches(source):
                 raw = self._read(segment, position, header)
@@ -308,12 +308,12 @@ class _Run:
                     raise CorruptLog(segment.path(), position, str(error)) from error
                 if batch:
                     waiting += batch
-                    marks.append(Mark(len(batch), header.base_offset, header.last_offset, timestamp))
-                if marks and len(waiting) >= self._order.write_bytes:
-                    cleaned.append(waiting, marks, self._order.index_interval)
-                    waiting, marks = bytearray(), []
-        if marks:
-            cleaned.append(waiting, marks, self._order.index_interval)
+                    extents.append(BatchExtent(len(batch), header.base_offset, header.last_offset, timestamp))
+                if extents and len(waiting) >= self._order.write_bytes:
+                    cleaned.append(waiting, extents, self._order.index_interval)
+                    waiting, extents = bytearray(), []
+        if extents:
+            cleaned.append(waiting, extents, self._order.index_interval)
         cleaned.seal()
         cleaned.save_index()
         aborted = self._decided.take_kept()

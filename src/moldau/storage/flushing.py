@@ -35,7 +35,7 @@ def begin(log: LogState, up_to: int | None, *, whole: bool) -> Flush | None:
     small_saved = log.topic_id_saved and not log.epochs_changed
     if up_to <= log.recovery_point and small_saved and not whole and not (log.sealed or log.closings or log.cuts):
         return None
-    with log.dir.watch:
+    with log.dir.offline_on_error:
         # While another flush is still to write them, this one must not be through before they are written.
         small = {} if small_saved and not log.saving else small_files(log.topic_id, log.epochs)
         first = log.segment_at(log.recovery_point)

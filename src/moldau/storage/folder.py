@@ -23,8 +23,8 @@ from moldau.storage.log_starts import LogStarts
 from moldau.storage.names import LOCK, PARTITION_METADATA
 
 if TYPE_CHECKING:
-    from moldau.storage.admission import Admission
     from moldau.storage.config import LogConfig
+    from moldau.storage.log_validator import LogValidator
 
 T = TypeVar("T")
 
@@ -146,7 +146,6 @@ class LogDir:
     """One entry of log.dirs: its disk, its open files, and whether it has failed (``offline`` says why)."""
 
     __slots__ = (
-        "admissions",
         "changes",
         "cut",
         "disk",
@@ -154,6 +153,7 @@ class LogDir:
         "id",
         "names",
         "offline",
+        "offline_on_error",
         "on_changes",
         "on_checkpoint_wanted",
         "on_cut",
@@ -172,14 +172,14 @@ class LogDir:
         "unsaved",
         "unused",
         "unwritten",
-        "watch",
+        "validators",
     )
 
     def __init__(self, disk: Disk, path: str, files: OpenFiles | None = None, random: Random | None = None) -> None:
         self.disk = disk
         self.path = path
         self.random = random
-        self.watch = OfflineOnError(self)
+        self.offline_on_error = OfflineOnError(self)
         self.files = files if files is not None else OpenFiles()
         self.id = bytes(16)
         """The directory id of KIP-858 (16 bytes), zero until ``LogDirs`` has read or made it."""
@@ -187,7 +187,7 @@ class LogDir:
         self.starts = LogStarts()
         self.unused: dict[str, dict[TopicPartition, int]] = {}
         """By checkpoint file: what it holds of logs here that could not be loaded, or are left alone."""
-        self.admissions: dict[LogConfig, Admission] = {}
+        self.validators: dict[LogConfig, LogValidator] = {}
         """One set of rules for all logs of a configuration."""
         self.names = Names()
         """Of partition folders: new, renamed, gone."""
@@ -249,7 +249,7 @@ class LogDir:
             self.changes.add(change)
             self.on_changes(self)
             return
-        with self.watch:
+        with self.offline_on_error:
             before = self.changes.last_of(change.leaves)  # what waits of other folders is not for the loop to do
             error = None if before is None else self.changes.run(until=before)
             if error is not None:
@@ -303,7 +303,7 @@ class LogDir:
         """Make the names in it durable, if any has changed since they were; DirOffline when that fails."""
         changes = self.names.changes
         if self.names.dirty and self.offline is None:
-            with self.watch:
+            with self.offline_on_error:
                 self.disk.sync_dir(self.path)
             self.names.synced = max(self.names.synced, changes)
 
@@ -339,8 +339,8 @@ class NameSync:
 
 
 class OfflineOnError:
-    """``with dir.watch:`` an OSError inside takes the directory offline and leaves as DirOffline; one that is about a
-    single path leaves as UnusableFile."""
+    """``with dir.offline_on_error:`` an OSError inside takes the directory offline and leaves as DirOffline; one that
+    is about a single path leaves as UnusableFile."""
 
     __slots__ = ("_dir",)
 

@@ -140,7 +140,7 @@ class Futures:
         """Its folder gets the log's name."""
         log = future.log
         path = f"{log.dir.path}/{log.partition}"
-        with log.dir.watch:
+        with log.dir.offline_on_error:
             self._dirs.disk.rename(log.folder.path, path)
             log.folder.path = path
         log.dir.names.touch()
@@ -184,7 +184,7 @@ def _belongs(copy: Log, log: Log) -> bool:
     """Whether a copy that a start found is one of this log, and not of a former topic's of the name."""
     if copy.topic_id is None and not copy.size and log.topic_id is not None:  # a kill left it without
         copy.topic_id, copy.topic_id_saved = log.topic_id, False
-        with copy.dir.watch:
+        with copy.dir.offline_on_error:
             copy.folder.say_topic(log.topic_id)
     return copy.topic_id is not None and copy.topic_id == log.topic_id
 

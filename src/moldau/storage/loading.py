@@ -194,7 +194,7 @@ class DirLoad:
             self.dir.fail(batch.error)
         if self.dir.offline is not None:
             return
-        marks = self._offsets[names.HIGH_WATERMARKS] or {}
+        high_watermarks = self._offsets[names.HIGH_WATERMARKS] or {}
         cleaned = self._offsets[names.CLEANED_TO] or {}
         for found, config, folder, outcome in batch.outcomes:
             if isinstance(outcome, str):
@@ -208,8 +208,8 @@ class DirLoad:
             self.findings += outcome.findings
             if outcome.lost:
                 self.epoch = -1  # the stop was clean, and what it vouched for is not there
-            mark = 0 if log.restarted else marks.get(found.partition, 0)
-            log.high_watermark = min(max(mark, log.log_start_offset), log.log_end_offset)
+            high_watermark = 0 if log.restarted else high_watermarks.get(found.partition, 0)
+            log.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
             if not log.restarted:
                 # Not above what is known to be durable: there it may have been cut since, and written anew.
                 log.cleaned_to = min(cleaned.get(found.partition, -1), log.recovery_point)
@@ -249,7 +249,7 @@ class LogsToLoad:
             repaired: list[str] = []
             private.on_repair = repaired.append
             try:
-                with private.watch:
+                with private.offline_on_error:
                     if not self._dir.disk.is_dir(folder.path):
                         continue
                     outcome = load(folder, known, config.index_interval_bytes)

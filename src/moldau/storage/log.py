@@ -2,7 +2,7 @@
 
 Decides offsets, when a segment rolls, and that nothing half-written is ever visible. Does not decide replication (high
 watermark and leader epoch are told to it), nor when to flush, clean or delete: callers drive that with a clock of
-their own (``LogDirs`` for a whole broker). Neighbours: ``admission.py`` (what is taken), ``recovery.py`` (what a
+their own (``LogDirs`` for a whole broker). Neighbours: ``log_validator.py`` (what is taken), ``recovery.py`` (what a
 restart finds), ``retention.py``, ``compaction.py``, ``timestamps.py``. One thread; only a ``Flush`` may run elsewhere.
 """
 
@@ -11,25 +11,25 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from moldau.model import Code, TopicPartition
-from moldau.ports.disk import Stretch
+from moldau.ports.disk import FileSlice
 from moldau.storage import flushing, truncation
 from moldau.storage.aborted import is_abort
-from moldau.storage.admission import Appended, Given, InvalidAppend, take
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.config import LogConfig
 from moldau.storage.errors import CorruptLog, DiskFull, LogError, OffsetOutOfRange
 from moldau.storage.flush import Flush
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.loaded import Known, Loaded
 from moldau.storage.log_state import LogState
+from moldau.storage.log_validator import Appended, Given, InvalidAppend, take
 from moldau.storage.making import Making
-from moldau.storage.mark import Mark
 from moldau.storage.opening import NO_SPACE, Opening, finish
 from moldau.storage.producers import BatchMetadata
 from moldau.storage.recovery import load
 from moldau.storage.retention import retain, take_passed
 from moldau.storage.rolling import RollParams
 from moldau.storage.segment import Segment
-from moldau.storage.slow import at_once
+from moldau.storage.slow import run_to_end
 from moldau.storage.timestamps import TimedOffset, first_since, newest
 from moldau.storage.transactions import take_closing, take_roll
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, patch
@@ -76,7 +76,7 @@ class Log(LogState):
         """The log in its folder, recovered as ``known`` demands; ``findings`` of it says what was wrong on the way."""
         dir.ensure_online()
         folder = Folder(dir, f"{dir.path}/{name or partition}")
-        with dir.watch:
+        with dir.offline_on_error:
             loaded = load(folder, known, config.index_interval_bytes)
             log = cls(folder, partition, config, loaded)
             log.findings = loaded.findings
@@ -92,10 +92,10 @@ class Log(LogState):
         """
         if self.dir.offline is not None:
             self.dir.ensure_online()
-        admitted = self.admission.admit(records, now_ms, internal, self.partition)
-        if isinstance(admitted, InvalidAppend):
-            return admitted.appended(self.log_start_offset)
-        data, batches = admitted
+        validated = self.validator.validate(records, now_ms, internal, self.partition)
+        if isinstance(validated, InvalidAppend):
+            return validated.appended(self.log_start_offset)
+        data, batches = validated
         if batches[0].producer_id >= 0 or (len(batches) > 1 and any(header.producer_id >= 0 for header in batches)):
             verdict = self.producers.check_all(batches, internal)
             if isinstance(verdict, BatchMetadata):
@@ -107,18 +107,18 @@ class Log(LogState):
                 return self._out_of_sequence(verdict, batches[0])
         offset = first = self.log_end_offset
         position = 0
-        marks = []
+        extents = []
         for header in batches:
             patch(data, position, offset, leader_epoch)
             size = header.length + LENGTH_OVERHEAD
             last = offset + header.last_offset_delta
-            marks.append(Mark(size, offset, last, header.max_timestamp))
+            extents.append(BatchExtent(size, offset, last, header.max_timestamp))
             position += size
             offset = last + 1
         if leader_epoch != self.epochs.latest:
             self.epochs_changed |= self.epochs.assign(leader_epoch, first)
-        self._write(data, marks, now_ms)
-        self._account(batches, marks, data)
+        self._write(data, extents, now_ms)
+        self._account(batches, extents, data)
         # As it was stamped when the batch was examined, which may be a while ago.
         append_time = batches[0].max_timestamp if self._log_append_time else -1
         return Appended(Code.NONE, first, offset - 1, append_time, self.log_start_offset)
@@ -134,26 +134,26 @@ class Log(LogState):
         taken = take(records, self.log_end_offset, empty, newest_epoch)
         if isinstance(taken, InvalidAppend):
             return taken.appended(self.log_start_offset)
-        data, batches, marks = taken
-        if not marks:
+        data, batches, extents = taken
+        if not extents:
             return Appended(Code.NONE, log_start_offset=self.log_start_offset)
         if self.known_producers is None and any(header.is_control for header in batches):
             self.known_producers = self.producers  # before these batches are in the log: a marker is counted once
-        if marks[0].base_offset < self.log_end_offset:
-            truncation.restart_at(self, marks[0].base_offset, self.log_start_offset)
+        if extents[0].base_offset < self.log_end_offset:
+            truncation.restart_at(self, extents[0].base_offset, self.log_start_offset)
         for header in batches:
             if header.leader_epoch > self.epochs.latest:
                 self.epochs_changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
-        self._write(data, marks, now_ms)
-        self._account(batches, marks, data)
-        return Appended(Code.NONE, marks[0].base_offset, marks[-1].last_offset, -1, self.log_start_offset)
+        self._write(data, extents, now_ms)
+        self._account(batches, extents, data)
+        return Appended(Code.NONE, extents[0].base_offset, extents[-1].last_offset, -1, self.log_start_offset)
 
     def _out_of_sequence(self, code: Code, header: BatchHeader) -> Appended:
         id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         text = f"producer {id}, epoch {epoch}, sequence {sequence}: {code.name}"
         return Appended(code, log_start_offset=self.log_start_offset, message=text)
 
-    def _write(self, data: Buffer, marks: list[Mark], now_ms: int) -> None:
+    def _write(self, data: Buffer, extents: list[BatchExtent], now_ms: int) -> None:
         """Append to the active segment, rolling first if due; all or nothing."""
         try:
             if self.cuts:
@@ -163,23 +163,23 @@ class Log(LogState):
                     self.dir.restart_points()
                 self.restart_point = self.recovery_point
             active = self.active
-            beyond = marks[-1].last_offset - active.base_offset > _MAX_RELATIVE
+            beyond = extents[-1].last_offset - active.base_offset > _MAX_RELATIVE
             # While its file is not there a segment grows on: by little, and not for long.
-            if beyond or (self.limits.exceeded(active, len(data), marks, now_ms) and self.opening is None):
+            if beyond or (self.limits.exceeded(active, len(data), extents, now_ms) and self.opening is None):
                 # At the log's end, even if the batch begins later (compacted at the leader): a start can then tell
                 # a segment that lost its tail. Unless that is too far away for the new segment's indexes.
-                far = marks[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
-                self.roll(marks[0].base_offset if far else self.log_end_offset, now_ms)
+                far = extents[-1].last_offset - self.log_end_offset > _MAX_RELATIVE
+                self.roll(extents[0].base_offset if far else self.log_end_offset, now_ms)
                 active = self.active
             if not active.size:
                 active.created_ms = now_ms
                 if active.file is None:
                     self._have_file_made(active)
-            active.append(data, marks, self._interval)
+            active.append(data, extents, self._interval)
         except OSError as error:
             raise self._failed_append(error) from error
         self.changed = True
-        first, self.log_end_offset = self.log_end_offset, marks[-1].last_offset + 1
+        first, self.log_end_offset = self.log_end_offset, extents[-1].last_offset + 1
         if self.log_end_offset - self.recovery_point >= self.flush_messages:
             flushing.want(self, first, now_ms)
 
@@ -191,15 +191,15 @@ class Log(LogState):
             self.opening = Opening(self, active)
             wanted(self)
 
-    def _account(self, batches: list[BatchHeader], marks: list[Mark], data: Buffer) -> None:
+    def _account(self, batches: list[BatchHeader], extents: list[BatchExtent], data: Buffer) -> None:
         """The batches are in the log: producers are remembered from here on."""
         producers = self.known_producers
         if producers is None:
             return  # it is read from the log, which now holds these batches too
-        for header, mark in zip(batches, marks, strict=True):
+        for header, extent in zip(batches, extents, strict=True):
             if header.producer_id >= 0:
-                aborts = header.is_control and _aborts(data, marks, mark)
-                producers.record(header, mark.base_offset, header.max_timestamp, aborts=aborts)
+                aborts = header.is_control and _aborts(data, extents, extent)
+                producers.record(header, extent.base_offset, header.max_timestamp, aborts=aborts)
         producers.end_offset = self.log_end_offset
 
     def _failed_append(self, error: OSError) -> LogError:
@@ -256,10 +256,10 @@ class Log(LogState):
         At most ``max_bytes``, save that a larger first batch comes alone when ``at_least_one``. Never crosses a
         segment. OffsetOutOfRange outside start and end; CorruptLog names file and position; DirOffline.
         """
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             return bytes(self.slice(offset, max_bytes, up_to=up_to, at_least_one=at_least_one))
 
-    def slice(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+    def slice(self, offset: int, max_bytes: int, *, up_to: int | None, at_least_one: bool) -> bytes | FileSlice:
         """As ``read``, for bytes that go to a transport as they are: only named where it can send them unread."""
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -269,13 +269,13 @@ class Log(LogState):
         if offset >= up_to:
             return b""
         self.dir.ensure_online()
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             active = self.active
             if offset >= active.base_offset:
                 return active.slice(active.locate(offset), max_bytes, None if up_to == end else up_to, at_least_one)
             return self._lend_older(offset, max_bytes, up_to, at_least_one)
 
-    def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | Stretch:
+    def _lend_older(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> bytes | FileSlice:
         at = max(bisect_right(self.bases, offset) - 1, 0)
         for number in range(at, len(self.segments)):
             segment = self.segments[number]
@@ -297,11 +297,11 @@ class Log(LogState):
 
     def offset_for_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record not older than ``timestamp`` (ms): time, offset and leader epoch; None if there is none."""
-        return at_once(first_since(self, timestamp))
+        return run_to_end(first_since(self, timestamp))
 
     def offset_of_max_timestamp(self) -> TimedOffset | None:
         """The first record with the largest timestamp of all (ListOffsets -3); None when no record has one."""
-        return at_once(newest(self))
+        return run_to_end(newest(self))
 
     # -- truncate ---------------------------------------------------------------------------------------------------
 
@@ -341,13 +341,13 @@ class Log(LogState):
         """Move the log's start over the oldest segments that may go, and take away those (``at_most`` so many) below
         the start that is on the disk; how many bytes."""
         self.dir.ensure_online()
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             return retain(self, now_ms, at_most)
 
     def remove_passed(self, now_ms: int, at_most: int) -> int:
         """Take away segments (``at_most`` so many) below the log's start as it is on the disk; how many bytes."""
         self.dir.ensure_online()
-        with self.dir.watch:
+        with self.dir.offline_on_error:
             return take_passed(self, now_ms, at_most)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
@@ -385,7 +385,7 @@ class Log(LogState):
     def close(self) -> None:
         """Flush, save what a quick start needs, and close the files; whoever uses the log opens them again."""
         if self.dir.offline is None:
-            with self.dir.watch:
+            with self.dir.offline_on_error:
                 # A log that never had a record has nothing that a power cut could take: it is made again from nothing.
                 if self.log_end_offset or self.truncations:
                     self._save()
@@ -404,7 +404,7 @@ class Log(LogState):
         self.changed = False
 
 
-def _aborts(data: Buffer, marks: list[Mark], mark: Mark) -> bool:
-    """Whether the control batch at ``mark`` of an append is the marker of an abort."""
-    begin = sum(before.size for before in marks[: marks.index(mark)])
-    return is_abort(memoryview(data)[begin + HEADER_SIZE : begin + mark.size])
+def _aborts(data: Buffer, extents: list[BatchExtent], extent: BatchExtent) -> bool:
+    """Whether the control batch at ``extent`` of an append is the marker of an abort."""
+    begin = sum(before.size for before in extents[: extents.index(extent)])
+    return is_abort(memoryview(data)[begin + HEADER_SIZE : begin + extent.size])

@@ -30,7 +30,7 @@ from moldau.storage.log import Log
 from moldau.storage.making import Making
 from moldau.storage.offset_files import GATHERED_AT_ONCE, Checkpoint, OffsetFiles
 from moldau.storage.retention import Deletion, passed
-from moldau.storage.slow import at_once
+from moldau.storage.slow import run_to_end
 from moldau.storage.truncation import restore
 
 FLUSHED_AT_ONCE = 50
@@ -333,16 +333,16 @@ class LogDirs:
 
     def retention_pass(self, now_ms: int) -> int:
         """Take away segments that retention allows to go, and forget silent producers; how many bytes."""
-        freed = at_once(self.retention_in_turns(now_ms))
-        for checkpoint in at_once(self.passed_in_turns()):
+        freed = run_to_end(self.retention_in_slices(now_ms))
+        for checkpoint in run_to_end(self.passed_in_slices()):
             checkpoint.run()
             self.end_checkpoint(checkpoint)
-        return freed + at_once(self.removal_in_turns(now_ms))
+        return freed + run_to_end(self.removal_in_slices(now_ms))
 
-    def retention_in_turns(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
+    def retention_in_slices(self, now_ms: int, at_once: int = 10) -> Generator[None, None, int]:
         """Move log starts up, with a pause after ``at_once`` logs, and after so many segments of one log; bytes freed.
 
-        What lies below a start goes when the start is on the disk: ``passed_in_turns``, then ``removal_in_turns``. A
+        What lies below a start goes when the start is on the disk: ``passed_in_slices``, then ``removal_in_slices``. A
         log in which it meets damage keeps what it has, and the next one follows.
         """
         freed = 0
@@ -356,7 +356,7 @@ class LogDirs:
                 yield
         return freed
 
-    def passed_in_turns(self, of: LogDir | None = None) -> Generator[None, None, list[Checkpoint]]:
+    def passed_in_slices(self, of: LogDir | None = None) -> Generator[None, None, list[Checkpoint]]:
         """Checkpoints to write of the directories in which log starts have passed segments that wait for that."""
         dirs: dict[str, LogDir] = {}
         for number, log in enumerate(self._online_logs(of), 1):
@@ -366,7 +366,7 @@ class LogDirs:
                 yield
         return (yield from self._gathered(list(dirs.values())))
 
-    def removal_in_turns(self, now_ms: int, at_once: int = 10, of: LogDir | None = None) -> Generator[None, None, int]:
+    def removal_in_slices(self, now_ms: int, at_once: int = 10, of: LogDir | None = None) -> Generator[None, None, int]:
         """Take away segments below the log starts on the disk, with a pause after ``at_once``; bytes freed."""
         freed = 0
         for log in filter(passed, self._online_logs(of)):
@@ -376,7 +376,7 @@ class LogDirs:
                     yield
         return freed
 
-    def producers_in_turns(self) -> Generator[None, None, None]:
+    def producers_in_slices(self) -> Generator[None, None, None]:
         """Read the producers' state of the logs that were cut again, with pauses, and of those cut in them."""
         while dir := next((dir for dir in self.dirs if dir.cut), None):
             log = dir.cut.pop(0)
@@ -420,15 +420,15 @@ class LogDirs:
             self.end_deletion(deletion)
         return sum(len(deletion.paths) for deletion in deletions)
 
-    def checkpoints_in_turns(self, of: LogDir | None = None) -> Generator[None, None, list[Checkpoint]]:
+    def checkpoints_in_slices(self, of: LogDir | None = None) -> Generator[None, None, list[Checkpoint]]:
         """What the checkpoint files of every directory (or one) should hold now, to write (off the loop) and to end."""
         return (yield from self._gathered(self.online if of is None else [of]))
 
     def checkpoints_due(self, of: LogDir | None = None) -> list[Checkpoint]:
         """The same, gathered here and now."""
-        return at_once(self.checkpoints_in_turns(of))
+        return run_to_end(self.checkpoints_in_slices(of))
 
-    def recovery_points_in_turns(self, dir: LogDir) -> Generator[None, None, Checkpoint]:
+    def recovery_points_in_slices(self, dir: LogDir) -> Generator[None, None, Checkpoint]:
         """What the recovery point checkpoint of one directory should hold now, in the same form."""
         return (yield from self._gathered([dir], names.RECOVERY_POINTS))[0]
 
@@ -453,7 +453,7 @@ class LogDirs:
 
     def _write_recovery_points(self, dir: LogDir) -> None:
         """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
-        checkpoint = at_once(self.recovery_points_in_turns(dir))
+        checkpoint = run_to_end(self.recovery_points_in_slices(dir))
         checkpoint.run()
         checkpoint.finish()
         if checkpoint.error is not None:

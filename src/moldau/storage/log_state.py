@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 from moldau.model import TopicPartition
 from moldau.replication.epochs import EpochTable
 from moldau.storage.aborted import AbortedTxn
-from moldau.storage.admission import Admission
 from moldau.storage.config import LogConfig
 from moldau.storage.folder import Folder, LogDir
 from moldau.storage.folder_changes import FolderChange
 from moldau.storage.loaded import Loaded
+from moldau.storage.log_validator import LogValidator
 from moldau.storage.producer_state import load_producers
 from moldau.storage.producers import Producers
 from moldau.storage.rolling import RollParams
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moldau.storage.cuts import Due
     from moldau.storage.taken import Renames
 
-_ADMISSIONS_MAX = 256
+_VALIDATORS_MAX = 256
 
 
 class PendingSwap(Protocol):
@@ -56,11 +56,11 @@ class LogState(ABC):
     """A log's parts. See ``Log`` for what holds between its offsets."""
 
     __slots__ = (
-        "_compacted", "_interval", "_log_append_time", "active", "admission", "bases", "changed", "cleaned_to",
-        "closings", "config", "cuts", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted",
-        "folder", "held_from", "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits",
-        "log_end_offset", "log_start_offset", "opening", "partition", "recovery_point", "restart_point", "restarted",
-        "saving", "sealed", "segments", "swap", "taken", "topic_id_saved", "truncations",
+        "_compacted", "_interval", "_log_append_time", "active", "bases", "changed", "cleaned_to", "closings", "config",
+        "cuts", "dir", "epochs", "epochs_changed", "findings", "flush_messages", "flush_wanted", "folder", "held_from",
+        "high_watermark", "kept_aborted", "known_producers", "last_flush_ms", "limits", "log_end_offset",
+        "log_start_offset", "opening", "partition", "recovery_point", "restart_point", "restarted", "saving", "sealed",
+        "segments", "swap", "taken", "topic_id_saved", "truncations", "validator",
     )  # fmt: skip
 
     def __init__(self, folder: Folder, partition: TopicPartition, config: LogConfig, loaded: Loaded) -> None:
@@ -126,12 +126,12 @@ class LogState(ABC):
         self.limits = RollParams(config, self.dir.random)
         self._interval, self.flush_messages = config.index_interval_bytes, config.flush_messages
         self._log_append_time = config.log_append_time
-        admission = self.dir.admissions.get(config)
-        if admission is None:
-            if len(self.dir.admissions) >= _ADMISSIONS_MAX:  # logs that still use one keep it
-                self.dir.admissions.clear()
-            admission = self.dir.admissions[config] = Admission(config)
-        self.admission = admission
+        validator = self.dir.validators.get(config)
+        if validator is None:
+            if len(self.dir.validators) >= _VALIDATORS_MAX:  # logs that still use one keep it
+                self.dir.validators.clear()
+            validator = self.dir.validators[config] = LogValidator(config)
+        self.validator = validator
 
     @property
     def producers(self) -> Producers:
@@ -140,7 +140,7 @@ class LogState(ABC):
         """
         producers = self.known_producers
         if producers is None:
-            with self.dir.watch:
+            with self.dir.offline_on_error:
                 producers = self.known_producers = load_producers(self.folder, self.segments, self.log_end_offset)
         return producers
 

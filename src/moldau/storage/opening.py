@@ -49,7 +49,7 @@ class MemoryFile:
     def pread(self, size: int, offset: int) -> bytes:
         return bytes(self.data[offset : offset + size])
 
-    def stretch(self, size: int, offset: int) -> bytes:
+    def slice(self, size: int, offset: int) -> bytes:
         return self.pread(size, offset)
 
     def is_recent(self, offset: int) -> bool:
@@ -75,7 +75,7 @@ class MemoryFile:
             del self.data[size:]
             self.kept = min(self.kept, size)  # after that: what is taken in between has nothing of what was cut
 
-    def keep_lent(self, size: int) -> None:
+    def keep_slices(self, size: int) -> None:
         """Nothing of it is ever lent. What is cut must not be written to the file, which may be made after its cut."""
         self.truncate(size)
 

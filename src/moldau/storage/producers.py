@@ -97,7 +97,7 @@ class Producers:
         return self._by_id.get(producer_id)
 
     def check(self, header: BatchHeader, before: BatchHeader | None = None) -> Code | BatchMetadata:
-        """Whether a client's batch may follow: NONE, a refusal, or the Written it repeats.
+        """NONE if a client's batch may follow, else the code of the refusal, or the batch in the log that it repeats.
 
         ``before`` is the batch of the same producer just ahead of it in the same append, if there is one.
         """

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.ports import Random
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.config import LogConfig
 from moldau.storage.index import TIME_ENTRY_BYTES
-from moldau.storage.mark import Mark
 from moldau.storage.segment import Segment
 
 
@@ -30,14 +30,14 @@ class RollParams:
         self._index_bytes = config.segment_index_bytes
         self._entries = config.segment_index_bytes // TIME_ENTRY_BYTES - 1
 
-    def exceeded(self, active: Segment, size: int, marks: Sequence[Mark], now_ms: int) -> bool:
+    def exceeded(self, active: Segment, size: int, extents: Sequence[BatchExtent], now_ms: int) -> bool:
         """Whether ``size`` bytes of new batches belong into a new segment rather than into the active one."""
         began = active.first_timestamp
         if (  # one batch, an ordinary segment: nearly always
             began is not None
             and began >= 0
-            and len(marks) == 1
-            and marks[0].max_timestamp - began <= self._ms
+            and len(extents) == 1
+            and extents[0].max_timestamp - began <= self._ms
             and active.size + size <= self._bytes
             and active.entries < self._entries
         ):
@@ -48,7 +48,7 @@ class RollParams:
             return True
         began = active.begin_timestamp()
         if began is not None and began >= 0:
-            waited = max(mark.max_timestamp for mark in marks) - began
+            waited = max(extent.max_timestamp for extent in extents) - began
         else:
             waited = now_ms - active.created_ms
         return waited > self._ms or active.index_full(self._index_bytes)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from moldau.ports import File
-from moldau.ports.disk import Stretch
+from moldau.ports.disk import FileSlice
 from moldau.storage import checked_reads, lookups
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.errors import CorruptLog
 from moldau.storage.index import FOLLOWING_MAX
-from moldau.storage.mark import Mark
 from moldau.storage.names import INDEX
 from moldau.storage.segment_file import NO_BOUND, REMEMBERED, SegmentFile
 from moldau.wire.batch import LENGTH_OVERHEAD
@@ -35,7 +35,7 @@ class Segment(SegmentFile):
         """An offset of this segment before which every record in it is older than ``timestamp``."""
         return lookups.offset_before(self, timestamp)
 
-    def append(self, data: bytes | bytearray | memoryview, marks: Sequence[Mark], interval: int) -> None:
+    def append(self, data: bytes | bytearray | memoryview, extents: Sequence[BatchExtent], interval: int) -> None:
         """Write whole batches at the end in one vectored write and account for them. OSError: nothing of it is
         visible.
         """
@@ -47,12 +47,12 @@ class Segment(SegmentFile):
         file.pwrite((data,), position)
         self.size = position + len(data)
         if self.first_timestamp is None and position == 0:
-            self.first_timestamp = marks[0].max_timestamp
+            self.first_timestamp = extents[0].max_timestamp
         base, positions, since = self.base_offset, self.positions, self.bytes_since_entry
         if self.unread:  # older records of this file may be newer than these
             with suppress(CorruptLog):
                 self.largest_timestamp()
-        for size, base_offset, last_offset, timestamp in marks:
+        for size, base_offset, last_offset, timestamp in extents:
             positions[base_offset] = position
             if timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
@@ -83,7 +83,7 @@ class Segment(SegmentFile):
         self.entries = len(self.index.offsets)
         self.index_synced = min(self.index_synced, self.entries)
         if self.file is not None:
-            self.file.keep_lent(position)
+            self.file.keep_slices(position)
         self.size = position
         self.positions.clear()
         self.checked_from = min(self.checked_from, position)
@@ -129,7 +129,7 @@ class Segment(SegmentFile):
                 raise CorruptLog(self.path(INDEX), 0, "entries are missing")
         return self.size
 
-    def slice(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | Stretch:
+    def slice(self, position: int, max_bytes: int, up_to: int | None, at_least_one: bool) -> bytes | FileSlice:
         """Whole batches from the batch start ``position``: those below ``up_to`` (None: all) that ``max_bytes`` holds.
 
         With ``at_least_one`` a first batch larger than ``max_bytes`` is returned alone. One read from disk in the
@@ -151,7 +151,7 @@ class Segment(SegmentFile):
         if file is None:
             file = self.open()
         self.recent = True
-        data = file.stretch(end - position, position)
+        data = file.slice(end - position, position)
         if len(data) != end - position:
             raise CorruptLog(self.path(), position, f"{end - position} bytes are expected and {len(data)} are there")
         return data

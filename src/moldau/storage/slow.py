@@ -1,7 +1,7 @@
 """Unpacking in two places: what is small here and now, what may be large on whichever thread the caller has.
 
 A generator that yields a ``Slow`` asks for it to be called, anywhere, before the generator goes on. Decides how much is
-unpacked at once on the event loop. Read next: ``admission.py`` and ``timestamps.py``, which pause in this way.
+unpacked at once on the event loop. Read next: ``log_validator.py`` and ``timestamps.py``, which pause in this way.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def unpacked(codec: int, packed: memoryview, most: int) -> Pauses[bytes]:
     return slow.result()
 
 
-def at_once(work: Pauses[T]) -> T:
+def run_to_end(work: Pauses[T]) -> T:
     """What ``work`` returns, all of it done here."""
     try:
         while True:

@@ -115,7 +115,7 @@ def remove_strays(
         elif _says_nearly(log, topic_id) or (log.topic_id is None and (log.recovery_point or not log.size)):
             log.topic_id, log.topic_id_saved = topic_id, False
             if log.dir.offline is None:
-                with suppress(LogError), log.dir.watch:
+                with suppress(LogError), log.dir.offline_on_error:
                     log.folder.say_topic(topic_id)
         elif log.topic_id is None and not _is_torn(log.folder.damaged_topic):
             put_out_of_use(dirs, partition)
@@ -147,7 +147,7 @@ def make_way(dirs: LoadedDirectories, partition: TopicPartition) -> None:
     dir = next(dir for dir in dirs.dirs if path.startswith(f"{dir.path}/") and "/" not in path[len(dir.path) + 1 :])
     dir.ensure_online()
     stray = f"{dir.path}/{names.doomed_folder(partition, dirs.unique(), names.STRAY_FOLDER)}"
-    with dir.watch:
+    with dir.offline_on_error:
         dir.disk.rename(path, stray)
         dir.disk.sync_dir(dir.path)
     dirs.strays.append(stray)

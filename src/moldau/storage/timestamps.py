@@ -54,7 +54,7 @@ def first_since(log: Segments, timestamp: int, *, offset: int | None = None) -> 
     looked = 0
     while True:
         at = max(at, log.log_start_offset)
-        with log.dir.watch:
+        with log.dir.offline_on_error:
             number = log.segment_at(at)
             segment = log.segments[number]
             found = _candidate(segment, timestamp, at) if segment.largest_timestamp() >= timestamp else None
@@ -82,7 +82,7 @@ def newest(log: Segments) -> Pauses[TimedOffset | None]:
     at, best, where = log.log_start_offset, -1, 0
     looked = 0
     while True:
-        with log.dir.watch:
+        with log.dir.offline_on_error:
             number = log.segment_at(max(at, log.log_start_offset))
             segment = log.segments[number]
             largest = segment.largest_timestamp()

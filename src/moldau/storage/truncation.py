@@ -22,7 +22,7 @@ def truncate(log: LogState, offset: int) -> None:
         restart_at(log, offset, offset)
         log.epochs_changed |= log.epochs.clear()
         return
-    with log.dir.watch:
+    with log.dir.offline_on_error:
         if log.swap is not None:
             log.swap.undo()
         marked = offset < log.log_start_offset and _mark(log)
@@ -68,7 +68,7 @@ def _keep_aborted(log: LogState, offset: int) -> None:
 
 def restart_at(log: LogState, offset: int, start: int) -> None:
     """Make it a log without records that begins at ``start`` and whose next offset is ``offset``."""
-    with log.dir.watch:
+    with log.dir.offline_on_error:
         if log.swap is not None:
             log.swap.undo()
         marked = not offset <= start == log.log_start_offset and _mark(log)
@@ -108,7 +108,7 @@ def _carry_out(log: LogState) -> None:
     if log.dir.on_checkpoint_wanted is not None:
         log.dir.on_checkpoint_wanted(log)
     else:
-        with log.dir.watch:
+        with log.dir.offline_on_error:
             finish(log)
 
 

@@ -60,7 +60,7 @@ def uncached(log: Log, offset: int, max_bytes: int) -> Load | None:
             return None
     if not log.log_start_offset <= offset < log.log_end_offset or log.dir.offline:
         return None
-    with log.dir.watch:
+    with log.dir.offline_on_error:
         segment = log.segments[log.segment_at(offset)]
         position = segment.locate(offset)
         size = min(max_bytes, LOAD_BYTES, segment.size - position)

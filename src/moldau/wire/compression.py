@@ -14,7 +14,7 @@ Buffer = bytes | bytearray | memoryview
 
 MAX_OUTPUT_BYTES = 256 << 20
 """No batch unpacks to more than this. It is the bound of whoever reads a log, too: with one below what a leader takes
-(``storage/admission.py``) a client's batch was called corrupt, and its log compacted no more."""
+(``storage/log_validator.py``) a client's batch was called corrupt, and its log compacted no more."""
 
 PIECE_BYTES, PIECES = 1 << 20, 32
 """What comes out of a gzip payload is gathered in pieces of this size, or in so many: zlib copies each of them, and

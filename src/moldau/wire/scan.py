@@ -2,8 +2,8 @@
 
 Decides whether the records' structure is sound, as Apache Kafka's DefaultRecord reads it, whether offset deltas count
 up from 0, and which timestamps and absent keys there are. Does not decide what of it is refused: see
-``storage/admission.py``. Many records in the common form are read at once (``common_form.py``), all others one by one,
-in steps as long as the caller wants.
+``storage/log_validator.py``. Many records in the common form are read at once (``common_form.py``), all others one by
+one, in steps as long as the caller wants.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from moldau.zookeeper.writing import TransactionDraft
 TOPIC = 2
 
 
-def image_in_turns(reading: Reading, step: int) -> Generator[None, None, Image]:
+def image_in_slices(reading: Reading, step: int) -> Generator[None, None, Image]:
     """What was read, as an image; with a pause after every ``step`` records."""
     there = Image()
     for at in range(0, len(reading.records), step):

@@ -14,7 +14,7 @@ from typing import Any
 from moldau.ports import Disk, File
 from moldau.runtime.disk import RealDisk
 
-OF_FILES = {"pwrite": "write", "truncate": "truncate", "sync": "sync", "pread": "read", "stretch": "read"}
+OF_FILES = {"pwrite": "write", "truncate": "truncate", "sync": "sync", "pread": "read", "slice": "read"}
 OF_DISKS = ("rename", "remove", "remove_tree", "sync_dir", "list_dir", "make_dirs", "read", "write_atomic", "exists")
 
 

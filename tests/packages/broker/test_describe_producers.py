@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moldau.broker.api.k50_describe_user_scram_credentials import handle as credentials
-from moldau.broker.loop import finished
+from moldau.broker.loop import run_to_end
 from moldau.image import Image
 from moldau.model import Code
 from moldau.wire.messages.k50_describe_user_scram_credentials import DescribeUserScramCredentialsRequest
@@ -49,7 +49,7 @@ def test_credentials_that_kafka_made_are_told_without_their_secrets() -> None:
 
     def ask(*names: str) -> dict[str, tuple[int, list[tuple[int, int]]]]:
         users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in names]
-        answer = finished(credentials(node, DescribeUserScramCredentialsRequest(users=users or None), None))
+        answer = run_to_end(credentials(node, DescribeUserScramCredentialsRequest(users=users or None), None))
         assert answer.error_code == 0
         return {
             one.user: (one.error_code, [(info.mechanism, info.iterations) for info in one.credential_infos])

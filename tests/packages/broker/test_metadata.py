@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.api import k03_metadata, k60_describe_cluster
-from moldau.broker.loop import finished
+from moldau.broker.loop import run_to_end
 from moldau.broker.metadata.encoded_topics import EncodedTopics
 from moldau.broker.services import BrokerServices
 from moldau.image import Delta, Image, Partition
@@ -137,7 +137,7 @@ def test_a_topic_whose_name_can_never_be_is_refused_without_asking_the_controlle
         allow_auto_topic_creation=True,
     )
     one = broker_services(config=node_config())
-    assert finished(k03_metadata._to_create(one, request, ContextValue(api_version=12))) == ["fine"]
+    assert run_to_end(k03_metadata._to_create(one, request, ContextValue(api_version=12))) == ["fine"]
 
 
 def test_what_twenty_clients_ask_for_is_encoded_once_and_shared() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api.k48_describe_client_quotas import handle as describe
-from moldau.broker.loop import finished
+from moldau.broker.loop import run_to_end
 from moldau.broker.network.connection_quotas import ConnectionQuotas
 from moldau.broker.quotas.clients import COUNTS_MAX, ClientQuotas
 from moldau.broker.quotas.mutations import Mutations, quota_of
@@ -277,7 +277,7 @@ def test_quotas_are_described_by_a_filter(components: list[Any], strict: bool, v
         DescribeClientQuotasRequest.ComponentData(entity_type=type, match_type=match, match=name)
         for type, match, name in components
     ]
-    answer = finished(describe(node, DescribeClientQuotasRequest(components=parts, strict=strict), None))
+    answer = run_to_end(describe(node, DescribeClientQuotasRequest(components=parts, strict=strict), None))
     if isinstance(values, Code):
         assert (answer.error_code, answer.entries) == (values, None)
     else:

@@ -62,7 +62,7 @@ def calls_of_the_loop(cluster: DataCluster, disk: SlowDisk, *batch: Any) -> int:
         cluster.offset += 1
         cluster.image.apply(record, cluster.offset, delta)
     most, before = 0, disk.calls
-    for _ in cluster.brokers[0].replicas.apply_in_turns(cluster.image, delta):
+    for _ in cluster.brokers[0].replicas.apply_in_slices(cluster.image, delta):
         most, before = max(most, disk.calls - before), disk.calls
     return max(most, disk.calls - before)
 

@@ -185,7 +185,7 @@ def test_a_pass_that_meets_what_nobody_expected_is_named_counted_and_run_again(
         raise struct.error("int too large to convert")
 
     async def work() -> None:
-        monkeypatch.setattr(LogDirs, "retention_in_turns", look)
+        monkeypatch.setattr(LogDirs, "retention_in_slices", look)
         alone = Alone(tmp_path, log_retention_check_interval_ms="1", http_listener="127.0.0.1:0")
         await alone.node.start()
         await until(lambda: looked > 2, "it looks again")
@@ -206,7 +206,7 @@ def test_a_broken_assertion_of_ours_in_a_pass_or_a_callback_stops_the_node(
         raise AssertionError("ours")
 
     async def work() -> None:
-        monkeypatch.setattr(LogDirs, "retention_in_turns", broken)
+        monkeypatch.setattr(LogDirs, "retention_in_slices", broken)
         alone = Alone(tmp_path, log_retention_check_interval_ms="1")
         await alone.node.start()
         await until(lambda: alone.failures, "the task ends")

@@ -316,7 +316,7 @@ class Sent(ControllerHarness):
 
 def test_a_broker_that_wants_to_stop_is_told_to_stop_what_it_follows() -> None:
     """CS-1, as KafkaController.doControlledShutdown: what others have a replica of, and lead by now."""
-    harness = Sent(3, elr=False, classic=True)
+    harness = Sent(3, elr=False, zookeeper_mode=True)
     harness.create("t", (0, 1), (1, 0), (2, 0), (1, 2))
     harness.create("single", (0,))
     harness.heartbeat(0, want_shut_down=True)
@@ -328,7 +328,7 @@ def test_a_broker_that_wants_to_stop_is_told_to_stop_what_it_follows() -> None:
 
 
 def test_a_replica_that_moves_away_stops_before_it_is_deleted() -> None:
-    harness = Sent(3, elr=False, classic=True, epoch_for_each_change=True)
+    harness = Sent(3, elr=False, zookeeper_mode=True, epoch_for_each_change=True)
     harness.create("t", (0, 1))
     harness.submit(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(1, 2)),)))
     assert harness.stops(0) == []

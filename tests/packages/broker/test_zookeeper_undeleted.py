@@ -32,7 +32,7 @@ def deleted_topic() -> tuple[Sent, Undeleted, StopReplicaRequest]:
     """A topic was deleted, and broker 1 was told so."""
     from moldau.controller.requests import DeleteTopics
 
-    harness, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
+    harness, undeleted = Sent(3, elr=False, zookeeper_mode=True), Undeleted(ReplicaStates(SENDER.controller_id))
     harness.create("t", (0, 1), (1, 2))
     harness.submit(DeleteTopics(topics=("t",)))
     undeleted.asked(harness.image, harness.delta, SENDER)
@@ -74,7 +74,7 @@ def test_who_died_before_it_answered_is_told_again() -> None:
 
 
 def test_who_is_dead_when_its_replica_moves_away_is_told_to_delete_it_when_it_is_back() -> None:
-    harness, undeleted = Sent(3, elr=False, classic=True), Undeleted(ReplicaStates(SENDER.controller_id))
+    harness, undeleted = Sent(3, elr=False, zookeeper_mode=True), Undeleted(ReplicaStates(SENDER.controller_id))
     harness.create("t", (0, 1))
     harness.submit(BrokerRefused(broker_id=1, broker_epoch=harness.broker(1).epoch))
     harness.submit(AlterPartitionReassignments(moves=(Move(topic="t", partition=0, replicas=(0, 2)),)))

@@ -88,7 +88,7 @@ def test_brokers_hear_of_each_partition_which_controller_wrote_its_state(
 
 
 def test_a_deleted_partition_is_told_of_with_the_epoch_of_whoever_wrote_its_state_last() -> None:
-    harness = Sent(3, elr=False, classic=True)
+    harness = Sent(3, elr=False, zookeeper_mode=True)
     harness.create("t", (0, 1), (1, 2))
     key = harness.partition("t", 0).key
     harness.submit(DeleteTopics(topics=("t",)))
@@ -99,7 +99,7 @@ def test_a_deleted_partition_is_told_of_with_the_epoch_of_whoever_wrote_its_stat
 
 
 def test_only_what_changes_its_version_has_written_a_state() -> None:
-    harness = Sent(3, elr=False, classic=True)
+    harness = Sent(3, elr=False, zookeeper_mode=True)
     harness.create("t", (0, 1))
     known = harness.partition("t", 0)
     assert batch.is_written(PartitionDelta("t", known.key, None, known))

@@ -19,11 +19,11 @@ BEGAN_MS = 1_795_780_000_000
 
 
 class LoggedHarness(ControllerHarness):
-    """A harness whose controller writes down what it decides. ``classic``: as on the ZooKeeper plane; ``author`` may be
-    changed, as when another node becomes the controller."""
+    """A harness whose controller writes down what it decides, in ``zookeeper_mode`` as Kafka's ZooKeeper controller.
+    ``author`` may be changed, as when another node becomes the controller."""
 
-    def __init__(self, brokers: int, *, classic: bool = False) -> None:
-        self.classic = classic
+    def __init__(self, brokers: int, *, zookeeper_mode: bool = False) -> None:
+        self.zookeeper_mode = zookeeper_mode
         self.author = Author(1, 1)
         self.at_ms = BEGAN_MS
         self.decisions: dict[tuple[str, int], list[Decision]] = {}
@@ -35,7 +35,7 @@ class LoggedHarness(ControllerHarness):
     def commit(self, records: Any, request: Any = None) -> list[tuple[int, Any]]:
         ready = super().commit(records, request)
         self.at_ms += 1_000
-        said = list(state_changes(self.delta, self.image, self.author, classic=self.classic))
+        said = list(state_changes(self.delta, self.image, self.author, zookeeper_mode=self.zookeeper_mode))
         self.texts.setdefault(self.author.id, []).extend(change.line(self.now) for change in said)
         head = {"time_ms": self.at_ms, "node": self.author.id}
         self.twins.setdefault(self.author.id, []).extend(json.dumps(head | change.facts) for change in said)

@@ -70,7 +70,7 @@ def told_by_job(*paths: Path) -> list[Decision]:
 
 @pytest.fixture(params=[False, True], ids=["quorum", "zookeeper"])
 def harness(request: pytest.FixtureRequest) -> LoggedHarness:
-    return LoggedHarness(4, classic=request.param)
+    return LoggedHarness(4, zookeeper_mode=request.param)
 
 
 @pytest.fixture
@@ -470,15 +470,15 @@ ACTS = st.sampled_from(
 
 @settings(max_examples=60)
 @given(
-    classic=st.booleans(),
+    zookeeper_mode=st.booleans(),
     acts=st.lists(st.tuples(ACTS, st.integers(0, 3), st.integers(0, 3)), max_size=25),
     texts=st.booleans(),
 )
 def test_a_timeline_has_each_decision_once_with_its_own_reason(
-    tmp_path_factory: pytest.TempPathFactory, classic: bool, acts: list[tuple[str, int, int]], texts: bool
+    tmp_path_factory: pytest.TempPathFactory, zookeeper_mode: bool, acts: list[tuple[str, int, int]], texts: bool
 ) -> None:
     """Deletions and topics of the same name among them, by several controllers, with the text or the JSON alone."""
-    harness = LoggedHarness(4, classic=classic)
+    harness = LoggedHarness(4, zookeeper_mode=zookeeper_mode)
     harness.create("orders", (0, 1, 2), configs=UNCLEAN)
     for act, one, other in acts:
         happens(harness, act, one, other)

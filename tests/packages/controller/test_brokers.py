@@ -212,7 +212,7 @@ def test_a_broker_that_leads_nothing_goes_at_once_and_one_alone_leaves_its_parti
 
 def test_in_zookeeper_mode_a_sole_in_sync_leader_leads_on_until_another_can_or_its_broker_goes() -> None:
     """CS-1, as KafkaController.doControlledShutdown: what nobody else can lead keeps its leader, and is named."""
-    harness = ControllerHarness(3, elr=False, classic=True)
+    harness = ControllerHarness(3, elr=False, zookeeper_mode=True)
     harness.create("t", (0, 1), (1, 0), (0, 2))
     harness.create("single", (0,))
     assert harness.set_isr("t", 0, 0) == Code.NONE, "1 lags"
@@ -236,7 +236,7 @@ def test_in_zookeeper_mode_a_sole_in_sync_leader_leads_on_until_another_can_or_i
 
 def test_in_zookeeper_mode_a_leader_that_wants_to_shut_down_leaves_the_isr_with_its_lead() -> None:
     """Seed 4014: a preferred election took the lead from it, and left it in the ISR."""
-    harness = ControllerHarness(2, elr=False, classic=True)
+    harness = ControllerHarness(2, elr=False, zookeeper_mode=True)
     harness.create("t", (1, 0))
     harness.set_isr("t", 0, 1)
     harness.submit(BrokerRefused(broker_id=1, broker_epoch=harness.broker(1).epoch))
@@ -253,7 +253,7 @@ def test_in_zookeeper_mode_a_leader_that_wants_to_shut_down_leaves_the_isr_with_
 
 
 def test_in_zookeeper_mode_a_broker_that_goes_without_leave_leaves_its_partitions_without_leader() -> None:
-    harness = ControllerHarness(2, elr=False, classic=True)
+    harness = ControllerHarness(2, elr=False, zookeeper_mode=True)
     harness.create("t", (0, 1))
     harness.set_isr("t", 0, 0)
     harness.heartbeat(0, want_shut_down=True)
@@ -263,7 +263,7 @@ def test_in_zookeeper_mode_a_broker_that_goes_without_leave_leaves_its_partition
 
 @pytest.mark.parametrize("lagging", [0, 20])
 def test_in_zookeeper_mode_a_shutdown_of_many_partitions_keeps_those_that_nobody_else_can_lead(lagging: int) -> None:
-    harness = ControllerHarness(2, elr=False, classic=True, partitions_at_once=7)
+    harness = ControllerHarness(2, elr=False, zookeeper_mode=True, partitions_at_once=7)
     harness.create("t", *((0, 1) for _ in range(40)))
     for number in range(lagging):
         harness.set_isr("t", number, 0)

@@ -154,17 +154,17 @@ def test_a_replica_that_the_controller_takes_out_of_the_isr_makes_a_new_leader_e
     assert harness.partition("t").leader_epoch == after.leader_epoch, "a leader that asked for its ISR knows it"
 
 
-@pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
-def test_a_leader_that_did_not_hear_that_its_wish_was_granted_is_told_in_zookeeper_mode(classic: bool) -> None:
+@pytest.mark.parametrize("zookeeper_mode", [True, False], ids=["zookeeper", "kraft"])
+def test_a_leader_that_did_not_hear_that_its_wish_was_granted_is_told_in_zookeeper_mode(zookeeper_mode: bool) -> None:
     """As by Kafka 3.9's controller. A leader of Kafka's that is told INVALID_UPDATE_VERSION waits for a new leader
     epoch, which nobody makes for a change that it asked for itself: its ISR never changed. KRaft's log tells it."""
-    harness = ControllerHarness(4, classic=classic)
+    harness = ControllerHarness(4, zookeeper_mode=zookeeper_mode)
     harness.create("t", (0, 1, 2))
     first = change(harness, isr=((0, -1), (1, -1)))
     assert [one.code for one in submit(harness, first).partitions] == [Code.NONE]
     (again,) = submit(harness, first).partitions
-    assert again.code is (Code.NONE if classic else Code.INVALID_UPDATE_VERSION)
-    if classic:
+    assert again.code is (Code.NONE if zookeeper_mode else Code.INVALID_UPDATE_VERSION)
+    if zookeeper_mode:
         assert again.partition == harness.partition("t")
         assert harness.records == []
         assert harness.set_isr("t", 0, 0) is Code.NONE
@@ -178,11 +178,11 @@ def test_a_leader_that_did_not_hear_that_its_wish_was_granted_is_told_in_zookeep
         assert strange.code is Code.INVALID_REQUEST, "it does not lead"
 
 
-@pytest.mark.parametrize(("classic", "bump"), [(True, 1), (False, 0)], ids=["zookeeper", "a migration"])
-def test_where_a_replica_lies_makes_a_new_leader_epoch_in_zookeeper_mode(classic: bool, bump: int) -> None:
+@pytest.mark.parametrize(("zookeeper_mode", "bump"), [(True, 1), (False, 0)], ids=["zookeeper", "a migration"])
+def test_where_a_replica_lies_makes_a_new_leader_epoch_in_zookeeper_mode(zookeeper_mode: bool, bump: int) -> None:
     """Mixed seed 51: the state is written, and a Kafka leader passed over it. Its partition epoch was outdated from
     then on, and its ISR could not change. In a migration Kafka's brokers believe the KRaft controller without."""
-    harness = ControllerHarness(3, classic=classic, epoch_for_each_change=True)
+    harness = ControllerHarness(3, zookeeper_mode=zookeeper_mode, epoch_for_each_change=True)
     harness.create("t", (0, 1, 2))
     key, epoch = harness.partition("t").key, harness.broker(2).epoch
     assert harness.set_isr("t", 0, 0, 1) is Code.NONE

@@ -18,15 +18,15 @@ runs = st.lists(st.tuples(numbers, numbers, numbers, numbers), max_size=60)
 @settings(max_examples=examples(120))
 @given(steps=runs, kind=st.sampled_from(["KRaft", "KRaft without an ELR", "ZooKeeper mode"]))
 def test_any_run_of_asks_keeps_the_laws(steps: list[tuple[int, int, int, int]], kind: str) -> None:
-    Play(elr=kind == "KRaft", classic=kind == "ZooKeeper mode").run(steps)
+    Play(elr=kind == "KRaft", zookeeper_mode=kind == "ZooKeeper mode").run(steps)
 
 
-def seeded(seed: int, *, elr: bool, classic: bool) -> None:
+def seeded(seed: int, *, elr: bool, zookeeper_mode: bool) -> None:
     rng = random.Random(seed)
     steps = [(rng.randrange(256), rng.randrange(256), rng.randrange(256), rng.randrange(256)) for _ in range(80)]
-    Play(elr=elr, classic=classic).run(steps)
+    Play(elr=elr, zookeeper_mode=zookeeper_mode).run(steps)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_long_runs_keep_the_laws(seed: int) -> None:
-    seeded(seed, elr=seed % 3 == 1, classic=seed % 3 == 2)
+    seeded(seed, elr=seed % 3 == 1, zookeeper_mode=seed % 3 == 2)

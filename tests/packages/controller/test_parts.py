@@ -128,7 +128,7 @@ def test_what_becomes_of_partitions_in_parts_is_what_becomes_of_them_at_once(
         fenced = {id: broker.fenced for id, broker in harness.image.brokers.items()}
         assert fenced == {id: broker.fenced for id, broker in whole.image.brokers.items()}
         assert max(harness.sizes) <= at_once + 1, "a part, or what is left and the registration"
-        assert not harness.controller.soft_state.going, "nobody is going any more"
+        assert not harness.controller.soft_state.leaving, "nobody is going any more"
 
 
 def begun(harness: ControllerHarness, request: Any) -> Any:
@@ -188,11 +188,11 @@ def test_the_rest_is_dropped_when_the_broker_has_registered_anew() -> None:
 @pytest.mark.parametrize("action", [refused, gone, restarted, restarted_in_order])
 def test_in_zookeeper_mode_a_broker_goes_in_one_decision(action: Callable[[ControllerHarness], None]) -> None:
     """LI-3, as KafkaController.onBrokerFailure: whoever goes is shown as dead with its first partition."""
-    harness = full(40, 4, elr=False, classic=True, epoch_for_each_change=True)
+    harness = full(40, 4, elr=False, zookeeper_mode=True, epoch_for_each_change=True)
     action(harness)
     assert harness.sizes == [harness.sizes[0]]
     assert harness.sizes[0] > 20
-    whole = full(40, WHOLE, elr=False, classic=True, epoch_for_each_change=True)
+    whole = full(40, WHOLE, elr=False, zookeeper_mode=True, epoch_for_each_change=True)
     action(whole)
     assert partitions_of(harness) == partitions_of(whole)
 
@@ -282,7 +282,7 @@ def test_replicas_in_a_directory_that_failed_leave_in_parts_and_those_in_others_
         assert sum(1 in p.isr for p in ends[-1].values()) == 3
     assert ends[0] == ends[1]
     assert max(harness.sizes) <= 5 < max(whole.sizes)
-    assert not harness.controller.soft_state.going
+    assert not harness.controller.soft_state.leaving
 
 
 def back_in_sync(harness: Sizes) -> None:

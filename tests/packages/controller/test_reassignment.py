@@ -109,19 +109,21 @@ def test_cancelling_restores_the_original_replicas() -> None:
     assert cancel(d) == Code.NO_REASSIGNMENT_IN_PROGRESS
 
 
-@pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
-def test_who_comes_and_goes_keeps_its_order_in_zookeeper_mode_and_a_cancelled_move_restores_it(classic: bool) -> None:
+@pytest.mark.parametrize("zookeeper_mode", [True, False], ids=["zookeeper", "kraft"])
+def test_who_comes_and_goes_keeps_its_order_in_zookeeper_mode_and_a_cancelled_move_restores_it(
+    zookeeper_mode: bool,
+) -> None:
     """Kafka's ZooKeeper controller appends the old replicas as they are; KRaft's sorts those that go."""
-    d = ControllerHarness(6, elr=False, classic=classic)
+    d = ControllerHarness(6, elr=False, zookeeper_mode=zookeeper_mode)
     d.create("t", (3, 1, 2))
     move(d, 5, 4, 1)
     p = d.partition("t")
-    there = (5, 4, 1, 3, 2) if classic else (5, 4, 1, 2, 3)
+    there = (5, 4, 1, 3, 2) if zookeeper_mode else (5, 4, 1, 2, 3)
     assert (p.replicas, p.adding, p.removing) == (
-        there, (5, 4) if classic else (4, 5), (3, 2) if classic else (2, 3)
+        there, (5, 4) if zookeeper_mode else (4, 5), (3, 2) if zookeeper_mode else (2, 3)
     )  # fmt: skip
     cancel(d)
-    assert d.partition("t").replicas == ((1, 3, 2) if classic else (1, 2, 3))
+    assert d.partition("t").replicas == ((1, 3, 2) if zookeeper_mode else (1, 2, 3))
 
 
 def test_cancelling_is_refused_when_only_newcomers_are_in_sync() -> None:
@@ -174,10 +176,10 @@ def test_a_move_that_cannot_be_is_refused(wish: dict[str, Any], code: Code) -> N
     assert d.records == []
 
 
-@pytest.mark.parametrize("classic", [True, False], ids=["zookeeper", "kraft"])
-def test_a_move_to_the_replicas_that_there_are_begins_nothing_and_is_no_error(classic: bool) -> None:
+@pytest.mark.parametrize("zookeeper_mode", [True, False], ids=["zookeeper", "kraft"])
+def test_a_move_to_the_replicas_that_there_are_begins_nothing_and_is_no_error(zookeeper_mode: bool) -> None:
     """As Apache Kafka 3.9's and 4's controllers answer: plans of its tools name partitions that stay, too."""
-    d = ControllerHarness(7, classic=classic, epoch_for_each_change=classic)
+    d = ControllerHarness(7, zookeeper_mode=zookeeper_mode, epoch_for_each_change=zookeeper_mode)
     d.create("t", (1, 2, 3))
     before = d.partition("t")
     assert move(d, 1, 2, 3) == Code.NONE

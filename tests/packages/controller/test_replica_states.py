@@ -41,13 +41,13 @@ class Followed(ControllerHarness):
     def __init__(self, *brokers: int) -> None:
         self.states = ReplicaStates(ME)
         self.lines: list[str] = []
-        super().__init__(0, elr=False, classic=True, deletions_wait=True, epoch_for_each_change=True)
+        super().__init__(0, elr=False, zookeeper_mode=True, deletions_wait=True, epoch_for_each_change=True)
         for id in brokers:
             self.add_broker(id)
 
     def commit(self, records: Any, request: Any = None) -> Any:
         ready = super().commit(records, request)
-        self.lines += [change.text for change in state_changes(self.delta, self.image, AUTHOR, classic=True)]
+        self.lines += [change.text for change in state_changes(self.delta, self.image, AUTHOR, zookeeper_mode=True)]
         self.say(self.states.follow(self.image, self.delta, also_healthy=True))
         return ready
 

@@ -129,7 +129,7 @@ def test_in_zookeeper_mode_what_happened_chooses_the_selector(monkeypatch) -> No
         what()
         return list(dict.fromkeys(requested)), harness.partition("t").leader
 
-    harness = ControllerHarness(4, elr=False, classic=True)
+    harness = ControllerHarness(4, elr=False, zookeeper_mode=True)
     harness.create("t", (0, 1, 2))
     assert told(lambda: harness.submit(BrokerRefused(broker_id=0, broker_epoch=harness.broker(0).epoch))) == (
         ["elect_offline"], 1,

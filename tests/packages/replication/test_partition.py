@@ -215,8 +215,8 @@ def test_the_watermark_does_not_move_under_too_small_an_isr() -> None:
     """KAFKA-15583, and acks=all are refused before the append."""
     bench = Bench(min_isr=2)
     bench.lead(isr=(0,))
-    assert bench.partition.admit(-1) is Code.NOT_ENOUGH_REPLICAS
-    assert bench.partition.admit(1) is Code.NONE
+    assert bench.partition.check_append(-1) is Code.NOT_ENOUGH_REPLICAS
+    assert bench.partition.check_append(1) is Code.NONE
     assert bench.append(3) == ()
     assert bench.partition.high_watermark == 0
 

@@ -1,4 +1,4 @@
-"""Stretches of files on real sockets: in order, whole, as they stood when they were named, on both loops."""
+"""Slices of files on real sockets: in order, whole, as they stood when they were named, on both loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from moldau.runtime import disk, sending
-from moldau.runtime.disk import STRETCH_FROM, FileStretch, RealDisk, RealFile
+from moldau.runtime.disk import SLICE_FROM, DiskFileSlice, RealDisk, RealFile
 from moldau.runtime.world import RealNet, new_loop
 from tests.packages import loops
 
@@ -72,9 +72,9 @@ class Scene:
         self.server, self.client, self.file = server, client, file
         self.send = server.transport.writelines
 
-    def stretch(self, offset: int = 0, size: int = SIZE) -> FileStretch:
-        found = self.file.stretch(size, offset)
-        assert isinstance(found, FileStretch)
+    def slice(self, offset: int = 0, size: int = SIZE) -> DiskFileSlice:
+        found = self.file.slice(size, offset)
+        assert isinstance(found, DiskFileSlice)
         return found
 
     async def read(self, size: int | None = None) -> bytes:
@@ -133,11 +133,11 @@ def test_pieces_arrive_in_order_and_whole(run: Run, tmp_path: Path, monkeypatch:
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([b"head", at.stretch(), b"middle", at.stretch(7, STRETCH_FROM)])
+            at.send([b"head", at.slice(), b"middle", at.slice(7, SLICE_FROM)])
             at.server.transport.write(b"next")
             at.send([b"a", b"b"])
-            at.send([at.stretch(1, SIZE - 1)])
-            parts = [b"head", TEXT, b"middle", TEXT[7 : 7 + STRETCH_FROM], b"next", b"ab", TEXT[1:]]
+            at.send([at.slice(1, SIZE - 1)])
+            parts = [b"head", TEXT, b"middle", TEXT[7 : 7 + SLICE_FROM], b"next", b"ab", TEXT[1:]]
             wanted = b"".join(parts)
             assert await at.read(len(wanted)) == wanted
             at.server.transport.write(b"after")
@@ -154,10 +154,10 @@ def test_what_the_loop_has_not_sent_yet_is_not_overtaken(run: Run, tmp_path: Pat
         async with connected(tmp_path) as at:
             first = bytes(6 * SIZE)  # the loop keeps most of it
             at.server.transport.write(b"small")
-            at.send([b"head", at.stretch()])
+            at.send([b"head", at.slice()])
             assert await at.read(SIZE + 9) == b"smallhead" + TEXT
             at.server.transport.write(first)
-            at.send([b"head", at.stretch()])
+            at.send([b"head", at.slice()])
             assert await at.read(7 * SIZE + 4) == first + b"head" + TEXT
 
     run(scene())
@@ -168,15 +168,15 @@ def test_what_is_cut_or_closed_meanwhile_is_sent_as_it_was(run: Run, tmp_path: P
         async with connected(tmp_path) as at:
             blocking = RealDisk().open(str(tmp_path / "other"), create=True)
             blocking.pwrite([bytes(8 << 20)], 0)
-            at.send([blocking.stretch(8 << 20, 0), at.stretch(), at.stretch(5, STRETCH_FROM)])
+            at.send([blocking.slice(8 << 20, 0), at.slice(), at.slice(5, SLICE_FROM)])
             assert at.server.said == ["pause"]
             at.file.truncate(10)
             at.file.pwrite([bytes(SIZE)], 10)
-            third = at.stretch(0, STRETCH_FROM)
+            third = at.slice(0, SLICE_FROM)
             at.send([third])
             at.file.close()
             blocking.close()
-            wanted = bytes(8 << 20) + TEXT + TEXT[5 : 5 + STRETCH_FROM] + TEXT[:10] + bytes(STRETCH_FROM - 10)
+            wanted = bytes(8 << 20) + TEXT + TEXT[5 : 5 + SLICE_FROM] + TEXT[:10] + bytes(SLICE_FROM - 10)
             assert await at.read(len(wanted)) == wanted
 
     run(scene())
@@ -196,11 +196,11 @@ def test_a_closed_file_is_sent_unread_and_its_handle_goes_with_the_last_reader(r
         async with connected(tmp_path) as at:
             segment = RealDisk().open(str(tmp_path / "segment"), create=True)
             segment.pwrite([TEXT], 0)
-            lent = [segment.stretch(SIZE, 0) for _ in range(300)]
+            lent = [segment.slice(SIZE, 0) for _ in range(300)]
             tracemalloc.start()
             try:
                 segment.close()
-                assert tracemalloc.get_traced_memory()[1] < STRETCH_FROM
+                assert tracemalloc.get_traced_memory()[1] < SLICE_FROM
             finally:
                 tracemalloc.stop()
             RealDisk().remove(str(tmp_path / "segment"))
@@ -221,7 +221,7 @@ def test_who_reads_nothing_does_not_hold_a_removed_file_for_ever(
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([at.stretch(), at.stretch()])
+            at.send([at.slice(), at.slice()])
             os.unlink(tmp_path / "log")
             at.file.close()
             await at.server.lost.wait()
@@ -252,7 +252,7 @@ def test_who_reads_nothing_of_a_file_that_is_there_keeps_his_connection(
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([at.stretch(), at.stretch()])
+            at.send([at.slice(), at.slice()])
             await enough.wait()
             assert await at.read(2 * SIZE) == TEXT + TEXT
 
@@ -264,7 +264,7 @@ def test_what_a_cut_would_keep_in_memory_is_bounded(run: Run, tmp_path: Path, mo
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            lent = [at.stretch() for _ in range(5)]
+            lent = [at.slice() for _ in range(5)]
             at.file.truncate(10)
             kept = []
             for one in lent:
@@ -281,7 +281,7 @@ def test_what_a_cut_would_keep_in_memory_is_bounded(run: Run, tmp_path: Path, mo
 def test_the_receiver_is_paused_until_all_is_sent(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([at.stretch(), at.stretch(), at.stretch()])
+            at.send([at.slice(), at.slice(), at.slice()])
             assert at.server.said == ["pause"]
             assert at.server.transport.get_write_buffer_size() > 0
             await at.read(3 * SIZE)
@@ -294,7 +294,7 @@ def test_the_receiver_is_paused_until_all_is_sent(run: Run, tmp_path: Path) -> N
 def test_a_close_comes_after_what_was_written(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([at.stretch(), at.stretch(), b"end"])
+            at.send([at.slice(), at.slice(), b"end"])
             at.server.transport.close()
             assert at.server.transport.is_closing()
             at.send([b"too late"])
@@ -311,7 +311,7 @@ def test_what_comes_after_a_close_is_not_sent_though_the_loop_is_not_through(run
             first = bytes(6 * SIZE)
             at.server.transport.write(first)
             at.server.transport.close()
-            at.send([b"head", at.stretch()])
+            at.send([b"head", at.slice()])
             assert await at.read() == first
             await at.server.lost.wait()
 
@@ -321,7 +321,7 @@ def test_what_comes_after_a_close_is_not_sent_though_the_loop_is_not_through(run
 def test_an_abort_ends_the_connection_though_much_is_left(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([at.stretch(), at.stretch(), at.stretch()])
+            at.send([at.slice(), at.slice(), at.slice()])
             at.server.transport.abort()
             await at.server.lost.wait()
             with suppress(ConnectionResetError):
@@ -333,7 +333,7 @@ def test_an_abort_ends_the_connection_though_much_is_left(run: Run, tmp_path: Pa
 def test_a_client_that_is_gone_ends_the_connection(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([at.stretch(), at.stretch(), at.stretch()])
+            at.send([at.slice(), at.slice(), at.slice()])
             at.client.close()
             await at.server.lost.wait()
             assert at.server.said == ["pause"]
@@ -344,9 +344,9 @@ def test_a_client_that_is_gone_ends_the_connection(run: Run, tmp_path: Path) -> 
 def test_a_file_that_has_become_shorter_ends_the_connection(run: Run, tmp_path: Path) -> None:
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            stretch = at.stretch()
+            one = at.slice()
             os.truncate(tmp_path / "log", SIZE // 2)  # behind the file's back
-            at.send([stretch])
+            at.send([one])
             assert await at.read() == TEXT[: SIZE // 2]
             await at.server.lost.wait()
 
@@ -362,9 +362,9 @@ def test_a_disk_that_fails_is_read_from_then_on(run: Run, tmp_path: Path, monkey
     async def scene() -> None:
         async with connected(tmp_path) as at:
             monkeypatch.setattr(os, "sendfile", broken)
-            at.send([b"head", at.stretch(), b"tail"])
+            at.send([b"head", at.slice(), b"tail"])
             assert await at.read(SIZE + 8) == b"head" + TEXT + b"tail"  # by reading, which works here
-            assert at.file.stretch(SIZE, 0) == TEXT
+            assert at.file.slice(SIZE, 0) == TEXT
 
     run(scene())
 
@@ -372,11 +372,11 @@ def test_a_disk_that_fails_is_read_from_then_on(run: Run, tmp_path: Path, monkey
 def test_few_bytes_or_bytes_that_are_not_there_are_read(tmp_path: Path) -> None:
     file = RealDisk().open(str(tmp_path / "log"), create=True)
     file.pwrite([TEXT], 0)
-    assert file.stretch(STRETCH_FROM - 1, 3) == TEXT[3 : STRETCH_FROM + 2]
-    assert file.stretch(SIZE, 1) == TEXT[1:]
-    named = file.stretch(STRETCH_FROM, 3)
+    assert file.slice(SLICE_FROM - 1, 3) == TEXT[3 : SLICE_FROM + 2]
+    assert file.slice(SIZE, 1) == TEXT[1:]
+    named = file.slice(SLICE_FROM, 3)
     assert not isinstance(named, bytes)
-    assert (len(named), bytes(named)) == (STRETCH_FROM, TEXT[3 : 3 + STRETCH_FROM])
+    assert (len(named), bytes(named)) == (SLICE_FROM, TEXT[3 : 3 + SLICE_FROM])
     file.close()
 
 
@@ -396,7 +396,7 @@ def test_a_connection_has_one_descriptor_while_its_client_reads_slowly_and_after
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            at.send([b"head", at.stretch(), at.stretch()])
+            at.send([b"head", at.slice(), at.slice()])
             assert at.server.said == ["pause"]
             assert sockets_to(at.client) == 1
             got = await at.read(SIZE)
@@ -422,7 +422,7 @@ def test_a_process_without_a_free_descriptor_sends_all_of_a_file(
             monkeypatch.setattr(socket, "fromfd", refuse)
             monkeypatch.setattr(socket, "dup", refuse)
             monkeypatch.setattr(os, "dup", refuse)
-            at.send([b"head", at.stretch(), b"middle", at.stretch(), b"tail"])
+            at.send([b"head", at.slice(), b"middle", at.slice(), b"tail"])
             got = await at.read(2 * SIZE + 14)
             assert got == b"head" + TEXT + b"middle" + TEXT + b"tail"
             await at.server.says("pause", "resume")
@@ -433,13 +433,13 @@ def test_a_process_without_a_free_descriptor_sends_all_of_a_file(
 def test_a_disk_that_fails_while_the_socket_is_full_ends_the_connection(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(stretch: FileStretch, most: int) -> bytes:
+    def broken(one: DiskFileSlice, most: int) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def scene() -> None:
         async with connected(tmp_path) as at:
-            monkeypatch.setattr(FileStretch, "take", broken)
-            at.send([at.stretch(), at.stretch(), at.stretch()])
+            monkeypatch.setattr(DiskFileSlice, "take", broken)
+            at.send([at.slice(), at.slice(), at.slice()])
             await at.server.lost.wait()
 
     run(scene())
@@ -455,12 +455,12 @@ def test_what_waits_in_the_loops_own_queue_is_not_overtaken_and_no_file_is_read_
             transport.write(before)
             while not transport._transport.get_write_buffer_size():  # noqa: ASYNC110  # no event tells
                 await asyncio.sleep(0)
-            stretch = scene.stretch()
-            scene.send([b"head", stretch, b"tail"])
-            assert stretch._data is None
+            one = scene.slice()
+            scene.send([b"head", one, b"tail"])
+            assert one._data is None
             got = await scene.read(len(before) + SIZE + 8)
             assert got == before + b"head" + TEXT + b"tail"
-            assert stretch._data is None, "it was sent from the file"
+            assert one._data is None, "it was sent from the file"
             while "resume" not in scene.server.said[-1]:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
@@ -479,7 +479,7 @@ def test_sending_many_pieces_works_out_no_union_of_flags(
     async def scene() -> None:
         async with connected(tmp_path) as at:
             monkeypatch.setattr(socket.MsgFlag, "__or__", noted)
-            at.send([b"head", at.stretch(), b"middle", at.stretch(), b"end"])
+            at.send([b"head", at.slice(), b"middle", at.slice(), b"end"])
             await at.read(2 * SIZE + len(b"headmiddleend"))
             monkeypatch.undo()
         assert not unions

@@ -34,7 +34,7 @@ class Told(ControllerHarness):
         """Of the roles, in the order in which they were given."""
         self.shows: set[Key] = set()
         """Replicas that were given a part."""
-        super().__init__(4, elr=False, classic=True, **settings)
+        super().__init__(4, elr=False, zookeeper_mode=True, **settings)
 
     def commit(self, records: Any, request: Any = None) -> Any:
         ready = super().commit(records, request)

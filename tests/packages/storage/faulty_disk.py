@@ -62,7 +62,7 @@ class FaultyFile:
     def is_cached(self, size: int, offset: int) -> bool:
         return True
 
-    def stretch(self, size: int, offset: int) -> bytes:
+    def slice(self, size: int, offset: int) -> bytes:
         return self.pread(size, offset)
 
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> int:
@@ -88,7 +88,7 @@ class FaultyFile:
         self._disk.step("truncate", self._path)
         self._change(size, None)
 
-    def keep_lent(self, size: int) -> None:
+    def keep_slices(self, size: int) -> None:
         assert self._open
 
     def sync(self) -> None:

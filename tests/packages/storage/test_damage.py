@@ -103,7 +103,7 @@ class World:
             self.dirs.flush_pass(now_ms)
             self.dirs.deletion_pass(now_ms)
             self.dirs.checkpoint()
-        for _ in self.dirs.producers_in_turns():
+        for _ in self.dirs.producers_in_slices():
             pass
 
     def is_innocent(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from moldau.model import Code, TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage import Log, LogConfig, LogDirs, OffsetOutOfRange, truncation
-from moldau.storage.admission import Appended
+from moldau.storage.log_validator import Appended
 from moldau.storage.producer_state import load_producers
 from moldau.wire.batch import build, headers
 

@@ -813,7 +813,7 @@ def test_what_is_cut_while_another_directorys_producers_are_read_again_is_read_a
             data = build([(0, b"k", b"v", [])], producer_id=4, producer_epoch=0, base_sequence=sequence)
             log.append_leader(bytearray(data), 0, 0)
     second.truncate_to(650)
-    reading = dirs.producers_in_turns()
+    reading = dirs.producers_in_slices()
     next(reading)
     first.truncate_to(650)
     for _ in reading:

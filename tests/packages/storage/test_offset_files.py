@@ -93,11 +93,11 @@ def test_a_checkpoint_that_cannot_be_written_takes_its_directory_offline() -> No
         log.append_leader(batch(1), 1, 0)
 
 
-def test_offsets_of_many_logs_are_gathered_in_turns() -> None:
+def test_offsets_of_many_logs_are_gathered_in_slices() -> None:
     _, dirs, _ = written(1)
     for number in range(1, 2 * GATHERED_AT_ONCE + 1):
         dirs.create(TopicPartition("many", number), TOPIC_ID, SMALL)
-    work = dirs.checkpoints_in_turns()
+    work = dirs.checkpoints_in_slices()
     for _ in range(2):
         next(work)  # a pause after each part but the last
     with pytest.raises(StopIteration) as end:
@@ -110,7 +110,7 @@ def test_a_log_cut_while_a_checkpoint_is_gathered_has_the_last_word() -> None:
     disk, dirs, log = written(6)
     for number in range(1, GATHERED_AT_ONCE + 1):
         dirs.create(TopicPartition("many", number), TOPIC_ID, SMALL)
-    work = dirs.checkpoints_in_turns()
+    work = dirs.checkpoints_in_slices()
     next(work)
     assert log.truncate_to(log.log_end_offset // 2)
     end = log.log_end_offset
@@ -127,7 +127,7 @@ def test_a_log_cut_while_a_checkpoint_is_gathered_has_the_last_word() -> None:
 def test_a_log_made_anew_while_recovery_points_are_written_is_not_taken_for_the_old_one() -> None:
     disk, dirs, _ = written(6)
     (dir,) = dirs.dirs
-    work = dirs.recovery_points_in_turns(dir)
+    work = dirs.recovery_points_in_slices(dir)
     with pytest.raises(StopIteration) as over:
         next(work)
     checkpoint = over.value.value

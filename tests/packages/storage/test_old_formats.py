@@ -8,7 +8,7 @@ import pytest
 
 from moldau.model import TopicPartition
 from moldau.storage import LogError
-from moldau.storage.admission import InvalidAppend, take
+from moldau.storage.log_validator import InvalidAppend, take
 from moldau.storage.names import RECOVERY_POINTS
 from moldau.wire.batch import headers
 from tests.packages.storage.test_damage import CONFIG, OTHER, World, stopped

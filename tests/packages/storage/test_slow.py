@@ -10,7 +10,7 @@ from weakref import ref
 
 import pytest
 
-from moldau.storage.slow import Slow, at_once, unpacked
+from moldau.storage.slow import Slow, run_to_end, unpacked
 from moldau.wire.compression import BatchError, Codec, UnpacksToTooMuch
 
 
@@ -56,7 +56,7 @@ def test_bombs_that_are_refused_leave_no_memory_behind(without_collector: Any) -
     try:
         for _ in range(5):
             with pytest.raises(UnpacksToTooMuch):
-                at_once(unpacked(Codec.GZIP, memoryview(bomb), 4 << 20))
+                run_to_end(unpacked(Codec.GZIP, memoryview(bomb), 4 << 20))
         now, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

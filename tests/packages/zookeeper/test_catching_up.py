@@ -11,7 +11,7 @@ from moldau.image import image_from
 from moldau.ports.zookeeper import Set
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths
-from moldau.zookeeper.catching_up import catch_up, image_in_turns
+from moldau.zookeeper.catching_up import catch_up, image_in_slices
 from moldau.zookeeper.reading import read, read_in_turns
 from tests.packages.zookeeper.test_writing import EPOCH, Pen, decision, new_topic, topic_id
 
@@ -29,7 +29,7 @@ def through(work: Any) -> tuple[Any, int]:
 
 def write_what_was_missed(pen: Pen) -> list[Any]:
     reading = read(pen.tree.survey(), lambda: topic_id(99))
-    there, _ = through(image_in_turns(reading, 2))
+    there, _ = through(image_in_slices(reading, 2))
     ops = catch_up(pen.image, there, reading.known_znodes, EPOCH)
     pen.tree.apply(ops)
     reading.known_znodes.applied(ops)
@@ -49,7 +49,7 @@ def test_what_is_read_in_turns_is_what_is_read_at_once(data: st.DataObject, step
     assert found._replace(known_znodes=at_once.known_znodes) == at_once
     assert found.known_znodes.settings == at_once.known_znodes.settings
     assert (pauses + 1) * (2 * step - 1) >= len(survey.states), "what is left of one topic may be joined by the next's"
-    image, _ = through(image_in_turns(found, step))
+    image, _ = through(image_in_slices(found, step))
     there = image_from(found.records)
     assert image.names == there.names
     assert all(topic.partitions == there.topics[id].partitions for id, topic in image.topics.items())

@@ -142,7 +142,7 @@ class Permits:
         self._begun.clear()
 
     def verdict(self, replica: Replica, header: BatchHeader) -> TransactionVerdict:
-        """Whether a batch may be appended now. LogError."""
+        """``ALLOWED`` when a batch may be appended now, else what its producer is told. LogError."""
         if not _is_of_transaction(header):
             return ALLOWED
         if self._is_refused:

@@ -15,18 +15,18 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.api.begun_transactions import Permits
-from moldau.broker.loop import InWorld, Pace, at_once, run_in_slices
+from moldau.broker.loop import InWorld, Pace, run_in_slices, run_to_end_if_short
 from moldau.broker.metadata.leader_hint import leader_of
 from moldau.broker.network.requests import Slices
 from moldau.broker.purgatory import DelayedResponse
-from moldau.broker.replicas.lost import admit
+from moldau.broker.replicas.lost import check_append
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.sent_back import FOR_THE_MOMENT, Target
 from moldau.broker.replicas.transactions import NO_COORDINATOR
 from moldau.model import Code
 from moldau.ports.buggify import REFUSED_PRODUCE
 from moldau.storage import Appended, LogError
-from moldau.storage.admission import Admitted, InvalidAppend
+from moldau.storage.log_validator import InvalidAppend, ValidatedBatches
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
 from moldau.wire.codec import Buffer
 from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
@@ -42,7 +42,7 @@ PARTITION_COST, BYTES_AT_COST = 2, 1 << 15
 """Of a step that holds a hundred: fifty partitions, or three megabytes."""
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 Slot = ProduceResponse.PartitionProduceResponse
-Outcome = Admitted | InvalidAppend
+Outcome = ValidatedBatches | InvalidAppend
 BadRecord = ProduceResponse.BatchIndexAndErrorMessage
 
 
@@ -60,7 +60,7 @@ def handle(
     produce = _Produce(node, request, context)
     if produce.permits is not None:
         work = _append_transactional(node, request, produce, produce.permits)
-        return at_once(work, is_short=not _is_long(request, node.world.step))
+        return run_to_end_if_short(work, is_short=not _is_long(request, node.world.step))
     if _is_long(request, node.world.step):
         return produce.append_in_slices(request, node.world.step)
     return produce.append_at_once(request)
@@ -185,7 +185,7 @@ class _Produce:
             self._refuse(data, slot, self._refusal_in_order(_target(data, slot), replica, header, refusal))
             return
         leads, examinations = replica, self._replicas.examinations
-        outcome: Outcome | None = examinations.admit_quickly(leads, records, header, part.records_at)
+        outcome: Outcome | None = examinations.validate_quickly(leads, records, header, part.records_at)
         if outcome is None:
             outcome = examinations.examine(
                 leads,
@@ -275,7 +275,7 @@ class _Produce:
         elif outcome.headers[0].is_transactional:  # it may have been examined for long
             appended = self._transaction_refusal(replica, outcome.headers[0])
         if appended is None:
-            assert isinstance(outcome, Admitted)
+            assert isinstance(outcome, ValidatedBatches)
             appended = self._refusal_for_one_ahead(data, slot, replica, header)
             if appended is None:
                 appended = self._replicas.append(replica, outcome, self._acks)
@@ -321,7 +321,7 @@ class _Produce:
         """Whether the log knows the producer; True as well where the append is going to say why it does not. What is
         known is read here, if it was not since a cut, as the append would read it.
         """
-        if replica.log.known_producers is None and admit(replica, self._acks) is not Code.NONE:
+        if replica.log.known_producers is None and check_append(replica, self._acks) is not Code.NONE:
             return True
         try:
             return replica.log.producers.get(producer_id) is not None
@@ -399,5 +399,5 @@ def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> Batc
     header = read_header(records)
     if header.magic == 2 and HEADER_SIZE <= header.length + LENGTH_OVERHEAD < len(records):
         return Appended(Code.INVALID_RECORD, message="a produce request has only one record batch for each partition")
-    code = replica.machine.admit(acks)
+    code = replica.machine.check_append(acks)
     return header if code is Code.NONE else Appended(code)

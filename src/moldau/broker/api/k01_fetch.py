@@ -52,7 +52,7 @@ def handle(
     reader = _open(node, request, context)
     if isinstance(reader, Code):
         return FetchResponse(error_code=reader)
-    answer = reader.fetch(_terms(node, request, context))
+    answer = reader.fetch(_fetch_params(node, request, context))
     if reader.waiting is not None and context.connection is not None:
         of_consumer = reader.params.replica_id < 0
         context.connection.waiting.add_fetch(reader.waiting, reader.parked_bytes, of_consumer=of_consumer)
@@ -87,7 +87,7 @@ def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Genera
     try:
         for piece in pieces:
             yield
-            reader.name(piece, by_id)
+            reader.add(piece, by_id)
         for topic_id, topic, numbers in _forgotten(forgotten):
             yield
             for number in numbers:
@@ -96,7 +96,7 @@ def _long(node: WithReplicas, request: FetchRequest, context: Context) -> Genera
             return FetchResponse(session_id=reader.session_id)
         if context.connection is not None:
             context.connection.waiting.hold(reader.answer_bytes)
-        answer = yield from reader.fetch_at_once(_terms(node, request, context))
+        answer = yield from reader.fetch_at_once(_fetch_params(node, request, context))
     finally:
         reader.being_read = False
         if reader.closed or not reader.lasting:
@@ -148,8 +148,8 @@ def _open(node: WithReplicas, request: FetchRequest, context: Context) -> FetchR
     return node.replicas.sessions.open(request, context.api_version, follower=replica_id >= 0)
 
 
-def _terms(node: WithReplicas, request: FetchRequest, context: Context) -> FetchParams:
-    """What is asked of the whole."""
+def _fetch_params(node: WithReplicas, request: FetchRequest, context: Context) -> FetchParams:
+    """What the request says of all its partitions together, within this broker's bounds."""
     version = context.api_version
     replica_id, broker_epoch = _replica(request, version)
     max_bytes, max_wait_ms = request.max_bytes, request.max_wait_ms

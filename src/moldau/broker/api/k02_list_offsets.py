@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Generator
 
-from moldau.broker.loop import Pace, at_once, yield_to_loop
+from moldau.broker.loop import Pace, run_to_end_if_short, yield_to_loop
 from moldau.broker.network.context import Context
-from moldau.broker.replicas.examinations import in_parts
+from moldau.broker.replicas.examinations import run_pauses
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
 from moldau.model import Code
@@ -42,7 +42,7 @@ def handle(
 ) -> ListOffsetsResponse | Awaitable[Message] | Generator[None, None, ListOffsetsResponse | Awaitable[Message]]:
     """Look up; what has to be searched by time is looked for in parts, while others are served."""
     is_short = len(request.topics) <= AT_ONCE and _much(request) <= AT_ONCE
-    return at_once(_steps(node, request, context), is_short)
+    return run_to_end_if_short(_steps(node, request, context), is_short)
 
 
 def _much(request: ListOffsetsRequest) -> int:
@@ -133,7 +133,7 @@ async def _search(
         log = replica.log
         try:
             work = newest(log) if timestamp == MAX_TIMESTAMP else first_since(log, timestamp)
-            found = await in_parts(tasks, work)
+            found = await run_pauses(tasks, work)
         except LogError as error:
             node.replicas.failed(error)
             slot.error_code = error.code

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Container, Generator, Iterator
 from moldau.broker.api.forwarding import passed_on
 from moldau.broker.api.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.broker.controller.topic_creation import NAMED_MS, create_automatically
-from moldau.broker.loop import Pace, answer_in_slices, each, finished, yield_to_loop
+from moldau.broker.loop import Pace, answer_in_slices, each, run_to_end, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.metadata.encoded_topics import EncodedTopic, EncodedTopics, Variant
 from moldau.broker.network.context import Context
@@ -55,7 +55,7 @@ def _unless_long(
     """Answer here and now, where neither the request nor the answer is long, and nothing is to be created."""
     if len(request.topics or ()) > node.world.step:
         return _long(node, request, context)
-    missing = finished(_to_create(node, request, context))
+    missing = run_to_end(_to_create(node, request, context))
     if missing:
         return _create_first(node, request, context, missing)
     if _is_long(node, request, context):
@@ -183,7 +183,7 @@ def _answer(
     node: BrokerServices, request: MetadataRequest, context: Context, refused: dict[str, Code]
 ) -> MetadataResponse:
     """The answer, at once."""
-    return finished(_steps(node, request, context, refused, at_once=True))
+    return run_to_end(_steps(node, request, context, refused, at_once=True))
 
 
 def _steps(

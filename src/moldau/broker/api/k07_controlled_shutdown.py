@@ -20,7 +20,7 @@ Remaining = ControlledShutdownResponse.RemainingPartition
 async def control(
     node: ControllerServices, request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:
-    """Decide."""
+    """The controller's reply as a response, once what it decided is committed."""
     known = node.metadata.image.brokers.get(request.broker_id)
     epoch = request.broker_epoch
     if epoch < 0 and known is not None and node.config.on_zookeeper:

@@ -22,7 +22,7 @@ KEY = 11
 
 
 def handle(node: BrokerServices, request: JoinGroupRequest, context: Context) -> Answering:
-    """Put it to the group."""
+    """The group's reply as a response: when the rebalance is over, or at once where the member need not wait."""
     version = context.api_version
     if request.reason:
         log.info("%s joins group %s: %s", request.member_id or context.client_id, request.group_id, request.reason)

@@ -14,7 +14,7 @@ KEY = 12
 
 
 def handle(node: BrokerServices, request: HeartbeatRequest, context: Context) -> Answering:
-    """Put it to the group."""
+    """The group's reply as a response, at once."""
     group_request = Heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
     return node.coordinator.submit([group_request], _finish)
 

@@ -27,7 +27,7 @@ def handle(
     request: LeaveGroupRequest,
     context: Context,
 ) -> Answering | Awaitable[LeaveGroupResponse]:
-    """Put it to the group; so many members at a time that others have their turn in between."""
+    """The group's reply as a response; so many members leave at a time that others have their turn in between."""
     _say(request)
     if context.api_version < 3:
         return node.coordinator.submit([Leave(request.group_id, (Leaver(request.member_id),))], _of_one)

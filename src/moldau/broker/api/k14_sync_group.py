@@ -17,7 +17,7 @@ KEY = 14
 
 
 def handle(node: BrokerServices, request: SyncGroupRequest, context: Context) -> Answering:
-    """Put it to the group."""
+    """The group's reply as a response, when its leader has sent the assignment and that is committed."""
     group_request = SyncGroup(
         request.group_id,
         request.member_id,

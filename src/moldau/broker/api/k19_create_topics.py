@@ -40,7 +40,7 @@ async def handle(node: BrokerServices, request: CreateTopicsRequest, context: Co
 async def control(
     node: ControllerServices, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
-    """Decide."""
+    """The controller's reply as a response, once what it decided is committed."""
     twice = {name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1}
     named = await each(node, (topic for topic in request.topics if topic.name not in twice), _new_topic)
     quota = quota_of(node.quotas, context, STRICT_SINCE)

@@ -46,7 +46,7 @@ async def handle(node: BrokerServices, request: DeleteTopicsRequest, context: Co
 async def control(
     node: ControllerServices, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
-    """Decide, topic by topic."""
+    """Have the controller decide topic by topic; the response comes once that is committed."""
     topics = request.topics or [State(name=name) for name in request.topic_names]
     answer = DeleteTopicsResponse()
     items: list[str | bytes] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.broker.config.changes import named_this_node
-from moldau.broker.loop import Pace, at_once
+from moldau.broker.loop import Pace, run_to_end_if_short
 from moldau.broker.network.requests import RequestContext
 from moldau.broker.services import NodeServices
 from moldau.controller.topics import bad_name
@@ -65,7 +65,7 @@ def handle(
     node: NodeServices, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | Generator[None, None, DescribeConfigsResponse]:
     """Answer from this node's image and file; a resource that is asked for again in the same words is told once."""
-    return at_once(_steps(node, request, context), len(request.resources) <= AT_ONCE)
+    return run_to_end_if_short(_steps(node, request, context), len(request.resources) <= AT_ONCE)
 
 
 def _steps(

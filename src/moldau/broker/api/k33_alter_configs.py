@@ -18,7 +18,7 @@ Result = AlterConfigsResponse.AlterConfigsResourceResponse
 async def control(
     node: ControllerServices, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    """Decide, resource by resource."""
+    """Have the controller decide resource by resource; the response comes once that is committed."""
     lacking = [not_on_this_plane(node.config, resource.resource_type) for resource in request.resources]
     here = (resource for resource, problem in zip(request.resources, lacking, strict=True) if problem is None)
     resources = tuple(await each(node, here, _change))

@@ -38,7 +38,7 @@ async def handle(node: BrokerServices, request: CreatePartitionsRequest, context
 async def control(
     node: ControllerServices, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    """Decide, topic by topic."""
+    """Have the controller decide topic by topic; the response comes once that is committed."""
     topics = await each(node, request.topics, _more_partitions)
     quota = quota_of(node.quotas, context, STRICT_SINCE)
     mutations = Mutations(quota, topics, lambda topic: _added(node.metadata.image, topic))

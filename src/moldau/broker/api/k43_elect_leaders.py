@@ -17,7 +17,7 @@ handle = forward
 async def control(
     node: ControllerServices, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
-    """Decide, partition by partition."""
+    """Have the controller decide partition by partition; the response comes once that is committed."""
     partitions = None
     if request.topic_partitions is not None:
         named = ((topic.topic, number) for topic in request.topic_partitions for number in topic.partitions)

@@ -39,7 +39,7 @@ async def handle(node: BrokerServices, request: Request, context: Context) -> Re
 
 
 async def control(node: ControllerServices, request: Request, context: RequestContext) -> Response:
-    """Decide, resource by resource."""
+    """Have the controller decide resource by resource; the response comes once that is committed."""
     own = own_answers(node.config, request.resources, validate_only=request.validate_only)
     rest = (resource for place, resource in enumerate(request.resources) if place not in own)
     resources = tuple(await each(node, rest, _change))

@@ -20,7 +20,7 @@ Answer = AlterPartitionReassignmentsResponse
 async def control(
     node: ControllerServices, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> Answer:
-    """Decide, partition by partition."""
+    """Have the controller decide partition by partition; the response comes once that is committed."""
     named = ((topic.name, partition) for topic in request.topics for partition in topic.partitions)
     moves = tuple(await each(node, named, lambda one: _move(*one)))
     allowed = request.allow_replication_factor_change

@@ -49,7 +49,7 @@ async def control(
     request: Request,
     context: RequestContext,
 ) -> Response:
-    """Decide, entity by entity."""
+    """Have the controller decide entity by entity; the response comes once that is committed."""
     changes = tuple(await each(node, request.entries, _change))
     reply = await node.controller.submit(
         requests.AlterClientQuotas(changes=changes, validate_only=request.validate_only)

@@ -12,7 +12,8 @@ Answer = AlterPartitionResponse
 
 
 async def control(node: ControllerServices, request: AlterPartitionRequest, context: RequestContext) -> Answer:
-    """Decide, partition by partition; epochs fence (law C5)."""
+    """Have the controller decide partition by partition, fenced by epochs (law C5); the response comes once that is
+    committed."""
     changes = tuple(
         requests.IsrChange(
             key=(topic.topic_id, p.partition_index),

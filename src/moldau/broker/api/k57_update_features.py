@@ -31,7 +31,7 @@ async def handle(node: BrokerServices, request: UpdateFeaturesRequest, context: 
 async def control(
     node: QuorumServices, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    """Decide: all of the updates, or none."""
+    """Have the controller decide on all of the updates, or none; the response comes once that is committed."""
     if len(request.feature_updates) > FEATURES_MAX:
         return _too_many(request)
     return _with_each(request, await _control(node, request))
@@ -51,7 +51,7 @@ def _with_each(request: UpdateFeaturesRequest, answer: UpdateFeaturesResponse) -
 
 
 async def _control(node: QuorumServices, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Decide; kraft.version is the quorum's own and is no record of the metadata."""
+    """Have the controller decide; kraft.version is the quorum's own and is no record of the metadata."""
     voters = next((u for u in request.feature_updates if u.feature == KRAFT_VERSION), None)
     if voters is not None and (wrong := _refusal(node, voters)) is not None:
         return UpdateFeaturesResponse(error_code=Code.INVALID_UPDATE_VERSION, error_message=wrong)

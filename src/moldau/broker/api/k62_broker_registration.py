@@ -18,7 +18,8 @@ from moldau.wire.messages.k62_broker_registration import BrokerRegistrationReque
 async def control(
     node: ControllerServices, request: BrokerRegistrationRequest, context: RequestContext
 ) -> BrokerRegistrationResponse:
-    """Decide; the broker epoch is the offset of the registration's record, or ZooKeeper's in a migration (KIP-866)."""
+    """The response once the registration is committed. The broker epoch is the offset of its record, or ZooKeeper's in
+    a migration (KIP-866)."""
     if request.is_migrating_zk_broker:
         if node.migration is None:
             return BrokerRegistrationResponse(error_code=Code.BROKER_ID_NOT_REGISTERED)

@@ -14,7 +14,7 @@ from moldau.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest, Br
 async def control(
     node: ControllerServices, request: BrokerHeartbeatRequest, context: RequestContext
 ) -> BrokerHeartbeatResponse:
-    """Decide: fence, unfence, let go."""
+    """Have the controller fence, unfence or let go the broker; the response comes once that is committed."""
     reply = await node.controller.submit(
         requests.BrokerHeartbeat(
             broker_id=request.broker_id,

@@ -14,6 +14,6 @@ handle = forward
 async def control(
     node: ControllerServices, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
-    """Decide."""
+    """The controller's reply as a response, once what it decided is committed."""
     reply = await node.controller.submit(requests.UnregisterBroker(broker_id=request.broker_id))
     return UnregisterBrokerResponse(error_code=reply.code, error_message=reply.message)

@@ -12,7 +12,7 @@ from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRe
 async def control(
     node: ControllerServices, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
-    """Decide: the next block."""
+    """Have the controller give the next block; the response comes once that is committed."""
     reply = await node.controller.submit(
         requests.AllocateProducerIds(broker_id=request.broker_id, broker_epoch=request.broker_epoch)
     )

@@ -18,7 +18,7 @@ from moldau.wire.messages.k70_controller_registration import (
 async def control(
     node: ControllerServices, request: ControllerRegistrationRequest, context: RequestContext
 ) -> ControllerRegistrationResponse:
-    """Decide."""
+    """The controller's reply as a response, once what it decided is committed."""
     reply = await node.controller.submit(
         requests.RegisterController(
             controller_id=request.controller_id,

@@ -18,7 +18,7 @@ Answer = AssignReplicasToDirsResponse
 
 
 async def control(node: ControllerServices, request: AssignReplicasToDirsRequest, context: RequestContext) -> Answer:
-    """Decide, replica by replica."""
+    """Have the controller decide replica by replica; the response comes once that is committed."""
     directories = {
         bytes(directory.id): tuple(
             (bytes(topic.topic_id), part.partition_index) for topic in directory.topics for part in topic.partitions

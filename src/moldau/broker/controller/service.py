@@ -99,7 +99,7 @@ class ControllerService:
                 znode_bytes=_znode_bytes() if config["zookeeper.connect"] else None,
                 epoch_for_each_change=bool(config["zookeeper.connect"]),
                 deletions_wait=config.on_zookeeper,
-                classic=config.on_zookeeper,
+                zookeeper_mode=config.on_zookeeper,
                 partitions_at_once=self._world.step,
             )
         )

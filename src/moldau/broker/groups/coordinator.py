@@ -61,7 +61,8 @@ from moldau.wire.schema import Message
 log = logging.getLogger(__name__)
 
 LOADED_AT_ONCE = 200
-"""Records applied before the loop turns: a broker that loads must go on sending heartbeats (architecture, "Speed")."""
+"""Records applied before the loop turns: a broker that loads must go on sending heartbeats (docs/architecture.md, "One
+loop, and what runs beside it")."""
 
 
 R = TypeVar("R")

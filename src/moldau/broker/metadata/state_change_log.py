@@ -126,8 +126,8 @@ class StateChangeLog:
         controller = self._node.controller
         if not controller.active or not (_is_kept(TEXT) or _is_kept(TWIN)):
             return
-        classic = self._node.config.on_zookeeper
-        changes = state_changes(delta, image, Author(self._me, controller.epoch), classic=classic)
+        zookeeper_mode = self._node.config.on_zookeeper
+        changes = state_changes(delta, image, Author(self._me, controller.epoch), zookeeper_mode=zookeeper_mode)
         self._write(_Entry(_level(change, logging.INFO), change.text, change.facts) for change in changes)
 
     @property

@@ -1,6 +1,6 @@
 """What an image loses although nobody has decided it: replicas that stay as they are, and logs that are only set aside.
 
-On the ZooKeeper plane an image is read from znodes, which any hand may damage or remove. Told by the plane before it
+In ZooKeeper mode an image is read from znodes, which any client may damage or remove. Told by the plane before it
 changes the image; the replicas ask when they carry the change out. Empty in KRaft mode.
 """
 

@@ -13,7 +13,7 @@ from moldau.broker.lifecycle import Stage
 from moldau.broker.metrics.reported import Reported
 from moldau.image import Image
 from moldau.image.configs import Static, topic_value
-from moldau.image.leaving import hindrances
+from moldau.image.leaving import reasons_not_to_stop
 
 
 def not_ready(node: Reported) -> list[str]:
@@ -45,7 +45,7 @@ def not_safe_to_restart(node: Reported) -> list[str]:
     parts = image.partitions_on_broker(me)
     stands = ((image.topics[part.topic_id].name, part.id, part.replicas, part.isr) for part in parts)
     least = partial(_min_isr, image, static)
-    return hindrances(me, stands, least, only_copies=False)
+    return reasons_not_to_stop(me, stands, least, only_copies=False)
 
 
 def _min_isr(image: Image, static: Static, topic: str) -> int:

@@ -36,7 +36,7 @@ from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, 
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
-from moldau.zookeeper.catching_up import catch_up, image_in_turns
+from moldau.zookeeper.catching_up import catch_up, image_in_slices
 from moldau.zookeeper.payload import BadZnode
 from moldau.zookeeper.reading import Reading
 
@@ -219,7 +219,7 @@ class MigrationDriver:
 
     async def _compare(self) -> None:
         reading = await self._read()
-        there = await run_in_slices(self._tasks, image_in_turns(reading, self._node.world.step))
+        there = await run_in_slices(self._tasks, image_in_slices(reading, self._node.world.step))
         # From here to the end of this block nothing is committed in between.
         ops = catch_up(self._node.metadata.image, there, reading.known_znodes, self._claim.epoch)
         self._comparing = self._node.metadata.offset

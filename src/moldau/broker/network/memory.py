@@ -317,7 +317,7 @@ class RequestMemory:
         self._set_busy()
 
     def know_sessions(self, is_long: Callable[[int], bool]) -> None:
-        """Whether a fetch of the session of that id is a long request."""
+        """Ask ``is_long`` from now on whether a fetch of the session of an id is a long request."""
         self.parked.is_long_session = is_long
 
     # ---- who may go on

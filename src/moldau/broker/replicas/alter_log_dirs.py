@@ -145,7 +145,7 @@ class AlterReplicaLogDirs:
                 flush.release()
                 return
             future.log.end_flush(flush)
-        for checkpoint in await run_in_slices(self._world.tasks, self._logs.checkpoints_in_turns(future.log.dir)):
+        for checkpoint in await run_in_slices(self._world.tasks, self._logs.checkpoints_in_slices(future.log.dir)):
             await self._world.tasks.off_loop(checkpoint.run, pools.log_directory(checkpoint.dir.path))
             self._logs.end_checkpoint(checkpoint)
         if self._futures.logs.get(partition) is not future or self._stopped:

@@ -43,7 +43,7 @@ class HeldBytes(Protocol):
         """They are gone."""
 
     def know_sessions(self, is_long: Callable[[int], bool]) -> None:
-        """Whether a fetch of the session of that id is a long request."""
+        """Ask ``is_long`` from now on whether a fetch of the session of an id is a long request."""
 
 
 class Uncounted:

@@ -4,7 +4,7 @@ Decides which batches are examined at once, and keeps the order of a client's ba
 is still examined waits for it. One batch of each client is examined at a time, of ``CLIENTS_AT_ONCE`` in turns, and at
 most a millisecond in one turn of the loop; unpacking and packing happen on a thread. A batch whose client is gone, or
 was told that its time is up, is refused when its turn comes. Batches for a new partition wait here until its folder is
-made, or for ``FOLDER_WAIT_MS``. Does not decide what is taken: see ``storage/admission.py``.
+made, or for ``FOLDER_WAIT_MS``. Does not decide what is taken: see ``storage/log_validator.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moldau.model import Code
 from moldau.model.named import NamedTuple
 from moldau.ports import Handle, Tasks, World
 from moldau.ports.pools import COMPUTING
-from moldau.storage.admission import Admitted, Examination, InvalidAppend
+from moldau.storage.log_validator import Examination, InvalidAppend, ValidatedBatches
 from moldau.storage.slow import Pauses
 from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Buffer
@@ -44,7 +44,7 @@ CLIENTS_AT_ONCE = 4
 FOLDER_WAIT_MS = 1_000
 """So long the first batches of a new partition wait for its folder. Where that takes longer they are refused."""
 
-Outcome = Admitted | InvalidAppend
+Outcome = ValidatedBatches | InvalidAppend
 T = TypeVar("T")
 
 
@@ -92,7 +92,9 @@ class Examinations:
         """How many batches wait or are being examined."""
         return self._count
 
-    def admit_quickly(self, replica: Replica, records: Buffer, header: BatchHeader, at: int) -> Admitted | None:
+    def validate_quickly(
+        self, replica: Replica, records: Buffer, header: BatchHeader, at: int
+    ) -> ValidatedBatches | None:
         """The outcome for most batches of clients, at once; None when this one is to be examined.
 
         It begins with ``header``; ``at`` is where ``records`` begin in what they are a view of, -1 if it is not known.
@@ -102,11 +104,11 @@ class Examinations:
         if replica.log.cuts and _awaits_folder(replica):
             return None
         if len(records) < LARGE_BYTES:  # takes less than the clock can tell
-            return replica.log.admission.admit_quickly(records, header, self._world.clock.wall_ms(), at=at)
+            return replica.log.validator.validate_quickly(records, header, self._world.clock.wall_ms(), at=at)
         if self._spent_ms >= SPENT_MAX_MS:
             return None
         began_ms = self._world.clock.monotonic_ms()
-        outcome = replica.log.admission.admit_quickly(records, header, self._world.clock.wall_ms(), at=at)
+        outcome = replica.log.validator.validate_quickly(records, header, self._world.clock.wall_ms(), at=at)
         self._spend(began_ms)
         return outcome
 
@@ -211,7 +213,7 @@ class Examinations:
         return None
 
     def _begin(self, replica: Replica, data: bytearray | memoryview, *, seen: bool) -> Examination:
-        return replica.log.admission.examine(data, self._world.clock.wall_ms(), False, replica.partition, seen=seen)
+        return replica.log.validator.examine(data, self._world.clock.wall_ms(), False, replica.partition, seen=seen)
 
     def _turned(self) -> None:
         self._spent_ms = 0
@@ -226,7 +228,7 @@ class Examinations:
                 await self._turns.next(tasks)
                 if one.is_wanted():
                     examination = self._begin(one.replica, one.data, seen=False)
-                    outcome = await in_parts(tasks, examination, lambda: self._turns.next(tasks))
+                    outcome = await run_pauses(tasks, examination, lambda: self._turns.next(tasks))
                 waiting.popleft()
                 self._forget(one)
                 one.then(outcome)
@@ -263,7 +265,7 @@ def _awaits_folder(replica: Replica) -> bool:
     return change is not None and not change.was_awaited
 
 
-async def in_parts(tasks: Tasks, work: Pauses[T], pause: Callable[[], Awaitable[None]] | None = None) -> T:
+async def run_pauses(tasks: Tasks, work: Pauses[T], pause: Callable[[], Awaitable[None]] | None = None) -> T:
     """What ``work`` returns; where it pauses the loop turns, or what ``pause`` gives is waited for, and what is slow
     runs on a thread."""
     while True:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:
-    """Why a leader takes no batch now, NONE when it does; ``internal`` batches are coordinators' own.
+def check_append(replica: Replica, acks: int, *, internal: bool = False) -> Code:
+    """The code with which a leader refuses a batch now, NONE when it takes it. ``internal``: of a coordinator's own.
 
     A log whose folder is not there yet takes nothing: clients ask again, as of who has not heard that it leads.
 
@@ -37,7 +37,7 @@ def admit(replica: Replica, acks: int, *, internal: bool = False) -> Code:
 
     So do they of a log whose new segment's file cannot be made, or when too much waits in memory for such files.
     """
-    code, log = replica.machine.admit(acks), replica.log
+    code, log = replica.machine.check_append(acks), replica.log
     if code is Code.NONE and log.cuts and log.awaits_folder:
         # Coordinators would take that for the end of their leadership.
         return Code.KAFKA_STORAGE_ERROR if internal else Code.NOT_LEADER_OR_FOLLOWER

@@ -30,7 +30,7 @@ from moldau.broker.replicas.fetch.sessions import FetchSessionCache
 from moldau.broker.replicas.folder_work import FolderWork
 from moldau.broker.replicas.follow.fetcher_manager import FetcherManager
 from moldau.broker.replicas.isr_updates import IsrUpdates
-from moldau.broker.replicas.lost import admit, append_failed
+from moldau.broker.replicas.lost import append_failed, check_append
 from moldau.broker.replicas.producer_ids import ProducerIds
 from moldau.broker.replicas.recovery_points import RecoveryPoints
 from moldau.broker.replicas.refused_producers import RefusedProducers
@@ -50,7 +50,7 @@ from moldau.replication.effects import Effects
 from moldau.replication.facts import Assignment
 from moldau.replication.partition import Partition
 from moldau.replication.roles import Role
-from moldau.storage import Admitted, Appended, DirOffline, DiskFull, Given, LogConfig, LogError
+from moldau.storage import Appended, DirOffline, DiskFull, Given, LogConfig, LogError, ValidatedBatches
 from moldau.storage.strays import make_way, sort_out
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class ReplicaManager:
     def __init__(self, deps: ReplicaManagerDeps) -> None:
         self.deps = deps
         self.me, self.logs = deps.me, deps.logs
-        self.machine = Partition
+        self.machine = Partition  # the class of replicas' state machines; ZooKeeper mode puts another here
         self.purgatory = DelayedOperationPurgatory(deps.world)
         self.examinations = Examinations(deps.world, deps.requests)
         self.brokers = BrokersSeen(deps.me, deps.broker_epoch)
@@ -167,10 +167,10 @@ class ReplicaManager:
 
     def apply(self, image: Image, delta: Delta) -> None:
         """Act on a change of the image, all at once."""
-        for _ in self.apply_in_turns(image, delta):
+        for _ in self.apply_in_slices(image, delta):
             pass
 
-    def apply_in_turns(self, image: Image, delta: Delta) -> Iterator[None]:
+    def apply_in_slices(self, image: Image, delta: Delta) -> Iterator[None]:
         """Act on a change of the image, and pause where the loop should turn. The first call removes logs that belong
         to nobody (KAFKA-14616).
 
@@ -191,7 +191,7 @@ class ReplicaManager:
         changes: Iterable[PartitionDelta] = delta.changes(image)
         if not first:
             changes = self.undecided.without_kept(changes)
-            yield from self._remove_in_turns(changes)
+            yield from self._remove_in_slices(changes)
         pace = Pace(self.deps.world.step, self._clock)
         much = max(pace.step // OPENED_AT_ONCE, 1)
         for change in changes:
@@ -292,7 +292,7 @@ class ReplicaManager:
             self.act(replica, machine.fail())
         return replica
 
-    def _remove_in_turns(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
+    def _remove_in_slices(self, changes: Sequence[PartitionDelta]) -> Iterator[None]:
         """Give up the replicas that are no longer to be here."""
         pace = Pace(self.deps.world.step, self._clock)
         much = max(pace.step // REMOVED_AT_ONCE, 1)
@@ -434,7 +434,7 @@ class ReplicaManager:
     def append(self, replica: Replica, records: Given, acks: int, *, internal: bool = False) -> Appended:
         """Append a client's batches as leader; ``internal`` for coordinators' own. Refusals are codes."""
         machine = replica.machine
-        code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else admit(replica, acks, internal=internal)
+        code = Code.NOT_LEADER_OR_FOLLOWER if self._stopped else check_append(replica, acks, internal=internal)
         if code is not Code.NONE:
             return Appended(code)
         try:
@@ -452,7 +452,7 @@ class ReplicaManager:
             return Appended(error.code, message=str(error))
         if appended.code is Code.NONE and not appended.duplicate:
             replica.traffic.records_in += appended.last_offset - appended.first_offset + 1
-            replica.traffic.bytes_in += len(records.data if isinstance(records, Admitted) else records)
+            replica.traffic.bytes_in += len(records.data if isinstance(records, ValidatedBatches) else records)
             replica.data_arrived(appended.first_offset)
             effects = machine.appended(self._clock.monotonic_ms())
             if effects:

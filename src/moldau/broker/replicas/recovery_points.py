@@ -68,7 +68,7 @@ class RecoveryPoints:
             while waiting and dir.offline is None and not self._stopped:
                 failed = [log for log in list(waiting) if log.cuts and not await self._cut(log)]
                 if any(log.restart_point > log.recovery_point for log in waiting):
-                    checkpoint = await run_in_slices(self._tasks, self._logs.recovery_points_in_turns(dir))
+                    checkpoint = await run_in_slices(self._tasks, self._logs.recovery_points_in_slices(dir))
                     await self._tasks.off_loop(checkpoint.run, pools.flushes(dir.path))
                     self._logs.end_checkpoint(checkpoint)
                 for log in [log for log in waiting if not (log.awaits_cut and self._logs.uses(log))]:

@@ -143,28 +143,28 @@ class Replica:
 
     def data_arrived(self, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on: followers that wait here have something to fetch."""
-        for asked in self.followers:
-            asked.records_appended(first_offset)
+        for waiter in self.followers:
+            waiter.records_appended(first_offset)
 
     def committed(self) -> None:
         """The watermark moved up: consumers may read further, produces may be acknowledged."""
         self.complete_produces()
-        for asked in self.consumers:
-            asked.notify()
-        for asked in self.followers:
-            asked.mark_changed()
+        for waiter in self.consumers:
+            waiter.notify()
+        for waiter in self.followers:
+            waiter.mark_changed()
 
     def left_isr(self, brokers: Collection[int]) -> None:
         """These were taken out of the ISR: their next fetch may bring them back, named or not. Not one that waits here
         already, for it says nothing of who died since."""
-        for asked in self.followers:
-            if asked.replica_id in brokers:
-                asked.count_next_fetch()
+        for waiter in self.followers:
+            if waiter.replica_id in brokers:
+                waiter.count_next_fetch()
 
     def changed(self) -> None:
         """Role, epoch or log start changed: everybody who waits here looks again."""
         self.complete_produces()
         if self.deletions:
             self.complete_deletions()
-        for asked in (*self.consumers, *self.followers):
-            asked.notify(urgent=True)
+        for waiter in (*self.consumers, *self.followers):
+            waiter.notify(urgent=True)

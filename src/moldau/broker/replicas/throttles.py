@@ -128,7 +128,7 @@ class Throttles:
 
     # ---- as the leader
 
-    def holds_back(self, asked: FetchWaiter, replica: Replica, follower: int) -> bool:
+    def holds_back(self, waiter: FetchWaiter, replica: Replica, follower: int) -> bool:
         """Whether a follower gets nothing of this partition now; it is looked at again as soon as it may."""
         side = self.leading
         if follower in replica.machine.isr or not side.throttles(replica):
@@ -136,7 +136,7 @@ class Throttles:
         wait_ms = side.quota.wait_ms
         if not wait_ms:
             return False
-        self._held[asked] = None
+        self._held[waiter] = None
         if not self._due:
             self._due = True
             self._tasks.call_later(wait_ms, self._release)
@@ -150,8 +150,8 @@ class Throttles:
     def _release(self) -> None:
         self._due = False
         held, self._held = self._held, {}
-        for asked in held:
-            asked.notify()
+        for waiter in held:
+            waiter.notify()
 
     # ---- as a follower
 

@@ -150,8 +150,8 @@ class Transactions:
         return Begun(replica.machine.leader_epoch, self._asked[replica.key, producer_id][0])
 
     def holds(self, replica: Replica, producer_id: int, begun: Begun) -> TransactionVerdict:
-        """Whether the partition is as it was then. Clients try again upon ``LED_ANEW``, and the coordinator is asked
-        again: another leader may have had a marker meanwhile. ``MOVED_ON`` ends a producer's life."""
+        """``ALLOWED`` if the partition is as it was then. Upon ``LED_ANEW`` clients try again, and the coordinator is
+        asked again: another leader may have had a marker meanwhile. ``MOVED_ON`` ends a producer's life."""
         if replica.machine.leader_epoch != begun.leader_epoch:
             return LED_ANEW
         asked = self._asked.get((replica.key, producer_id), [begun.markers, 0])

@@ -44,7 +44,7 @@ DIRECTORIES = f"{CHROOT}{paths.LOG_DIR_EVENTS}/"
 FIRST = {CHROOT + path for path in paths.PERSISTENT}
 REST_LOOK_S = 0.5
 WHAT = ("brokers", "partitions", "settings")
-SETTINGS = Settings(classic=True)
+SETTINGS = Settings(zookeeper_mode=True)
 """What of a controller's settings its laws go by in ZooKeeper mode."""
 Known = tuple[dict[Any, Any], ...]  # Any: names and values of brokers, partitions and settings, to be compared
 REQUESTS = ("leader_and_isr", "update_metadata", "stop")

@@ -41,12 +41,16 @@ class Play:
     brokers = BROKERS
 
     def __init__(
-        self, *, elr: bool = True, classic: bool = False, brokers: int = BROKERS, record: RunRecord | None = None
+        self, *, elr: bool = True, zookeeper_mode: bool = False, brokers: int = BROKERS, record: RunRecord | None = None
     ) -> None:
-        """``classic``: in ZooKeeper mode, where there are no eligible leader replicas, nor levels of features."""
-        self.classic = classic
+        """``zookeeper_mode``: where there are no eligible leader replicas, nor levels of features."""
+        self.zookeeper_mode = zookeeper_mode
         self.harness = ControllerHarness(
-            min(4, brokers), elr=elr and not classic, deletions_wait=classic, classic=classic, record=record
+            min(4, brokers),
+            elr=elr and not zookeeper_mode,
+            deletions_wait=zookeeper_mode,
+            zookeeper_mode=zookeeper_mode,
+            record=record,
         )
         self.brokers = brokers
         self.incarnations = dict.fromkeys(range(brokers), 0)
@@ -189,7 +193,7 @@ class Play:
 
     def feature(self, a: int, b: int, c: int) -> None:
         level = self.harness.image.features.get("eligible.leader.replicas.version", 0)
-        if b % 3 == 0 and not self.classic:
+        if b % 3 == 0 and not self.zookeeper_mode:
             update = FeatureUpdate(
                 feature="eligible.leader.replicas.version", level=1 - level, upgrade_type=2 if level else 1
             )

@@ -34,7 +34,7 @@ def play(seed: int, record: RunRecord) -> None:
     """One run. Raises ``Broken``, or whatever the controller raised."""
     rng = Random(f"controller {seed}")
     kind = rng.random()
-    world = Play(elr=kind < 0.6, classic=kind >= 0.8, brokers=rng.choice([3, 4, 5, 5, 6]), record=record)
+    world = Play(elr=kind < 0.6, zookeeper_mode=kind >= 0.8, brokers=rng.choice([3, 4, 5, 5, 6]), record=record)
     weights = [rng.choice([0.1, 1, 1, 3]) for _ in ACTIONS]
     for _ in range(rng.choice([30, 80, 160])):
         action = rng.choices(ACTIONS, weights)[0]

@@ -136,7 +136,7 @@ class ReplicationSimulation:
     def produce(self, me: int, count: int) -> None:
         """A client writes to a broker with acks=all, if it is let."""
         node = self.nodes[me]
-        if node.machine.admit(-1) is not Code.NONE:
+        if node.machine.check_append(-1) is not Code.NONE:
             return
         epoch = node.machine.leader_epoch
         for _ in range(count):

@@ -87,7 +87,7 @@ def a_move_never_ends(patches: Patches) -> None:
 
 
 def replicas_are_replaced_outright(patches: Patches) -> None:
-    def outright(partition: Partition, target: tuple[int, ...], *, classic: bool) -> DesiredState:
+    def outright(partition: Partition, target: tuple[int, ...], *, zookeeper_mode: bool) -> DesiredState:
         return DesiredState(replicas=target, adding=(), removing=())
 
     patches.set(reassignment, "_desired_state", outright)
@@ -223,7 +223,7 @@ def _changed_registration(patches: Patches, alter: Callable[[DecisionContext, Re
                 alter(context, record)
         return decision
 
-    patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
+    patches.put(ledger.DECIDERS, requests.RegisterBroker, register)
 
 
 def a_restart_takes_an_older_epoch(patches: Patches) -> None:
@@ -254,7 +254,7 @@ def a_living_broker_is_replaced(patches: Patches) -> None:
     def register(context: DecisionContext, ask: requests.RegisterBroker) -> Decision:
         return real(context, replace(ask, previous_is_gone=True))
 
-    patches.put(ledger.DECISIONS, requests.RegisterBroker, register)
+    patches.put(ledger.DECIDERS, requests.RegisterBroker, register)
 
 
 def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
@@ -266,7 +266,7 @@ def a_busy_log_keeps_brokers_out(patches: Patches) -> None:
             ask = replace(ask, metadata_offset=-1)
         return real(context, ask)
 
-    patches.put(ledger.DECISIONS, requests.BrokerHeartbeat, heartbeat)
+    patches.put(ledger.DECIDERS, requests.BrokerHeartbeat, heartbeat)
 
 
 def the_controllers_own_sleep_fences_all(patches: Patches) -> None:

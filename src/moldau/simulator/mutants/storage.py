@@ -26,8 +26,8 @@ def writes_into_the_segment_that_was_closed(patches: Patches) -> None:
             rolled.append((log, log.active))
             log.active = old
 
-    def write(log: Log, data: Any, marks: Any, now_ms: int) -> None:  # Any: as ``Log._write``, which is replaced
-        writes(log, data, marks, now_ms)
+    def write(log: Log, data: Any, extents: Any, now_ms: int) -> None:  # Any: as ``Log._write``, which is replaced
+        writes(log, data, extents, now_ms)
         while rolled:
             one, active = rolled.pop()
             one.active = active

@@ -24,109 +24,111 @@ FOLLOWERS_SERVE_FROM = 11
 """The first Fetch version whose consumers may read from followers (KIP-392)."""
 
 
-def read(reader: PartitionReader, asked: FetchPartition, left: int, *, first: bool) -> Data:
+def read(reader: PartitionReader, partition: FetchPartition, left: int, *, first: bool) -> Data:
     """Look at one partition: at most ``left`` bytes, unless this is the ``first`` that has any (KIP-74)."""
-    replica = _replica(reader, asked)
+    replica = _replica(reader, partition)
     if isinstance(replica, Code):
-        return _refused(asked, replica)
+        return _refused(partition, replica)
     try:
-        return _read(reader, asked, replica, left, first=first)
+        return _read(reader, partition, replica, left, first=first)
     except LogError as error:
         read_failed(reader.replicas, replica, error)
-        return _refused(asked, error.code)
+        return _refused(partition, error.code)
 
 
-def _read(reader: PartitionReader, asked: FetchPartition, replica: Replica, left: int, *, first: bool) -> Data:
+def _read(reader: PartitionReader, partition: FetchPartition, replica: Replica, left: int, *, first: bool) -> Data:
     params = reader.params
     up_to = None
     if params.replica_id >= 0:
-        code, diverging = _follower(reader, asked, replica)
+        code, diverging = _follower(reader, partition, replica)
     else:
-        code, diverging = _consumer(reader, asked, replica)
+        code, diverging = _consumer(reader, partition, replica)
         up_to = replica.machine.high_watermark
         if params.committed and code is Code.NONE:
             up_to = replica.log.producers.stable_offset(up_to)
     if code is not Code.NONE:
-        return _refused(asked, code)
-    data = _told(asked, replica, params.committed)
+        return _refused(partition, code)
+    data = _told(partition, replica, params.committed)
     if diverging is not None:
         data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return data
     if params.rack and params.replica_id < 0:
-        data.preferred_read_replica = _preferred(reader, asked, replica)
+        data.preferred_read_replica = _preferred(reader, partition, replica)
         if data.preferred_read_replica >= 0:
             return data
     throttles = reader.replicas.throttles
     throttled = throttles.leading.on and params.replica_id >= 0
-    if throttled and throttles.holds_back(asked, replica, params.replica_id):
+    if throttled and throttles.holds_back(partition, replica, params.replica_id):
         return data
     if left > 0 or first:
-        _add_records(data, asked, up_to, max(min(asked.max_bytes, left), 0), first=first)
+        _add_records(data, partition, up_to, max(min(partition.max_bytes, left), 0), first=first)
         if throttled and data.records:
             throttles.sent(replica, len(data.records))
     return data
 
 
-def _add_records(data: Data, asked: FetchPartition, up_to: int | None, limit: int, *, first: bool) -> None:
+def _add_records(data: Data, partition: FetchPartition, up_to: int | None, limit: int, *, first: bool) -> None:
     """Put at most ``limit`` bytes of records into the answer, and which transactions of them were aborted; none yet
     while they are loaded from the disk."""
-    reader, replica = asked.reader, asked.replica
+    reader, replica = partition.reader, partition.replica
     assert replica is not None, "it was found"
-    if asked.loaded:
-        asked.loaded, limit = False, min(limit, LOAD_BYTES)
-    elif (load := uncached(replica.log, asked.fetch_offset, max(limit, 1))) is not None:
+    if partition.loaded:
+        partition.loaded, limit = False, min(limit, LOAD_BYTES)
+    elif (load := uncached(replica.log, partition.fetch_offset, max(limit, 1))) is not None:
         if reader.loading:
             load.release()
         else:
-            reader.load(asked, load)
+            reader.load(partition, load)
         return
     # Perhaps only the name of bytes: nobody between here and the transport asks for more than their length.
-    data.records = replica.log.slice(asked.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
-    if not data.records and limit < asked.max_bytes:
-        asked.crowded_out = asked.fetch_offset < (replica.log.log_end_offset if up_to is None else up_to)
+    data.records = replica.log.slice(partition.fetch_offset, limit, up_to=up_to, at_least_one=first)  # type: ignore[assignment]
+    if not data.records and limit < partition.max_bytes:
+        partition.crowded_out = partition.fetch_offset < (replica.log.log_end_offset if up_to is None else up_to)
     if up_to is not None and reader.params.committed and data.records:
-        data.aborted_transactions = _aborted(replica.log, asked.fetch_offset, up_to)
+        data.aborted_transactions = _aborted(replica.log, partition.fetch_offset, up_to)
 
 
-def nothing_new(asked: FetchPartition) -> Data:
+def nothing_new(partition: FetchPartition) -> Data:
     """The state of a partition that has nothing to read."""
-    if asked.replica is None:
-        return _refused(asked, Code.NOT_LEADER_OR_FOLLOWER)
-    return _told(asked, asked.replica, asked.reader.params.committed)
+    if partition.replica is None:
+        return _refused(partition, Code.NOT_LEADER_OR_FOLLOWER)
+    return _told(partition, partition.replica, partition.reader.params.committed)
 
 
-def _replica(reader: PartitionReader, asked: FetchPartition) -> Replica | Code:
+def _replica(reader: PartitionReader, partition: FetchPartition) -> Replica | Code:
     """The replica, watched by the reader when that is a lasting one; a new one after delete and create."""
-    replica = asked.replica
+    replica = partition.replica
     if replica is not None and replica.machine.role is not Role.REMOVED:
         return replica
-    if any(asked.topic_id):
-        found = reader.replicas.find_by_id(asked.topic_id, asked.number)
+    if any(partition.topic_id):
+        found = reader.replicas.find_by_id(partition.topic_id, partition.number)
     else:
-        found = reader.replicas.find(asked.topic, asked.number)
+        found = reader.replicas.find(partition.topic, partition.number)
     if isinstance(found, Replica):
-        asked.replica = found
+        partition.replica = found
         if reader.lasting:
-            reader.watch(asked)
+            reader.watch(partition)
     else:
-        asked.replica = None
+        partition.replica = None
     return found
 
 
-def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
-    if asked.reported:
-        return replica.machine.check_epoch(asked.leader_epoch), None
-    asked.reported = True
+def _follower(
+    reader: PartitionReader, partition: FetchPartition, replica: Replica
+) -> tuple[Code, tuple[int, int] | None]:
+    if partition.reported:
+        return replica.machine.check_epoch(partition.leader_epoch), None
+    partition.reported = True
     # A follower drops what answers speak of an older epoch or position of its, and fetches anew: the watermark is told
     # again then, or a quiet partition's would stay behind for good (L3).
-    asked.sent_high_watermark = -1
+    partition.sent_high_watermark = -1
     fetch = FollowerFetch(
         reader.params.replica_id,
         reader.params.broker_epoch,
-        asked.fetch_offset,
-        asked.last_fetched_epoch,
-        asked.leader_epoch,
-        asked.log_start_offset,
+        partition.fetch_offset,
+        partition.last_fetched_epoch,
+        partition.leader_epoch,
+        partition.log_start_offset,
         reader.asked_ms,
     )
     verdict = replica.machine.follower_fetched(fetch)
@@ -137,15 +139,17 @@ def _follower(reader: PartitionReader, asked: FetchPartition, replica: Replica) 
     return verdict.code, verdict.diverging
 
 
-def _consumer(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> tuple[Code, tuple[int, int] | None]:
+def _consumer(
+    reader: PartitionReader, partition: FetchPartition, replica: Replica
+) -> tuple[Code, tuple[int, int] | None]:
     machine = replica.machine
-    code = machine.check_epoch(asked.leader_epoch, leader_only=reader.params.version < FOLLOWERS_SERVE_FROM)
+    code = machine.check_epoch(partition.leader_epoch, leader_only=reader.params.version < FOLLOWERS_SERVE_FROM)
     if code is not Code.NONE:
         return code, None
-    return machine.divergence(asked.last_fetched_epoch, asked.fetch_offset)
+    return machine.divergence(partition.last_fetched_epoch, partition.fetch_offset)
 
 
-def _preferred(reader: PartitionReader, asked: FetchPartition, replica: Replica) -> int:
+def _preferred(reader: PartitionReader, partition: FetchPartition, replica: Replica) -> int:
     """The follower in the reader's rack that holds the offset and is in sync, if this broker chooses by rack and is in
     another one; -1 where there is none. One out of sync may lag for good, and its readers with it (KAFKA-14372).
     """
@@ -164,16 +168,16 @@ def _preferred(reader: PartitionReader, asked: FetchPartition, replica: Replica)
             continue
         if id not in machine.isr:
             continue
-        if progress.log_start <= asked.fetch_offset <= progress.leo and progress.leo > best_end:
+        if progress.log_start <= partition.fetch_offset <= progress.leo and progress.leo > best_end:
             best, best_end = id, progress.leo
     return best
 
 
-def _told(asked: FetchPartition, replica: Replica, committed: bool) -> Data:
+def _told(partition: FetchPartition, replica: Replica, committed: bool) -> Data:
     high = replica.machine.high_watermark
     producers = replica.log.known_producers
     return Data(
-        partition_index=asked.number,
+        partition_index=partition.number,
         high_watermark=high,
         last_stable_offset=high if producers is None else producers.stable_offset(high),
         log_start_offset=replica.log.log_start_offset,
@@ -190,7 +194,7 @@ def _aborted(log: Log, start: int, end: int) -> list[FetchResponse.AbortedTransa
     ]
 
 
-def _refused(asked: FetchPartition, code: Code) -> Data:
+def _refused(partition: FetchPartition, code: Code) -> Data:
     return Data(
-        partition_index=asked.number, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+        partition_index=partition.number, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
     )

@@ -93,25 +93,25 @@ class FetchReader:
 
     # ---- what is asked
 
-    def name(self, topics: list[FetchRequest.FetchTopic], by_id: bool) -> None:
+    def add(self, topics: list[FetchRequest.FetchTopic], by_id: bool) -> None:
         """Add these partitions, or change what is asked of them."""
         for topic in topics:
             name = bytes(topic.topic_id) if by_id else topic.topic
             for part in topic.partitions:
                 key = (name, part.partition)
-                asked = self.parts.get(key)
-                if asked is None:
-                    asked = self.parts[key] = FetchPartition(self, key, topic)
-                asked.update(part)
-                self.unread[key] = asked
+                partition = self.parts.get(key)
+                if partition is None:
+                    partition = self.parts[key] = FetchPartition(self, key, topic)
+                partition.update(part)
+                self.unread[key] = partition
 
     def forget(self, key: PartKey) -> None:
         """The partition is no longer asked for."""
-        asked = self.parts.pop(key, None)
+        partition = self.parts.pop(key, None)
         self.unread.pop(key, None)
         self.uncounted.pop(key, None)
-        if asked is not None:
-            self._unwatch(asked)
+        if partition is not None:
+            self._unwatch(partition)
 
     def forget_all(self) -> Generator[None, None, None]:
         """Nobody asks again: partitions and their reader know each other, and would wait for the collector."""
@@ -119,41 +119,41 @@ class FetchReader:
         self.uncounted.clear()
         while self.parts:
             for _ in range(min(len(self.parts), PARTITIONS_AT_ONCE)):
-                _, asked = self.parts.popitem()
-                self._unwatch(asked)
+                _, partition = self.parts.popitem()
+                self._unwatch(partition)
             if self.parts:
                 yield
 
-    def asks_for(self, asked: FetchPartition) -> bool:
+    def asks_for(self, partition: FetchPartition) -> bool:
         """Whether the partition is one of these, and was not forgotten."""
-        return self.parts.get(asked.key) is asked
+        return self.parts.get(partition.key) is partition
 
     # ---- what happens to partitions
 
-    def mark_changed(self, asked: FetchPartition) -> None:
+    def mark_changed(self, partition: FetchPartition) -> None:
         """There is something new to tell, which nobody need be woken for."""
-        self.unread[asked.key] = asked
+        self.unread[partition.key] = partition
 
-    def notify(self, asked: FetchPartition, *, urgent: bool = False) -> None:
+    def notify(self, partition: FetchPartition, *, urgent: bool = False) -> None:
         """There may be something to read, or (``urgent``) something to say at once."""
-        self.unread[asked.key] = asked
+        self.unread[partition.key] = partition
         waiting = self.waiting
         if waiting is not None:
             waiting.urgent |= urgent
             self.replicas.purgatory.notify(waiting)
 
-    def records_appended(self, asked: FetchPartition, first_offset: int) -> None:
+    def records_appended(self, partition: FetchPartition, first_offset: int) -> None:
         """Records were appended from ``first_offset`` on, while this follower was waiting for them."""
-        self.unread[asked.key] = asked
+        self.unread[partition.key] = partition
         waiting = self.waiting
         if waiting is not None:
             self.replicas.purgatory.notify(waiting)
-        assert asked.replica is not None
-        asked.replica.machine.heard_from(self.params.replica_id, first_offset, self.asked_ms)
+        assert partition.replica is not None
+        partition.replica.machine.heard_from(self.params.replica_id, first_offset, self.asked_ms)
 
-    def count_next_fetch(self, asked: FetchPartition) -> None:
+    def count_next_fetch(self, partition: FetchPartition) -> None:
         """The partition's leader counts this follower's next fetch, whether or not it names it."""
-        self.uncounted[asked.key] = asked
+        self.uncounted[partition.key] = partition
 
     def count_unnamed(self) -> None:
         """A fetch has come, which repeats what it does not name (KIP-227): tell the machines to which that is news."""
@@ -163,35 +163,35 @@ class FetchReader:
     def count_unnamed_in_slices(self) -> Generator[None, None, None]:
         """As ``count_unnamed``, with pauses."""
         uncounted, self.uncounted = self.uncounted, {}
-        for number, (key, asked) in enumerate(uncounted.items(), 1):
-            if self.parts.get(key) is asked:
-                asked.reported = False
-                self.unread[key] = asked
+        for number, (key, partition) in enumerate(uncounted.items(), 1):
+            if self.parts.get(key) is partition:
+                partition.reported = False
+                self.unread[key] = partition
             if not number % PARTITIONS_AT_ONCE:
                 yield
 
-    def load(self, asked: FetchPartition, load: Load) -> None:
+    def load(self, partition: FetchPartition, load: Load) -> None:
         """What the partition has is on the disk only: look again when it was brought into memory."""
 
         def done() -> None:
             self.loading = False
-            asked.loaded = True
-            self.notify(asked, urgent=True)
+            partition.loaded = True
+            self.notify(partition, urgent=True)
 
         self.loading = True
         self.replicas.cold_reads.begin(load, done)
 
-    def watch(self, asked: FetchPartition) -> None:
+    def watch(self, partition: FetchPartition) -> None:
         """Have appends (followers) or watermarks (consumers) mark the partition."""
-        replica = asked.replica
+        replica = partition.replica
         if replica is not None:
-            (replica.followers if self.params.replica_id >= 0 else replica.consumers)[asked] = None
+            (replica.followers if self.params.replica_id >= 0 else replica.consumers)[partition] = None
 
-    def _unwatch(self, asked: FetchPartition) -> None:
-        replica = asked.replica
+    def _unwatch(self, partition: FetchPartition) -> None:
+        replica = partition.replica
         if replica is not None:
-            replica.followers.pop(asked, None)
-            replica.consumers.pop(asked, None)
+            replica.followers.pop(partition, None)
+            replica.consumers.pop(partition, None)
 
     # ---- answering
 
@@ -209,8 +209,8 @@ class FetchReader:
                 self._clear()
             return response
         if not self.lasting:
-            for asked in self.parts.values():
-                self.watch(asked)
+            for partition in self.parts.values():
+                self.watch(partition)
         self.waiting = wait = DelayedFetch(self)
         self.replicas.purgatory.park(wait, max(params.max_wait_ms, DISK_WAIT_MS) if for_disk else params.max_wait_ms)
         return wait.answer
@@ -256,12 +256,12 @@ class FetchReader:
         thousand partitions was, in each of forty fetches. Waiting gives no more then.
         """
         for key in keys:
-            asked = self.unread.get(key)
-            if asked is None or self.closed:  # forgotten during a pause, or all of it was
+            partition = self.unread.get(key)
+            if partition is None or self.closed:  # forgotten during a pause, or all of it was
                 continue
-            asked.crowded_out = False
-            data = read(self, asked, progress.left if progress.in_memory_left > 0 else 0, first=not progress.size)
-            progress.found.append((asked, data))
+            partition.crowded_out = False
+            data = read(self, partition, progress.left if progress.in_memory_left > 0 else 0, first=not progress.size)
+            progress.found.append((partition, data))
             records = data.records
             length = len(records) if records else 0
             if type(records) is bytes or getattr(records, "was_read", False):
@@ -270,19 +270,19 @@ class FetchReader:
                 data.error_code
                 or data.diverging_epoch.epoch >= 0
                 or data.preferred_read_replica >= 0
-                or data.log_start_offset != asked.sent_log_start >= 0
+                or data.log_start_offset != partition.sent_log_start >= 0
             )
             if at_once:
                 progress.urgent = True
-            elif not length and (progress.size or self.loading) and asked.has_more(self.params.replica_id):
-                if asked.crowded_out:
+            elif not length and (progress.size or self.loading) and partition.has_more(self.params.replica_id):
+                if partition.crowded_out:
                     progress.left, progress.urgent = 0, True
                 continue
             self.unread.pop(key, None)
             progress.size += length
             progress.left -= length
-            if at_once or length or data.high_watermark != asked.sent_high_watermark:
-                self.unread[key] = asked  # at the end: next time the others come first
+            if at_once or length or data.high_watermark != partition.sent_high_watermark:
+                self.unread[key] = partition  # at the end: next time the others come first
 
     def respond_in_slices(self, found: list[tuple[FetchPartition, Data]]) -> Generator[None, None, FetchResponse]:
         """As ``respond``, with pauses; nothing is left in ``found``."""
@@ -297,8 +297,8 @@ class FetchReader:
         """Parts that were not looked at this time, as a full answer must name them all."""
         if len(found) == len(self.parts):
             return []
-        seen = {asked.key for asked, _ in found}
-        return [(asked, nothing_new(asked)) for key, asked in self.parts.items() if key not in seen]
+        seen = {partition.key for partition, _ in found}
+        return [(partition, nothing_new(partition)) for key, partition in self.parts.items() if key not in seen]
 
     def build(self, found: list[tuple[FetchPartition, Data]]) -> FetchResponse:
         """All of ``_build_on``, at once."""
@@ -330,25 +330,25 @@ class FetchReader:
     def _put(self, found: list[tuple[FetchPartition, Data]], response: FetchResponse, topics: Topics) -> None:
         """Put these partitions with their topics; name the leaders of what is not here (KIP-951)."""
         lasting, of_consumer = self.lasting, self.params.replica_id < 0
-        for asked, data in found:
+        for partition, data in found:
             if lasting:  # else nobody asks again what is news
-                asked.note_sent(data)
-            if data.records and asked.replica is not None:
-                traffic, length = asked.replica.traffic, len(data.records)
+                partition.note_sent(data)
+            if data.records and partition.replica is not None:
+                traffic, length = partition.replica.traffic, len(data.records)
                 if of_consumer:
                     traffic.bytes_out += length
                 else:
                     traffic.replicated_out += length
-            topic = topics.get(asked.key[0])
+            topic = topics.get(partition.key[0])
             if topic is None:
-                topic = FetchResponse.FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id)
-                topics[asked.key[0]] = topic
+                topic = FetchResponse.FetchableTopicResponse(topic=partition.topic, topic_id=partition.topic_id)
+                topics[partition.key[0]] = topic
             topic.partitions.append(data)
             if data.error_code:
                 self.replicas.failed_fetches += 1
             if data.error_code in (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH):
                 image, listener = self.replicas.image, self.params.listener
-                hint = leader_of(image, asked.topic, asked.topic_id, asked.number, listener)
+                hint = leader_of(image, partition.topic, partition.topic_id, partition.number, listener)
                 if hint is not None:
                     kind = FetchResponse
                     data.current_leader = hint.put_into(
@@ -381,8 +381,8 @@ class FetchReader:
     def _forget_all(self) -> None:
         """All of ``forget_all``, at once. The collector, for which they would wait, comes once in fifty million
         objects: six idle consumers of 300 partitions took 1.5 MB a second."""
-        for asked in self.parts.values():
-            self._unwatch(asked)
+        for partition in self.parts.values():
+            self._unwatch(partition)
         self._clear()
 
     def _clear(self) -> None:
@@ -418,15 +418,15 @@ class DelayedFetch:
     def _estimate(self) -> int:
         """An upper bound of what could be read, from positions alone."""
         total = 0
-        for asked in self._reader.unread.values():
-            replica = asked.replica
+        for partition in self._reader.unread.values():
+            replica = partition.replica
             if replica is None:
                 return self._reader.params.min_bytes
             active = replica.log.active
-            if asked.fetch_offset < active.base_offset:
+            if partition.fetch_offset < active.base_offset:
                 return self._reader.params.min_bytes
             try:
-                total += active.size - active.locate(asked.fetch_offset)
+                total += active.size - active.locate(partition.fetch_offset)
             except (OSError, LogError):
                 return self._reader.params.min_bytes  # whoever reads it says what is wrong
         return total

@@ -57,7 +57,7 @@ class FetchSession(FetchReader):
 
 
 def _news(found: Found) -> Found:
-    return [(asked, data) for asked, data in found if asked.is_news(data)]
+    return [(partition, data) for partition, data in found if partition.is_news(data)]
 
 
 class FetchSessionCache:
@@ -109,7 +109,7 @@ class FetchSessionCache:
                 reader = self._create(by_id=by_id, follower=follower)
             if reader is None:
                 reader = FetchReader(self._replicas)
-            reader.name(request.topics, by_id)
+            reader.add(request.topics, by_id)
             return reader
         session = self._by_id.get(request.session_id)
         buggify = self._replicas.deps.world.buggify
@@ -135,7 +135,7 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == 0x7FFFFFFF else session.epoch + 1
         session.used_ms = self._clock.monotonic_ms()
         self._by_id.move_to_end(session.session_id)
-        session.name(request.topics, session.by_id)
+        session.add(request.topics, session.by_id)
         for topic in request.forgotten_topics_data:
             name = bytes(topic.topic_id) if session.by_id else topic.topic
             for number in topic.partitions:

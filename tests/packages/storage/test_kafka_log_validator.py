@@ -10,7 +10,7 @@ import pytest
 
 from moldau.model import Code, TopicPartition
 from moldau.storage import LogConfig
-from moldau.storage.admission import Admission, Admitted, BadRecord, InvalidAppend
+from moldau.storage.log_validator import BadRecord, InvalidAppend, LogValidator, ValidatedBatches
 from moldau.wire.batch import LENGTH_OVERHEAD, BatchHeader, read_header, records
 from moldau.wire.crc import crc32c
 from tests.golden.produced_batches import CONFIGS, COUNT, NOW_MS, batch_of
@@ -42,8 +42,8 @@ def differs_on_purpose(verdict: str, sent: BatchHeader, ours: Code) -> bool:
     return kafka is Code.NONE and ours is Code.INVALID_RECORD and bool(sent.codec) and (unreadable or not_whole)
 
 
-def stored_as(admitted: Admitted) -> tuple[int, int, int, int]:
-    (header,) = admitted.headers
+def stored_as(validated: ValidatedBatches) -> tuple[int, int, int, int]:
+    (header,) = validated.headers
     return header.attributes, header.last_offset_delta, header.max_timestamp, header.count
 
 
@@ -59,13 +59,13 @@ def test_ten_thousand_batches_get_the_codes_that_apache_kafka_gives(part: int) -
 
 def differences(verdicts: Mapping[int, str]) -> list[tuple[object, ...]]:
     """What Moldau makes of batches, by number, where that is other than Kafka's verdict, and not on purpose."""
-    admissions = {name: Admission(LogConfig.parse({**settings})) for name, settings in CONFIGS.items()}
+    validators = {name: LogValidator(LogConfig.parse({**settings})) for name, settings in CONFIGS.items()}
     wrong: list[tuple[object, ...]] = []
     for number, verdict in verdicts.items():
         kafka, indices, digest, told, packed = verdict_of(verdict)
         name, batch, _ = batch_of(number, packed)
         sent = read_header(batch)
-        result = admissions[name].admit(batch, NOW_MS, False, TopicPartition(name, 0))
+        result = validators[name].validate(batch, NOW_MS, False, TopicPartition(name, 0))
         code = result.code if isinstance(result, InvalidAppend) else Code.NONE
         if code is not kafka:
             if not differs_on_purpose(verdict, sent, code):

@@ -2,8 +2,8 @@
 
 Codes, their order, and the records that are named in a refusal (KIP-467) are those of Apache Kafka's UnifiedLog and
 LogValidator; ``docs/decisions/0020-what-a-leader-takes.md`` says where not. Every record's structure is checked. A
-batch that takes long to look into is examined in parts: ``Admission.examine`` is a generator that pauses between them.
-Sequence numbers are ``producers.py``. Read next: ``wire/scan.py``, ``log.py``.
+batch that takes long to look into is examined in parts: ``LogValidator.examine`` is a generator that pauses between
+them. Sequence numbers are ``producers.py``. Read next: ``wire/scan.py``, ``log.py``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from struct import Struct
 from moldau.model import Code, TopicPartition
 from moldau.model.config_key import LONG_MAX
 from moldau.model.named import NamedTuple
+from moldau.storage.batch_extent import BatchExtent
 from moldau.storage.config import LogConfig
-from moldau.storage.mark import Mark
-from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, at_once, unpacked
+from moldau.storage.slow import PACKED_HERE_MAX, Pauses, Slow, run_to_end, unpacked
 from moldau.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, check, headers, read_header, renumbered
 from moldau.wire.common_form import is_one_record, read_common
 from moldau.wire.compression import MAX_OUTPUT_BYTES, BatchError, Codec, UnpacksToTooMuch, compress
@@ -90,19 +90,19 @@ class InvalidAppend(NamedTuple):
         )
 
 
-class Admitted(NamedTuple):
+class ValidatedBatches(NamedTuple):
     """Bytes ready for offsets, and their headers. ``data`` is what came in unless the broker re-encoded it."""
 
     data: Buffer
     headers: list[BatchHeader]
 
 
-Given = bytes | bytearray | memoryview | Admitted
+Given = bytes | bytearray | memoryview | ValidatedBatches
 """What is to be appended, or what was examined already."""
-Examination = Pauses[Admitted | InvalidAppend]
+Examination = Pauses[ValidatedBatches | InvalidAppend]
 
 
-class Admission:
+class LogValidator:
     """The rules of one topic's configuration, taken apart once so that an append looks at plain numbers."""
 
     __slots__ = (
@@ -122,27 +122,27 @@ class Admission:
         self._unpacked_max = min(MAX_OUTPUT_BYTES, max(UNPACKED_FREE, UNPACKED_TIMES * self._max_bytes))
         self._plain = not self._log_append and self._codec in (None, Codec.NONE)
 
-    def admit(
+    def validate(
         self, records: Given, now_ms: int, internal: bool, partition: TopicPartition = _NONE
-    ) -> Admitted | InvalidAppend:
+    ) -> ValidatedBatches | InvalidAppend:
         """Check every batch in ``records`` and stamp append time, all at once, in place where they can be written to.
 
         ``internal`` appends (coordinators, quorum) may be control, and are not looked into.
         """
-        if isinstance(records, Admitted):
+        if isinstance(records, ValidatedBatches):
             return records
         data = bytearray(records) if isinstance(records, bytes) or memoryview(records).readonly else records
-        return at_once(self.examine(data, now_ms, internal, partition))
+        return run_to_end(self.examine(data, now_ms, internal, partition))
 
     def examine(
         self, data: Buffer, now_ms: int, internal: bool, partition: TopicPartition = _NONE, *, seen: bool = False
     ) -> Examination:
-        """The same in parts, of what can be written to; ``seen`` if ``admit_quickly`` was asked before."""
+        """The same in parts, of what can be written to; ``seen`` if ``validate_quickly`` was asked before."""
         end = len(data)
         if (
             not seen
             and end >= HEADER_SIZE
-            and (ordinary := self.admit_quickly(data, read_header(data), now_ms, internal))
+            and (ordinary := self.validate_quickly(data, read_header(data), now_ms, internal))
         ):
             return ordinary
         positions = _positions(data)
@@ -168,15 +168,15 @@ class Admission:
             return InvalidAppend(Code.CORRUPT_MESSAGE, "the last batch is cut short")
         return self._together(data, batches)
 
-    def admit_quickly(
+    def validate_quickly(
         self, data: Given, header: BatchHeader, now_ms: int, internal: bool = False, at: int = -1
-    ) -> Admitted | None:
+    ) -> ValidatedBatches | None:
         """What ``examine`` returns for the most common batches, at once: sound ones in the common form, not compressed,
         which are stored as they are. None is no refusal: it takes a closer look.
 
         ``at`` is where ``data`` begins in what it is a view of, -1 if that is not known.
         """
-        if not self._plain or isinstance(data, Admitted):
+        if not self._plain or isinstance(data, ValidatedBatches):
             return None
         (base, length, _, magic, crc, attributes, delta, _oldest, _newest, producer_id, epoch, sequence, count) = header
         whole: bytes | bytearray
@@ -199,7 +199,7 @@ class Admission:
         ):
             return None
         if internal or self._are_common(whole, at + HEADER_SIZE, end, header, now_ms):
-            return Admitted(data, [header])
+            return ValidatedBatches(data, [header])
         return None
 
     def _are_common(self, data: bytes | bytearray, pos: int, end: int, header: BatchHeader, now_ms: int) -> bool:
@@ -361,13 +361,13 @@ class Admission:
             _CRC.pack_into(batch, _CRC_AT, crc32c(batch[_CRC_FROM:]))
         return batch
 
-    def _together(self, data: Buffer, batches: list[memoryview]) -> Admitted | InvalidAppend:
+    def _together(self, data: Buffer, batches: list[memoryview]) -> ValidatedBatches | InvalidAppend:
         size = sum(map(len, batches))
         if size > self._segment_bytes:
             return InvalidAppend(Code.RECORD_LIST_TOO_LARGE, f"{size} bytes exceed a segment of {self._segment_bytes}")
         here = memoryview(data).obj
         whole = data if all(batch.obj is here for batch in batches) else bytearray().join(batches)
-        return Admitted(whole, [header for _, header in headers(whole)])
+        return ValidatedBatches(whole, [header for _, header in headers(whole)])
 
 
 def _positions(data: Buffer) -> list[int] | InvalidAppend:
@@ -418,7 +418,7 @@ class FollowerAppend(NamedTuple):
 
     data: bytes | Buffer
     headers: list[BatchHeader]
-    marks: list[Mark]
+    extents: list[BatchExtent]
 
 
 def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) -> FollowerAppend | InvalidAppend:
@@ -429,27 +429,27 @@ def take(data: bytes | Buffer, expected: int, empty: bool, newest_epoch: int) ->
     Offsets may leave gaps (compaction) but not go back; only the first batch of an ``empty`` log may straddle the end.
     """
     batches: list[BatchHeader] = []
-    marks: list[Mark] = []
+    extents: list[BatchExtent] = []
     end = 0
     for position, header in headers(data):
         if header.magic in (0, 1):
             break
         if check(data, position, header) is not Code.NONE or header.last_offset_delta < 0:
             return InvalidAppend(Code.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt")
-        if header.base_offset < expected and (marks or not empty or header.last_offset < expected):
+        if header.base_offset < expected and (extents or not empty or header.last_offset < expected):
             return InvalidAppend(Code.OFFSET_OUT_OF_RANGE, f"offset {header.base_offset} is below {expected}")
         if header.leader_epoch > newest_epoch:
             break
         batches.append(header)
         end = position + header.length + LENGTH_OVERHEAD
-        marks.append(Mark(end - position, header.base_offset, header.last_offset, header.max_timestamp))
+        extents.append(BatchExtent(end - position, header.base_offset, header.last_offset, header.max_timestamp))
         expected = header.next_offset
     if end + _CRC_AT <= len(data) and data[end + _CRC_AT - 1] in (0, 1) and not _is_cut_short(data, end):
         older = f"the leader sends message format v{data[end + _CRC_AT - 1]}, which is not read, only v2"
         return InvalidAppend(Code.INVALID_RECORD, older)
     if len(data) - end >= HEADER_SIZE and read_header(data, end).length < HEADER_SIZE - LENGTH_OVERHEAD:
         return InvalidAppend(Code.CORRUPT_MESSAGE, "a batch has an impossible length")
-    return FollowerAppend(data if end == len(data) else memoryview(data)[:end], batches, marks)
+    return FollowerAppend(data if end == len(data) else memoryview(data)[:end], batches, extents)
 
 
 def _is_cut_short(data: bytes | Buffer, at: int) -> bool:

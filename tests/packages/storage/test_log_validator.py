@@ -9,7 +9,7 @@ import pytest
 from moldau.model import Code
 from moldau.model.config_key import ConfigError
 from moldau.storage import Appended, Log, LogConfig, LogDirs
-from moldau.storage.admission import RENUMBERED_MAX, Admission, Admitted
+from moldau.storage.log_validator import RENUMBERED_MAX, LogValidator, ValidatedBatches
 from moldau.wire.batch import build, headers, patch, read_header, records
 from moldau.wire.compression import Codec, compress
 from moldau.wire.crc import crc32c
@@ -162,7 +162,7 @@ def test_many_offset_deltas_that_do_not_count_up_are_refused() -> None:
 
 def is_slow(log: Log, sent: bytearray) -> bool:
     """Whether examining a batch asks for something to be done off the loop."""
-    return any(found is not None for found in log.admission.examine(sent, NOW, False, P))
+    return any(found is not None for found in log.validator.examine(sent, NOW, False, P))
 
 
 @pytest.mark.parametrize(("count", "slow"), [(100, False), (5_000, True)])
@@ -287,23 +287,23 @@ def test_a_refused_configuration_names_key_value_and_what_is_allowed() -> None:
 
 
 def test_a_batch_is_looked_at_where_it_lies_in_the_bytes_of_its_request() -> None:
-    admission = Admission(LogConfig())
+    validator = LogValidator(LogConfig())
     sent = build([(NOW, None, b"x" * size, ()) for size in (100, 130, 70)])
     header = read_header(sent)
     request = bytearray(b"before" + sent + b"behind")
     view = memoryview(request)[6 : 6 + len(sent)]
-    admitted = admission.admit_quickly(view, header, NOW, at=6)
-    assert admitted is not None
-    assert admitted.data is view
-    assert admission.admit_quickly(view, header, NOW) is not None
-    assert admission.admit_quickly(view, header, NOW, at=5) is None, "another place has another checksum"
-    assert admission.admit_quickly(view.toreadonly(), header, NOW, at=6) is None, "offsets could not be written"
+    validated = validator.validate_quickly(view, header, NOW, at=6)
+    assert validated is not None
+    assert validated.data is view
+    assert validator.validate_quickly(view, header, NOW) is not None
+    assert validator.validate_quickly(view, header, NOW, at=5) is None, "another place has another checksum"
+    assert validator.validate_quickly(view.toreadonly(), header, NOW, at=6) is None, "offsets could not be written"
     request[-9] ^= 1  # the last record's value
-    assert admission.admit_quickly(view, header, NOW, at=6) is None
+    assert validator.validate_quickly(view, header, NOW, at=6) is None
 
 
 def test_the_append_time_that_is_told_is_the_one_that_was_stamped() -> None:
     log = log_with(LogConfig.parse({"message.timestamp.type": "LogAppendTime"}))
-    admitted = log.admission.admit(batch(), NOW, False)
-    assert isinstance(admitted, Admitted)
-    assert log.append_leader(admitted, 0, NOW + 5).append_time_ms == NOW
+    validated = log.validator.validate(batch(), NOW, False)
+    assert isinstance(validated, ValidatedBatches)
+    assert log.append_leader(validated, 0, NOW + 5).append_time_ms == NOW

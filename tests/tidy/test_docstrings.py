@@ -1,0 +1,44 @@
+"""What a docstring says that a function returns, it returns; a section of a page that it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+SRC = TOP / "src" / "moldau"
+NOT_YET = ("pipeline", "spark")
+"""Packages of which some functions still say whether, and return a list, a verdict or nothing."""
+WHETHER = re.compile(r"(Return )?whether\b", re.I)
+BOOLS = re.compile(r"\b(bool|TypeGuard|TypeIs)\b")
+SECTION = re.compile(r'\((?:docs/)?([a-z-]+)(?:\.md)?,\s+"([^"]+)"\)')
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """Each function with a docstring and a return annotation: where it is, itself, what it returns."""
+    for path in sorted(SRC.rglob("*.py")):
+        module = path.relative_to(SRC).as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+                yield f"{module}:{node.lineno} {node.name}", node, ast.unparse(node.returns)
+
+
+def test_who_says_whether_returns_a_bool() -> None:
+    """A code that means success is true or false as a bool is not: its docstring says which code is returned."""
+    assert not [
+        f"{where} -> {returned}"
+        for where, node, returned in functions()
+        if not where.startswith(NOT_YET) and WHETHER.match(ast.get_docstring(node) or "") and not BOOLS.search(returned)
+    ]
+
+
+def test_a_section_of_a_page_that_a_text_names_is_there() -> None:
+    missing = []
+    for path in sorted(SRC.rglob("*.py")):
+        for page, title in SECTION.findall(path.read_text()):
+            text = TOP / "docs" / f"{page}.md"
+            if text.exists() and not re.search(rf"^#+ {re.escape(' '.join(title.split()))}$", text.read_text(), re.M):
+                missing.append(f"{path.relative_to(SRC)}: {page}.md has no section {title!r}")
+    assert not missing
