@@ -121,7 +121,7 @@ def _alone(line: Line) -> list[str]:
 
 
 def _follows(line: Line, stream: Line | None) -> list[str]:
-    """Whether a batch of the stream goes on where the one before it ended."""
+    """What is wrong where a batch of the stream does not go on where the one before it ended, in words."""
     if line.kind != BATCH or stream is None or stream.query != line.query:
         return []
     if line.batch != stream.batch + 1:
@@ -132,7 +132,7 @@ def _follows(line: Line, stream: Line | None) -> list[str]:
 
 
 def _sums(line: Line, before: Totals) -> list[str]:
-    """Whether the totals are those before, and what the line adds."""
+    """What is wrong where the totals are not those before and what the line adds, in words."""
     wanted, there = added(before, line, None), line.totals
     if there.newest is None:  # books of before this was kept
         wanted = replace(wanted, newest=None)

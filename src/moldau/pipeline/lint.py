@@ -419,7 +419,7 @@ class _Linter:
             self.say("dlq", "dlq: no stage has on_error: dlq, so nothing will be written there", error=False)
 
     def places_of(self) -> None:
-        """Whether places are those of two parts, and clusters have addresses."""
+        """Say which places are those of two parts, and which clusters have no address."""
         pipeline = self.pipeline
         for path, message, error in clashes(pipeline):
             self.say(path, message, error=error)
@@ -486,7 +486,7 @@ class _Linter:
 
 
 def _of_folder(pipeline: Pipeline, read: Read) -> list[Problem]:
-    """Whether the folder is another pipeline's, as of a file that was copied."""
+    """The problem of a folder that is another pipeline's, as of a file that was copied; [] where there is none."""
     place = Path(pipeline.folder) / OWNER
     if "://" in pipeline.folder or not place.is_file():
         return []

@@ -87,7 +87,7 @@ class Reading(NamedTuple):
 
 def read(survey: Survey, new_id: Callable[[], bytes]) -> Reading:
     """The records of all that is there, in the order of a snapshot. ``new_id``: an id for a topic that has none."""
-    work = read_in_turns(survey, new_id, len(survey.states) + 1)
+    work = read_in_slices(survey, new_id, len(survey.states) + 1)
     while True:
         try:
             next(work)
@@ -101,7 +101,7 @@ def nobody_knows(_name: str) -> bytes | None:
     return None
 
 
-def read_in_turns(
+def read_in_slices(
     survey: Survey, new_id: Callable[[], bytes], step: int, known_id: Callable[[str], bytes | None] = nobody_knows
 ) -> Generator[None, None, Reading]:
     """The same, with a pause after every ``step`` partitions. ``known_id``: the id by which a topic was known that has

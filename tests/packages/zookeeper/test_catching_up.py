@@ -12,7 +12,7 @@ from moldau.ports.zookeeper import Set
 from moldau.wire.records import metadata as records
 from moldau.zookeeper import paths
 from moldau.zookeeper.catching_up import catch_up, image_in_slices
-from moldau.zookeeper.reading import read, read_in_turns
+from moldau.zookeeper.reading import read, read_in_slices
 from tests.packages.zookeeper.test_writing import EPOCH, Pen, decision, new_topic, topic_id
 
 
@@ -38,13 +38,13 @@ def write_what_was_missed(pen: Pen) -> list[Any]:
 
 
 @given(st.data(), st.integers(1, 3))
-def test_what_is_read_in_turns_is_what_is_read_at_once(data: st.DataObject, step: int) -> None:
+def test_what_is_read_in_slices_is_what_is_read_at_once(data: st.DataObject, step: int) -> None:
     """No step works out more partitions than it may, a large topic's no more than many small ones'."""
     pen = Pen()
     for n in range(data.draw(st.integers(0, 5), label="topics")):
         pen.write(*data.draw(decision(pen.image, n + 1)))
     survey = pen.tree.survey()
-    found, pauses = through(read_in_turns(survey, lambda: topic_id(99), step))
+    found, pauses = through(read_in_slices(survey, lambda: topic_id(99), step))
     at_once = read(survey, lambda: topic_id(99))
     assert found._replace(known_znodes=at_once.known_znodes) == at_once
     assert found.known_znodes.settings == at_once.known_znodes.settings

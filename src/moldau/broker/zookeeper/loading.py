@@ -39,7 +39,7 @@ from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, Register
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.known_znodes import KnownZnodes
-from moldau.zookeeper.reading import Reading, nobody_knows, read_in_turns
+from moldau.zookeeper.reading import Reading, nobody_knows, read_in_slices
 from moldau.zookeeper.settings import entity_of
 from moldau.zookeeper.survey import survey
 
@@ -58,12 +58,12 @@ class LoadedZnodes(NamedTuple):
 
 
 async def read_all(node: InWorld, zk: ZooKeeper, known_id: Callable[[str], bytes | None] = nobody_knows) -> Reading:
-    """What stands in ZooKeeper; what of it cannot be read is named in the log. ``known_id``: see ``read_in_turns``."""
+    """What stands in ZooKeeper; what of it cannot be read is named in the log. ``known_id``: see ``read_in_slices``."""
     tasks, step = node.world.tasks, node.world.step
     stands = await survey(zk)
     for path in stands.foreign:
         log.warning("neither a broker nor a topic can have this name; it is left alone: %.100s", path)
-    found = await run_in_slices(tasks, read_in_turns(stands, node.world.random.uuid, step, known_id))
+    found = await run_in_slices(tasks, read_in_slices(stands, node.world.random.uuid, step, known_id))
     for error in found.bad:
         log.error("left out: %s", error)
     return found

@@ -383,7 +383,7 @@ class ZooKeeperPlane:
 
     async def feed(self, records: Sequence[Message]) -> None:
         """What another controller decided, told by a request, or what stands in a znode of settings. Returns when it is
-        carried out; begins at once, so be ``telling.free`` before you look at the image."""
+        carried out; begins at once, so be ``publisher.free`` before you look at the image."""
         if records:
             self._next += len(records)
             await self.publisher.committed(records, self._next - 1, self.controller_requests.controller_epoch)

@@ -107,7 +107,7 @@ def marker(last: Entry, what: str, end: Offsets | None) -> Entry:
 
 
 def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = False) -> Verdict:
-    """Whether the batch follows the table's last line, or is in the table already; LedgerError when neither.
+    """What a batch is to the table's last line: it follows, or is in the table already; LedgerError when neither.
 
     Without a line a query begins with its first batch, unless it ``begins_late``.
     """

@@ -263,7 +263,7 @@ class Table:
         return self.judge(self.format.last(self.pipeline, key.query_id), key)
 
     def judge(self, last: Entry | None, key: BatchKey) -> Verdict:
-        """Whether the batch follows the pipeline's last line, or is in the table already; LedgerError when neither."""
+        """What a batch is to the pipeline's last line: it follows, or is there already; LedgerError when neither."""
         return judge(str(self.store), last, key, begins_late=self.begins_late)
 
     def _mark(self, what: str, end: Offsets | None, *, forget: bool = False) -> Entry:
