@@ -6,6 +6,7 @@ Nobody half registered, nobody dead who can live: a node ends only when it canno
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,34 @@ def test_a_registration_that_was_nonsense_for_a_while_counts_again_under_the_sam
             nodes.write(path, stood)
             await until(lambda: settled(nodes) and nodes.agree(), "it is taken in again")
             assert nodes.controllers == [epoch]
+
+    run(scenario)
+
+
+def test_addresses_that_a_broker_writes_anew_are_known_to_all_under_the_same_controller(tmp_path: Path) -> None:
+    """As Kafka's do whose listeners are changed while they run: only the next controller read them."""
+
+    async def scenario() -> None:
+        async with Nodes(tmp_path) as nodes:
+            await topic(nodes, "t")
+            epochs, moved = (
+                nodes.controllers,
+                next(id for id, node in nodes.nodes.items() if not node.is_active_controller),
+            )
+            registration = nodes.json(f"/brokers/ids/{moved}")
+            states = {path: node.data for path, node in nodes.server.znodes.items() if path.endswith("/state")}
+            (address,) = registration["endpoints"]
+            registration["endpoints"] = [address, "OUTER://outer.example:9999"]
+            registration["listener_security_protocol_map"]["OUTER"] = "PLAINTEXT"
+            nodes.write(f"/brokers/ids/{moved}", json.dumps(registration).encode())
+
+            def known(node: Node) -> bool:
+                return "outer.example" in [each.host for each in node.metadata.image.brokers[moved].endpoints]
+
+            await until(lambda: all(known(node) for node in nodes.nodes.values()), "all know its new address")
+            assert nodes.controllers == epochs
+            now = {path: nodes.server.znodes[path].data for path in states}
+            assert now == states  # nothing moves
 
     run(scenario)
 

@@ -62,6 +62,7 @@ class Watching:
         self._strangers: set[str] = set()
         self._unreadable: set[int] = set()
         """Brokers whose registration stands and cannot be read, or may not be."""
+        self._watched_brokers: set[int] = set()
         self.admin = AdminZnodes(node, plane, self.mark)
         self._moving = MovingStates(node, plane, partial(self.mark, "moving states"))
         self._directories = Directories(node, plane.zk, plane.channels, self.admin.remove)
@@ -78,7 +79,7 @@ class Watching:
         """Look at everything, and from then on at what changes."""
         self.close()
         self._watched, self._touched, self._denied, self._strangers = set(), set(), set(), set()
-        self._unreadable = set()
+        self._unreadable, self._watched_brokers = set(), set()
         self._dirty = set(self._looks)
         self._news.set()
         self._task = self._node.world.tasks.spawn(self._follow(), "watches of the controller")
@@ -140,6 +141,8 @@ class Watching:
         registered: dict[int, tuple[BrokerZnode, int]] = {}
         denied = set()
         named, self._unreadable = self._unreadable, set()
+        for id in ids:
+            await self._watch_broker(id)
         for id, found in zip(ids, await get_each(self._plane.zk, [paths.broker(id) for id in ids]), strict=True):
             try:
                 if isinstance(found, NoAuth):
@@ -161,6 +164,22 @@ class Watching:
         for znode, epoch in registered.values():
             await self._registered(znode, epoch)
 
+    async def _watch_broker(self, id: int) -> None:
+        """Have changes of a registration told: a broker of Kafka's writes its own anew when its listeners change."""
+        if id in self._watched_brokers:
+            return
+        self._watched_brokers.add(id)  # before it is told of the first change
+        try:
+            await self._plane.zk.exists(paths.broker(id), partial(self._broker_changed, id))
+        except ZooKeeperError as error:
+            self._watched_brokers.discard(id)
+            if not isinstance(error, NoAuth):
+                raise
+
+    def _broker_changed(self, id: int, happened: object, path: str) -> None:
+        self._watched_brokers.discard(id)
+        self.mark("brokers")
+
     def _cannot_read(self, id: int, named: set[int], why: str) -> None:
         """A registration is looked at again and again until it is mended: nobody tells that another client wrote it."""
         self._unreadable.add(id)
@@ -170,14 +189,19 @@ class Watching:
     async def _registered(self, znode: BrokerZnode, epoch: int) -> None:
         """A broker's znode is there: take it in, or back, unless it is in already."""
         known = self._node.metadata.image.brokers.get(znode.id)
-        unread = known is not None and not known.endpoints and bool(znode.endpoints)  # when the controller role began
-        if known is None or known.epoch != epoch or unread:
+        same = known if known is not None and known.epoch == epoch else None
+        # Written anew by the broker itself, or it could not be read when the controller role began.
+        changed = (
+            same is not None and bool(znode.endpoints) and (same.endpoints, same.rack) != (znode.endpoints, znode.rack)
+        )
+        if same is None or changed:
             log.info("broker %d is registered, epoch %d", znode.id, epoch)
             await self._submit(
                 requests.RegisterBroker(
                     broker_id=znode.id,
                     cluster_id=self._node.cluster_id,
-                    incarnation_id=incarnation(epoch),  # a session's, not a process's: the same may come back (C7)
+                    # A session's, not a process's: the same may come back (C7).
+                    incarnation_id=incarnation(epoch) if same is None else same.incarnation_id,
                     endpoints=znode.endpoints,
                     features=znode.features,
                     rack=znode.rack,
@@ -186,7 +210,7 @@ class Watching:
                     broker_epoch=epoch,
                 )
             )
-        elif not known.fenced or known.in_controlled_shutdown:
+        elif not same.fenced or same.in_controlled_shutdown:
             return
         elif znode.id != self._node.config.node_id and (
             not znode.endpoints
