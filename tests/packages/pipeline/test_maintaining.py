@@ -188,6 +188,16 @@ def test_a_parquet_table_with_a_manifest_is_maintained_too(tmp_path: Path) -> No
     assert run.state().did == {"merged": 3, "into": 1, "removed": 0}
 
 
+def test_of_an_iceberg_table_snapshots_expire(tmp_path: Path) -> None:
+    options = f"{{catalog: c, type: sql, uri: 'sqlite:///{tmp_path}/catalog.db'}}"
+    sink = f"{{table: orders, format: iceberg, maintain: {{every: 2h}}, options: {options}}}"
+    run = Stream(pipeline_of(tmp_path, sink))
+    run.take(hours=1, batches=3)
+    assert run.state().did == {"merged": 0, "into": 0, "removed": 0, "expired": 0}
+    assert "orders was maintained: 0 snapshots expired, in " in run.said[0]
+    run.take(hours=1)
+
+
 def test_what_is_older_than_the_retention_is_removed_and_what_is_younger_can_be_gone_back_to(tmp_path: Path) -> None:
     run = Stream(pipeline_of(tmp_path, "{table: orders, maintain: {every: 2h}}"))
     run.take(hours=1, batches=3)
