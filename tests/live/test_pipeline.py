@@ -18,6 +18,7 @@ import fastavro
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from deltalake import DeltaTable
 from foreign import create_topic
 from kafka_peer import wait_until
 from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ from moldau.pipeline.backfill import BackfillError, Backfills
 from moldau.pipeline.batches import Refused
 from moldau.pipeline.books import Line, balances, outcomes
 from moldau.pipeline.lint import lint_file
+from moldau.pipeline.maintained import maintenance
 from moldau.pipeline.positions import lags, plan, reset_cost, verified
 from moldau.pipeline.reading import load
 from moldau.pipeline.registry.double import RegistryDouble
@@ -186,13 +188,15 @@ def die_before_spark_knows(orders: Orders) -> None:
 
 
 def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -> None:
-    """A step that fails, a second sink that fails after the first has the batch, and a death before Spark knows."""
+    """A step that fails, a second sink that fails after the first has the batch, and a death before Spark knows; with
+    a table that is maintained after each batch."""
     (orders.folder / "broken.py").write_text(
         "from pathlib import Path\n\n\ndef once(rows):\n    mark = Path(__file__).with_suffix('.mark')\n"
         "    if mark.exists():\n        mark.unlink()\n        raise RuntimeError('a step fails')\n    return rows\n"
     )
     text = orders.file.read_text().replace("sinks:", "  - python: broken:once\nsinks:")
-    orders.file.write_text(text.replace("dlq: {", "  - {table: second}\ndlq: {"))
+    second = "{table: second, maintain: {every: 1ms}}"
+    orders.file.write_text(text.replace("dlq: {", f"  - {second}\ndlq: {{"))
     (orders.folder / "broken.mark").touch()
     (orders.folder / "second").write_text("in the way of a table")
     orders.orders(range(30))
@@ -210,6 +214,12 @@ def test_what_is_cut_off_between_any_two_steps_is_gone_on_with(orders: Orders) -
     totals = orders.runner().folder.books.newest(1)[0].totals
     assert (totals.read, totals.rows_out, outcomes(totals, "ok")) == (60, 60, 60)
     assert totals.sinks[f"{orders.folder}/second"] == 60
+    pipeline, folder = load(orders.file, {}), orders.runner().folder
+    assert all(one["there"] in (None, one["rows"]) for one in verified(pipeline, totals))
+    told = {one["table"]: one["told"] for one in maintenance(pipeline, folder)}
+    assert "merged into 1" in str(told[f"{orders.folder}/second"])
+    assert told[f"{orders.folder}/orders"] == "", "its time comes in a day"
+    assert len(DeltaTable(f"{orders.folder}/second").file_uris()) == 1
 
 
 def with_dedup(orders: Orders, what: str, *, more: str = "") -> Pipeline:

@@ -5,7 +5,7 @@ Read next: pipeline.py (the command), pipeline/books.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Drift, Totals
-    from moldau.pipeline.folder import Folder
+    from moldau.pipeline.folder import Folder, State
     from moldau.pipeline.spec import Pipeline
 
 
@@ -42,9 +42,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
     way = way_on(pipeline, folder, sinks) if verify else None
     whole = {
         "pipeline": pipeline.name,
-        "state": "new" if state is None else state.state,
-        "message": None if state is None else state.message,
-        "since_ms": None if state is None else state.at_ms,
+        **_state_fields(state),
         "batch": None if last is None else last.batch,
         "read": totals.read,
         "replayed": totals.replayed,
@@ -55,6 +53,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         "problems": problems,
         **({"lost": lost, "way_on": way} if verify else {}),
         "unfinished": [one.to_text() for one in shown],
+        "maintained": (tables := _maintenance(pipeline, folder)),
         "topics": rows,
         "sinks": sinks,
         "drift": [asdict(one) for one in drift],
@@ -70,6 +69,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
             *_late(pipeline, totals),
             *_drift(drift, drift_more),
             *(f"counted no more since a reset: {counted(rows, 'row')} of {name}" for name, rows in back.rows.items()),
+            *_maintained(tables),
             *(f"unfinished: {one.to_text()}" for one in shown),
             *(f"wrong: {one}" for one in problems),
             *([] if way is None else [f"way on: {way}"]),
@@ -79,6 +79,23 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
         if empty := audit.gaps(lines):
             say(f"{counted(empty, 'offset')} held no record to read, as in topics with compaction or transactions")
     return 0 if whole["balanced"] else MISMATCH
+
+
+def _state_fields(state: State | None) -> dict[str, object]:
+    if state is None:
+        return {"state": "new", "message": None, "since_ms": None}
+    return {"state": state.state, "message": state.message, "since_ms": state.at_ms}
+
+
+def _maintenance(pipeline: Pipeline, folder: Folder) -> list[dict[str, object]]:
+    from moldau.pipeline.maintained import maintenance
+
+    return maintenance(pipeline, folder)
+
+
+def _maintained(tables: Sequence[Mapping[str, object]]) -> list[str]:
+    """When each table was maintained last and what that did, or why it was not; nothing before the first time."""
+    return [f"{one['table']}: {one['told']}" for one in tables if one["told"]]
 
 
 def _balance(totals: Totals) -> str:
@@ -113,7 +130,7 @@ def _late(pipeline: Pipeline, totals: Totals) -> list[str]:
 
 def _far_ahead(pipeline: Pipeline, totals: Totals) -> list[str]:
     """What makes late, and how it is bounded, where the newest time is far ahead of its record's own."""
-    from moldau.pipeline.reading import seconds
+    from moldau.pipeline.durations import seconds
 
     late = pipeline.late
     if late is None or late.ahead is not None or totals.newest_ms is None or totals.newest_stamped_ms is None:

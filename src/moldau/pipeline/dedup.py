@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from moldau.pipeline import columns as names
 from moldau.pipeline import stages
-from moldau.pipeline.reading import seconds
+from moldau.pipeline.durations import seconds
 from moldau.pipeline.spec import DEDUP, Dedup
 from moldau.spark.rows import as_json, quoted
 from moldau.spark.tables import BatchKey

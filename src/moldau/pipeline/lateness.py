@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.pipeline import columns as names
 from moldau.pipeline.books import Newest, Totals
-from moldau.pipeline.reading import seconds
+from moldau.pipeline.durations import seconds
 from moldau.pipeline.spec import AHEAD, Check, Late, Pipeline
 from moldau.pipeline.stages import OK
 from moldau.spark.rows import quoted

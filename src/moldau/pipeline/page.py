@@ -7,7 +7,7 @@ Read next: plots.py (how they are drawn), books.py (what is shown).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -16,6 +16,7 @@ from moldau.pipeline import books, positions
 from moldau.pipeline.books import Line, Totals
 from moldau.pipeline.feed.positions import FeedLag, feed_lag
 from moldau.pipeline.folder import Folder, State
+from moldau.pipeline.maintained import maintenance
 from moldau.pipeline.plots import Series, across, bars, steps
 from moldau.pipeline.positions import Lag
 from moldau.pipeline.said import first_line
@@ -43,6 +44,7 @@ class Shown:
     lines: Sequence[Line]
     lags: Sequence[Lag] | FeedLag | None
     why_no_lags: str = ""
+    maintenance: Sequence[Mapping[str, object]] = ()
 
 
 def shown_of(pipeline: Pipeline, folder: Folder) -> Shown:
@@ -53,7 +55,8 @@ def shown_of(pipeline: Pipeline, folder: Folder) -> Shown:
         lags = positions.lags(pipeline, folder) if pipeline.source.feed is None else feed_lag(pipeline, folder)
     except Exception as error:  # of the cluster, or the table: the books are shown without it, and the page says why
         why = first_line(error)
-    return Shown(pipeline.name, folder.state(), folder.books.newest(LINES_MOST), lags, why)
+    tables = maintenance(pipeline, folder)
+    return Shown(pipeline.name, folder.state(), folder.books.newest(LINES_MOST), lags, why, tables)
 
 
 def page(shown: Shown, now_ms: int) -> str:
@@ -66,6 +69,7 @@ def page(shown: Shown, now_ms: int) -> str:
         _batches(shown.lines) if shown.lines else '<p class="note">No batch is in the books yet.</p>',
         _lags(shown),
         _sinks(totals),
+        _maintenance(shown.maintenance),
         f'<p class="note">Written at {_clock(now_ms, whole=True)} UTC from the books; times are UTC.</p>',
     ]
     title = escape(f"{shown.name} - moldau pipeline")
@@ -133,6 +137,16 @@ def _sinks(totals: Totals) -> str:
         f'<tr><td>{escape(name)}</td><td class="n">{count:,}</td></tr>' for name, count in totals.sinks.items()
     )
     return f'<h2>Sinks</h2><table><tr><th>sink</th><th class="n">rows</th></tr>{rows}</table>'
+
+
+def _maintenance(tables: Sequence[Mapping[str, object]]) -> str:
+    """When each table was maintained last, and what that did; a failure stands out."""
+    told = [
+        '<p class="{}">{}</p>'.format("bad" if one.get("failure") else "note", escape("{table}: {told}".format(**one)))
+        for one in tables
+        if one["told"]
+    ]
+    return "\n".join(["<h2>Maintenance of tables</h2>", *told]) if told else ""
 
 
 def _count(line: Line, outcome: str) -> int:

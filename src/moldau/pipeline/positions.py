@@ -20,6 +20,7 @@ from moldau.pipeline.clusters import cluster_of
 from moldau.pipeline.feed.positions import Step, feed_steps
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.lost import way_on
+from moldau.pipeline.maintained import plans
 from moldau.pipeline.source_options import asked_once, source_options
 from moldau.pipeline.spec import Pipeline, TableSink
 from moldau.spark.losses import Loss, LossKind
@@ -95,7 +96,8 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
 def plan(pipeline: Pipeline, folder: Folder) -> list[Step]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
     source = _feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
-    return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder)]
+    maintenance = [Step(f"maintenance of {name}", how, False) for name, how in plans(pipeline)]
+    return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder), *maintenance]
 
 
 def _feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:

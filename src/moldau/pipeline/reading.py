@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from moldau.pipeline.durations import is_duration
+from moldau.pipeline.maintain_options import wrong_maintain
 from moldau.pipeline.places import NotYaml, Place, Problem, Value, parse
 from moldau.pipeline.schedule import parse_schedule
 from moldau.pipeline.spec import (
@@ -24,6 +26,7 @@ from moldau.pipeline.spec import (
     Deletes,
     Format,
     Late,
+    Maintain,
     OnError,
     Pipeline,
     SchemaChange,
@@ -38,8 +41,6 @@ from moldau.pipeline.spec import (
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
-_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _COMPARED_MOST = 1000
 _NAMED_MOST = 100
 FEED_STARTS = ("snapshot", "earliest", "latest")
@@ -62,19 +63,6 @@ class Read(NamedTuple):
 
 class PipelineError(Exception):
     """A file that is no pipeline; the message has one line for each error."""
-
-
-def seconds(duration: str) -> float:
-    """How long ``10s`` or ``5m`` is, in seconds; ValueError for other text."""
-    if not is_duration(duration):
-        raise ValueError(f"{duration!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
-    number, unit = DURATION.fullmatch(duration).groups()  # type: ignore[union-attr]  # it matches
-    return int(number) * _UNIT_S[unit]
-
-
-def is_duration(text: str) -> bool:
-    """Whether the text is a duration, of at most 999,999,999 of its unit."""
-    return DURATION.fullmatch(text) is not None
 
 
 def load(path: str | Path, variables: Mapping[str, str] | None = None) -> Pipeline:
@@ -130,7 +118,7 @@ class _Reader:
         name = self.matching(found.get("pipeline"), "pipeline", _NAME, "letters, digits, '.', '_' and '-'") or ""
         folder = self.text(found.get("folder"), "folder") or name
         every = self.text(found.get("every"), "every") or "10s"
-        if not DURATION.fullmatch(every):
+        if not is_duration(every):
             self.wrong(found["every"].place, f"every: {every!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
         return Pipeline(
             name=name,
@@ -247,7 +235,7 @@ class _Reader:
         if not by:
             self.wrong(value.place, "dedup: 'by' names the columns of the key")
         within = self.text(found.get("within"), "within") or "1d"
-        if not DURATION.fullmatch(within):
+        if not is_duration(within):
             self.wrong(found["within"].place, f"within: {within!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
         policy = self.one_of(found.get("on_duplicate"), "on_duplicate", ("skip", "dlq", "fail")) or "skip"
         known = policy in ("skip", "dlq", "fail")
@@ -275,7 +263,8 @@ class _Reader:
         return self.table(value, path) if "table" in value.data else self.topic(value)
 
     def table(self, value: Value, path: str) -> TableSink | None:
-        names = ("table", "format", "partition_by", "evolve", "keys", "order_by", "delete_when", "options")
+        names = ("table", "format", "partition_by", "evolve", "keys", "order_by", "delete_when", "options",
+                 "maintain")  # fmt: skip
         found = self.mapping(value, "a table", names)
         if found is None:
             return None
@@ -288,6 +277,7 @@ class _Reader:
             order_by=self.names(found.get("order_by"), "order_by"),
             delete_when=self.text(found.get("delete_when"), "delete_when"),
             options=self.words(found.get("options"), "options"),
+            maintain=self.maintain(found.get("maintain")),
         )
         if bool(table.keys) != bool(table.order_by):
             self.wrong(value.place, "a table of the latest rows needs both 'keys' and 'order_by'")
@@ -296,6 +286,20 @@ class _Reader:
         if table.keys and (table.format != "delta" or table.partition_by):
             self.wrong(value.place, "a table with keys is a Delta table without partition_by")
         return table
+
+    def maintain(self, value: Value | None) -> Maintain | None:
+        """How a table is maintained; None for ``off``."""
+        if value is None or isinstance(value.data, bool):
+            return Maintain() if value is None or value.data else None
+        if not isinstance(value.data, Mapping):
+            self.wrong(value.place, "maintain is off, or a mapping of 'every', 'target' and 'retention'")
+            return Maintain()
+        found = self.mapping(value, "maintain", ("every", "target", "retention")) or {}
+        given = {name: self.text(one, f"maintain.{name}") for name, one in found.items()}
+        made = Maintain(**{name: text for name, text in given.items() if text is not None})
+        for name, why in wrong_maintain(made):
+            self.wrong(found[name].place, f"maintain: {name}: {why}")
+        return made
 
     def topic(self, value: Value) -> TopicSink | None:
         found = self.mapping(value, "a topic", ("topic", "cluster", "key", "value", "keep", "groups", "options"))
@@ -339,7 +343,7 @@ class _Reader:
         after = self.needed(value, found, "after", "late.after")
         ahead = self.text(found.get("ahead"), "ahead")
         for name, text in (("after", after), ("ahead", ahead)):
-            if text and not DURATION.fullmatch(text):
+            if text and not is_duration(text):
                 self.wrong(found[name].place, f"{name}: {text!r} is not a duration: 500ms, 10s, 5m, 1h, 1d")
         if "on_error" in found and "ahead" not in found:
             why = "says what becomes of records that are further 'ahead' than is allowed: late rows are only counted"

@@ -27,9 +27,11 @@ from moldau.pipeline.books import Line
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.clusters import NoCluster, cluster_of
 from moldau.pipeline.decode.plan import plan_decode
+from moldau.pipeline.durations import seconds
 from moldau.pipeline.folder import BrokenFile, Folder
 from moldau.pipeline.lost import refuse_contradictions, refuse_lost_checkpoint
-from moldau.pipeline.reading import PipelineError, load, seconds
+from moldau.pipeline.maintaining import Maintaining
+from moldau.pipeline.reading import PipelineError, load
 from moldau.pipeline.said import FAULTS, PartFailed, first_line, is_own, words
 from moldau.pipeline.same_place import refuse_same_places
 from moldau.pipeline.source_options import source_options
@@ -204,6 +206,8 @@ class Runner:
                 break
             finished = self._round(spark, batches)
             if finished is not None:
+                if finished is Ended.DONE:  # perhaps without a batch
+                    self._maintain()
                 return finished
             refused = batches.refused
             assert refused is not None, "a round ends finished, refused, or by an error"
@@ -283,9 +287,22 @@ class Runner:
             cluster_of(pipeline),
             checkpoint=self.folder.checkpoint,
             modules=None if self._file is None else self._file.parent,
-            heard=self._heard,
+            heard=self._took,
             store=self.folder.store,
         )
+
+    def _took(self, line: Line) -> None:
+        """A batch is in the books: tell of it, and maintain the tables that are due before the next one begins."""
+        self._heard(line)
+        self._maintain()
+
+    def _maintain(self) -> None:
+        if self._maintaining is None or self._maintaining[0] is not self._pipeline:  # its file may be read again
+            made = Maintaining(self._pipeline, self.folder, say=self._say, stopping=self._stop.is_set)
+            self._maintaining = (self._pipeline, made)
+        self._maintaining[1].look()
+
+    _maintaining: tuple[Pipeline, Maintaining] | None = None
 
     def _publish(self, pipeline: Pipeline) -> None:
         """Show positions to group tools, once for the life of the session."""

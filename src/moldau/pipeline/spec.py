@@ -161,8 +161,19 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Maintain:
+    """How a table is maintained: ``every`` so often small files are merged into ones of ``target`` bytes, and files and
+    versions are removed that were replaced longer than ``retention`` ago."""
+
+    every: str = "24h"
+    target: str = "128m"
+    retention: str = "168h"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSink:
-    """A table that takes each batch once. ``keys`` makes it the latest row of each key (Delta only)."""
+    """A table that takes each batch once. ``keys`` makes it the latest row of each key (Delta only). ``maintain`` says
+    how the pipeline maintains it, None that it does not."""
 
     table: str
     format: str = "delta"
@@ -172,6 +183,7 @@ class TableSink:
     order_by: tuple[str, ...] = ()
     delete_when: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    maintain: Maintain | None = Maintain()
 
     @property
     def name(self) -> str:

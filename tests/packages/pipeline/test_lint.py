@@ -343,9 +343,13 @@ def test_the_file_that_the_docs_show_is_sound(tmp_path: Path) -> None:
     assert lint_file(tmp_path / "orders.yaml", {}) == []
     (tmp_path / "copy.yaml").write_text(f"pipeline: copy\nsource: {{topics: orders}}\n{shown[1]}")
     assert lint_file(tmp_path / "copy.yaml", {}) == []
-    (tmp_path / "changes.yaml").write_text(shown[2])
+    (tmp_path / "maintained.yaml").write_text(
+        f"pipeline: maintained\nsource: {{topics: orders}}\ndecode: {{format: text}}\n{shown[2]}"
+    )
+    assert lint_file(tmp_path / "maintained.yaml", {}) == []
+    (tmp_path / "changes.yaml").write_text(shown[3])
     assert lint_file(tmp_path / "changes.yaml", {}) == []
-    (tmp_path / "orders.test.yaml").write_text(shown[3])
+    (tmp_path / "orders.test.yaml").write_text(shown[4])
     assert len(read_cases(tmp_path / "orders.test.yaml")) == 1
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.pipeline.durations import seconds
 from moldau.pipeline.places import NotYaml, parse
-from moldau.pipeline.reading import PipelineError, load, read_text, seconds
+from moldau.pipeline.reading import PipelineError, load, read_text
 from moldau.pipeline.spec import Check, Format, OnError, Step, TableSink, TopicSink
 
 WHOLE = """\

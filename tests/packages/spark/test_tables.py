@@ -251,6 +251,18 @@ def test_files_are_merged_and_removed_beside_the_stream_and_the_ledger_stays(mak
     assert sorted(set(make().read()["id"].to_pylist())) == [1, 2, 3]
 
 
+def test_maintenance_keeps_the_last_lines_of_further_names_in_the_log(make, tmp_path):
+    add(make(), key(0, None, 10))
+    add(make(pipeline="default.replay"), key(0, None, 10))
+    add(make(), key(1, 10, 20))
+    make().maintain(names=["default.replay", "never.wrote"])
+    history = DeltaTable(str(tmp_path / "t")).history()
+    newest = [json.loads(one["moldau.ledger"])["pipeline"] for one in history if "moldau.ledger" in one][:2]
+    assert sorted(newest) == ["default", "default.replay"]
+    assert not add(make(pipeline="default.replay"), key(0, None, 10))
+    assert add(make(), key(2, 20, 30))
+
+
 def test_a_ledger_whose_line_was_expired_is_refused_until_it_is_adopted(make, tmp_path):
     add(make(), key(0, None, 10))
     foreign = DeltaTable(str(tmp_path / "t"))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.pipeline.batches import Batches
 from moldau.pipeline.books import AnotherRun, Line
 from moldau.pipeline.clusters import cluster_of
+from moldau.pipeline.durations import seconds
 from moldau.pipeline.feed.changes import Feed, FeedError, Planned, Slice
 from moldau.pipeline.feed.checkpoint import FeedCheckpoint, Noted
 from moldau.pipeline.feed.open import open_feed
@@ -20,7 +21,6 @@ from moldau.pipeline.feed.planning import BATCH_MOST, check_table, plan
 from moldau.pipeline.feed.positions import first_position
 from moldau.pipeline.feed.rows import rows_of
 from moldau.pipeline.folder import Folder
-from moldau.pipeline.reading import seconds
 from moldau.pipeline.running import Ended, Runner
 from moldau.pipeline.spec import Pipeline, TopicSink
 from moldau.spark.supervise import may_pass
@@ -60,7 +60,7 @@ class FeedRunner(Runner):
             cluster_of(pipeline) if self._needs_ours() else "",
             checkpoint=self.folder.checkpoint,
             modules=None if self._file is None else self._file.parent,
-            heard=self._heard,
+            heard=self._took,
             store=self.folder.store,
         )
 

@@ -7,6 +7,7 @@ batch that never committed belong to no version and go with ``maintain``. Read n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -230,22 +231,37 @@ class Table:
         return self.format.rows_at(self.pipeline, batch_id)
 
     def maintain(
-        self, *, target_bytes: int = 128 << 20, retention_hours: int = 168, dry_run: bool = False
+        self,
+        *,
+        target_bytes: int = 128 << 20,
+        retention_hours: int = 168,
+        dry_run: bool = False,
+        names: Sequence[str] = (),
     ) -> Mapping[str, int]:
         """Merge small files, remove files that no recent version needs, expire old versions; beside the stream.
 
-        A reader, or a time travel, further back than ``retention_hours`` finds its files gone.
+        A reader, or a time travel, further back than ``retention_hours`` finds its files gone. ``names`` are further
+        ones under which the ledger is to keep its last line, however long ago that was written.
         """
-        for _ in range(0 if dry_run else _TRIES):
-            last = self.last()
+        if not dry_run:
+            self._restate(self.pipeline)
+            for name in names:
+                if name != self.pipeline and self.format.lost(name) is not None:
+                    with contextlib.suppress(LedgerError):  # lost before: whoever writes under it is told
+                        self._restate(name)
+        return self.format.maintain(target_bytes=target_bytes, retention_hours=retention_hours, dry_run=dry_run)
+
+    def _restate(self, pipeline: str) -> None:
+        """Write a pipeline's last line once more, so that the log that is kept holds it."""
+        for _ in range(_TRIES):
+            last = self.format.last(pipeline, "")
             if last is None or last.sequence < 0:
-                break
-            try:  # so that the log that is kept holds the ledger's last line
+                return
+            try:
                 self.format.commit((), last.restated())
-                break
+                return
             except Raced:  # a batch was committed meanwhile
                 continue
-        return self.format.maintain(target_bytes=target_bytes, retention_hours=retention_hours, dry_run=dry_run)
 
     def count(self) -> int:
         """Rows in the table."""
