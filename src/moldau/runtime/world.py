@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import sys
@@ -22,9 +23,13 @@ from moldau.runtime.apart import run_apart
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.sending import SendfileProtocol
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 BACKLOG = 512
+THREAD_AGAIN_S = 1.0
+"""Until a thread that the system refused is asked for again."""
 SWITCH_S = 0.0005
 """A worker thread that computes holds the interpreter's lock no longer when the loop wakes up; Python's own is 5 ms."""
 
@@ -64,6 +69,38 @@ class RealRandom:
                 return bytes(id)
 
 
+class _Threads(ThreadPoolExecutor):
+    """Goes on with the threads that it has where the system starts no more of them (a limit of processes or memory).
+    Without any, calls wait until it does: an error of the call would end the node."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool) -> None:
+        super().__init__(max_workers=pool.threads, thread_name_prefix=pool.name)
+        self._loop = loop
+        self._pool = pool
+        self._asking = self._told = False
+
+    def _adjust_thread_count(self) -> None:
+        """Called once a call is in the queue, and where that is not taken at once."""
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError as error:
+            if not self._told:
+                log.warning(
+                    "%s: %s; it goes on with %d, and more are asked for", self._pool.name, error, len(self._threads)
+                )
+                self._told = True
+            if not self._asking:
+                self._asking = True
+                self._loop.call_later(THREAD_AGAIN_S, self._ask_again)
+        else:
+            self._told = False
+
+    def _ask_again(self) -> None:
+        self._asking = False
+        if not self._work_queue.empty():
+            self._adjust_thread_count()
+
+
 class RealTasks:
     """Work for later on the running loop; ``on_failure`` hears of every task that raised (law X7)."""
 
@@ -88,8 +125,7 @@ class RealTasks:
     def off_loop(self, call: Callable[[], T], pool: Pool) -> Awaitable[T]:
         executor = self._executors.get(pool)
         if executor is None:
-            executor = ThreadPoolExecutor(max_workers=pool.threads, thread_name_prefix=pool.name)
-            self._executors[pool] = executor
+            executor = self._executors[pool] = _Threads(self._loop, pool)
         return self._loop.run_in_executor(executor, call)
 
     def join(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
-from threading import Event, current_thread
+from threading import Event, Thread, current_thread
 
 import pytest
 
@@ -90,3 +90,25 @@ def test_every_address_of_both_families_is_bound_by_two_colons() -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     assert asyncio.run(connected()) == ["127.0.0.1", "::1"]
+
+
+@pytest.mark.parametrize("there", [0, 1])
+def test_calls_wait_for_threads_where_the_system_starts_no_more(monkeypatch: pytest.MonkeyPatch, there: int) -> None:
+    """A limit of processes or of memory ended the node: "can't start new thread"."""
+    start, asked = Thread.start, 0
+
+    def started(thread: Thread) -> None:
+        nonlocal asked
+        asked += 1
+        if there < asked < there + 4:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    async def test(tasks: RealTasks) -> None:
+        calls = [tasks.off_loop(lambda n=n: n, Pool("scarce", 3)) for n in range(20)]
+        assert await asyncio.gather(*calls) == list(range(20))
+        tasks.join()
+
+    monkeypatch.setattr("moldau.runtime.world.THREAD_AGAIN_S", 0.01)
+    monkeypatch.setattr(Thread, "start", started)
+    in_tasks(test)
