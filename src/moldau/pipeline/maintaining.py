@@ -6,7 +6,6 @@ no batch. Read next: maintained.py (what is known of each), ../spark/tables/tabl
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -87,8 +86,10 @@ class Maintaining:
 
     def _keep(self) -> None:
         """Write what is known. A folder that is full now may not be later: this process knows it meanwhile."""
-        with contextlib.suppress(OSError):
+        try:
             keep(self._folder.store, self._known or {})
+        except OSError as error:
+            self._say(f"when tables were maintained could not be written down: {_cause(error)}")
 
     def _maintain(self, place: Place, before: Maintained, cut_off: Callable[[], Sequence[Unfinished]]) -> Maintained:
         """What is known of the table after it was maintained, or after a try that failed."""

@@ -347,6 +347,7 @@ def test_a_folder_that_is_full_costs_no_batch_and_no_second_maintenance(
     run.take(hours=24)
     run.take(hours=1)
     assert run.opened == ["orders"]
+    assert "could not be written down: [Errno 28] No space left on device" in run.said[0]
 
 
 def test_the_ledger_keeps_the_last_lines_of_replays_and_backfills_too(tmp_path: Path) -> None:
