@@ -3,10 +3,11 @@
 The source is made up: each batch has records of three topics, some late, left out, dead or with a field more. Of a
 batch everything is done that a pipeline keeps of it, in a folder and tables on disk: the note before anything is
 written, a commit to a Delta table of rows and to one of dead letters, the line in the books, the state, and the
-maintenance of both tables when it is due by the week's clock. Spark is not there, whose part of a batch knows no batch
-before. Printed for each day: milliseconds of processor time of a batch (median, and the mean of all, in which the
-costly ones and maintenance are), that of the costliest, calls of functions, and milliseconds of a new process until it
-knows where it is.
+maintenance of both tables when it is due by the week's clock, by which the files of their logs are as old as they would
+be. Spark is not there, whose part of a batch knows no batch before. Printed for each day: milliseconds of processor
+time of a batch (median, and the mean of all, in which the costly ones and maintenance are), that of the costliest,
+calls of functions, milliseconds of a new process until it knows where it is, and the files of a table's log at the
+end of the day.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import cProfile
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -34,7 +36,7 @@ from moldau.spark.tables import BatchKey, Table
 from moldau.spark.tables.files import DataFile
 from moldau.spark.tables.stores import Store
 
-DAYS = 7
+DAY_MS = 86_400_000
 TOPICS = ("orders", "returns", "visits")
 EACH = 1000
 """Records of each topic in a batch."""
@@ -111,6 +113,27 @@ class Run:
         self.next += 1
 
 
+class Ages:
+    """Has the files of a table's log be as old as they would be by the week's clock: delta-rs expires what is old."""
+
+    def __init__(self, table: Path) -> None:
+        self._log = table / "_delta_log"
+        self._born_ms: dict[str, float] = {}
+
+    def set(self, clock_ms: int) -> None:
+        """At the end of a day, through which its files came one after the other."""
+        there = sorted(one.name for one in self._log.iterdir() if one.name[0].isdigit())
+        new = [name for name in there if name not in self._born_ms]
+        for at, name in enumerate(new, 1):
+            self._born_ms[name] = clock_ms - DAY_MS + at * DAY_MS / len(new)
+        for name in there:
+            then = time.time() - (clock_ms - self._born_ms[name]) / 1000
+            os.utime(self._log / name, (then, then))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._log.iterdir())
+
+
 def calls_of(run: Run, at_ms: int, batches: int = 20) -> float:
     """How many calls of functions a batch makes: the same whatever else the machine does."""
     profile = cProfile.Profile()
@@ -124,18 +147,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.week", description=__doc__)
     parser.add_argument("--every", type=int, default=60, help="seconds of the week between two batches")
     parser.add_argument("--maintain", default="24h", help="how often tables are maintained, or off (default: 24h)")
+    parser.add_argument("--retention", default="168h", help="how long old versions are kept (default: 168h)")
+    parser.add_argument("--days", type=int, default=7, help="how long the week is (default: 7)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        how = None if arguments.maintain == "off" else Maintain(every=arguments.maintain)
+        how = None if arguments.maintain == "off" else Maintain(every=arguments.maintain, retention=arguments.retention)
         sinks = tuple(TableSink(table=str(home / name), maintain=how) for name in ("rows", "dead"))
         source = Source(topics=TOPICS)
         decode = Decode(format=Format.JSON, fields={"id": "long"})
         pipeline = Pipeline(
             name="week", cluster=None, folder=str(home / "state"), source=source, decode=decode, sinks=sinks
         )
-        clock_ms = 1_700_000_000_000
-        for day in range(1, DAYS + 1):
+        clock_ms, ages = 1_700_000_000_000, [Ages(home / name) for name in ("rows", "dead")]
+        for day in range(1, arguments.days + 1):
             began = time.process_time()
             run = Run(pipeline, home)
             start_ms = (time.process_time() - began) * 1000
@@ -147,7 +172,10 @@ def main() -> None:
                 spent.append((time.process_time() - began) * 1000)
             said = {"day": day, "batches": run.next, "start_ms": start_ms, "median_ms": statistics.median(spent)}
             said |= {"mean_ms": statistics.fmean(spent), "most_ms": max(spent), "calls": calls_of(run, clock_ms)}
+            said |= {"log_files": sum(map(len, ages)) / len(ages)}
             print(json.dumps({name: round(value, 1) for name, value in said.items()}), flush=True)
+            for each in ages:
+                each.set(clock_ms)
         last = run.books.last()
         assert last is not None
         assert balances(last.totals)

@@ -19,12 +19,15 @@ from moldau.pipeline.typed import read_json
 from moldau.spark.tables.stores import Store
 
 FILE = "maintained.json"
+BATCHES_MOST = 1000
+"""So many batches since the last time make a table due, however little time they took: each adds a file or a snapshot,
+and takes the longer the more there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What is known of one table: when its clock began, when it was maintained last and what that did, in numbers, and
-    the failure of the newest try, an empty text where it went well."""
+    """What is known of one table: when its clock began, when it was maintained last and what that did, in numbers, the
+    number of the books' last line then, and the failure of the newest try, an empty text where it went well."""
 
     since_ms: int
     at_ms: int | None = None
@@ -32,6 +35,7 @@ class Maintained:
     did: Mapping[str, int] = field(default_factory=dict)
     failed_ms: int | None = None
     failure: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,12 @@ def next_ms(one: Maintained, maintain: Maintain) -> int:
     return (one.since_ms if one.at_ms is None else one.at_ms) + every_ms(maintain)
 
 
-def is_due(one: Maintained, maintain: Maintain, now_ms: int) -> bool:
-    """Whether a table is to be maintained now; also where the machine's clock was set back behind the last time."""
+def is_due(one: Maintained, maintain: Maintain, now_ms: int, line: int) -> bool:
+    """Whether a table is to be maintained now, when the books have so many lines; also where the machine's clock was
+    set back behind the last time."""
     last = max(one.since_ms, one.at_ms or 0, one.failed_ms or 0)
-    return now_ms < last or now_ms >= next_ms(one, maintain)
+    many = one.failed_ms is None and line - one.line >= BATCHES_MOST
+    return many or now_ms < last or now_ms >= next_ms(one, maintain)
 
 
 def as_text(did: Mapping[str, int], took_ms: int) -> str:
@@ -125,7 +131,8 @@ def plans(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
             yield sink.table, "not by this pipeline"
         else:
             kept = f"what was replaced is kept for {how.retention}"
-            yield sink.table, f"every {how.every}, small files into files of {how.target}; {kept}"
+            when = f"every {how.every}, or after {BATCHES_MOST:,} batches"
+            yield sink.table, f"{when}, small files into files of {how.target}; {kept}"
 
 
 def _told(one: Maintained) -> str:

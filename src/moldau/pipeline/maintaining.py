@@ -60,19 +60,19 @@ class Maintaining:
             return
         now_ms, known = self._now_ms(), self._kept()
         wanted = {one.sink.table: one for one in places(self._pipeline, [*last.totals.topics])}
-        begun = {name: Maintained(now_ms) for name in wanted if name not in known}
+        begun = {name: Maintained(now_ms, line=last.sequence) for name in wanted if name not in known}
         if begun:
             known |= begun
             self._keep()
         cut_off = cache(lambda: unfinished(self._pipeline, self._folder))  # which asks every table
         for name, place in wanted.items():
-            if not self._stopping() and is_due(known[name], place.maintain, now_ms):
+            if not self._stopping() and is_due(known[name], place.maintain, now_ms, last.sequence):
                 before = known[name]
                 # Noted as failed until it has ended: if the process is killed by it, for want of memory say, the next
                 # one is to take batches before it tries again.
                 known[name] = replace(before, failed_ms=now_ms, failure=BEGUN)
                 self._keep()
-                known[name] = self._maintain(place, before, cut_off)
+                known[name] = self._maintain(place, replace(before, line=last.sequence), cut_off)
                 self._keep()
 
     def _kept(self) -> dict[str, Maintained]:
@@ -104,9 +104,9 @@ class Maintaining:
             return replace(before, failed_ms=failed_ms, failure=why)
         took_ms, at_ms = round((time.monotonic() - began) * 1000), self._now_ms()
         if did is None:
-            return Maintained(at_ms)
+            return Maintained(at_ms, line=before.line)
         self._say(f"{name} was maintained: {as_text(did, took_ms)}")
-        return Maintained(before.since_ms, at_ms, took_ms, did)
+        return Maintained(before.since_ms, at_ms, took_ms, did, line=before.line)
 
     def _carry_out(self, place: Place, cut_off: Sequence[Unfinished]) -> dict[str, int] | None:
         """What was done, in numbers; None where the pipeline has no such table yet."""

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from moldau.admin.pipeline_status import draw_status
 from moldau.pipeline.books import BATCH, Count, Line, Totals, Wrote
 from moldau.pipeline.folder import Folder
-from moldau.pipeline.maintained import FILE, Maintained, is_due, maintained, plans
+from moldau.pipeline.maintained import BATCHES_MOST, FILE, Maintained, is_due, maintained, plans
 from moldau.pipeline.maintaining import BEGUN, Maintaining
 from moldau.pipeline.page import page, shown_of
 from moldau.pipeline.reading import read_text
@@ -110,22 +110,30 @@ def files(place: Path) -> int:
 def test_the_clock_begins_with_the_first_batch_and_goes_on_from_the_last_maintenance() -> None:
     day = Maintain()
     new = Maintained(since_ms=HOUR_MS)
-    assert not is_due(new, day, 25 * HOUR_MS - 1)
-    assert is_due(new, day, 25 * HOUR_MS)
+    assert not is_due(new, day, 25 * HOUR_MS - 1, 0)
+    assert is_due(new, day, 25 * HOUR_MS, 0)
     done = Maintained(since_ms=HOUR_MS, at_ms=25 * HOUR_MS)
-    assert not is_due(done, day, 49 * HOUR_MS - 1)
-    assert is_due(done, day, 49 * HOUR_MS)
+    assert not is_due(done, day, 49 * HOUR_MS - 1, 0)
+    assert is_due(done, day, 49 * HOUR_MS, 0)
 
 
 @pytest.mark.parametrize(("every", "again_ms"), [("24h", 144 * 60_000), ("5m", 60_000)])
 def test_what_failed_is_tried_again_after_a_tenth_of_the_time_or_a_minute(every: str, again_ms: int) -> None:
     failed = Maintained(since_ms=0, at_ms=0, failed_ms=1000 * HOUR_MS, failure="no space")
-    assert not is_due(failed, Maintain(every=every), 1000 * HOUR_MS + again_ms - 1)
-    assert is_due(failed, Maintain(every=every), 1000 * HOUR_MS + again_ms)
+    assert not is_due(failed, Maintain(every=every), 1000 * HOUR_MS + again_ms - 1, 0)
+    assert is_due(failed, Maintain(every=every), 1000 * HOUR_MS + again_ms, 0)
+
+
+def test_many_batches_make_a_table_due_before_its_time_unless_the_last_try_failed() -> None:
+    done = Maintained(since_ms=0, at_ms=HOUR_MS, line=7)
+    assert not is_due(done, Maintain(), HOUR_MS + 1, 6 + BATCHES_MOST)
+    assert is_due(done, Maintain(), HOUR_MS + 1, 7 + BATCHES_MOST)
+    failed = Maintained(since_ms=0, at_ms=HOUR_MS, line=7, failed_ms=2 * HOUR_MS, failure="no space")
+    assert not is_due(failed, Maintain(), 2 * HOUR_MS + 1, 7 + BATCHES_MOST)
 
 
 def test_a_clock_that_was_set_back_does_not_put_it_off_for_years() -> None:
-    assert is_due(Maintained(since_ms=0, at_ms=9000 * HOUR_MS), Maintain(), 8000 * HOUR_MS)
+    assert is_due(Maintained(since_ms=0, at_ms=9000 * HOUR_MS), Maintain(), 8000 * HOUR_MS, 0)
 
 
 # --- with tables
@@ -143,6 +151,21 @@ def test_small_files_are_merged_when_the_time_has_come_and_the_stream_goes_on(tm
     assert files(tmp_path / "orders") == 1
     assert open_table(TableSink(table=str(tmp_path / "orders")), "a").count() == 27
     assert len(run.said) == 4
+
+
+def test_every_so_many_batches_are_merged_though_they_came_fast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("moldau.pipeline.maintained.BATCHES_MOST", 4)
+    run = Stream(pipeline_of(tmp_path))
+    run.take(batches=3)
+    run.begin()
+    run.take(batches=2)
+    assert (files(tmp_path / "orders"), run.state().did["merged"]) == (1, 5)
+    run.take(batches=3)
+    assert files(tmp_path / "orders") == 4
+    run.take()
+    assert (files(tmp_path / "orders"), run.state().did["merged"]) == (1, 5)
 
 
 def test_a_restart_does_not_begin_the_clock_anew(tmp_path: Path) -> None:
@@ -372,10 +395,10 @@ def test_a_file_says_how_a_table_is_maintained(tmp_path: Path) -> None:
         Maintain(), Maintain(every="1h", target="64m", retention="2d"), None,
     ]  # fmt: skip
     assert [how for _, how in plans(pipeline)] == [
-        "every 24h, small files into files of 128m; what was replaced is kept for 168h",
-        "every 1h, small files into files of 64m; what was replaced is kept for 2d",
+        "every 24h, or after 1,000 batches, small files into files of 128m; what was replaced is kept for 168h",
+        "every 1h, or after 1,000 batches, small files into files of 64m; what was replaced is kept for 2d",
         "not by this pipeline",
-        "every 24h, small files into files of 128m; what was replaced is kept for 168h",
+        "every 24h, or after 1,000 batches, small files into files of 128m; what was replaced is kept for 168h",
     ]
 
 

@@ -8,6 +8,7 @@ Source: the Delta protocol, "Transaction Identifiers" and "Commit Provenance". R
 
 from __future__ import annotations
 
+import contextlib
 import json
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,11 @@ from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, 
 from moldau.spark.tables.stores import Store
 
 LINE = "moldau.ledger"
+RETENTION = "moldau.retention"
+"""The property that says how long ``maintain`` has the table keep its log, beside Delta's own that follow it."""
+_RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+_LOG_LEAST_HOURS = 1
+"""The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
 _NOTES = ("nullable", "containsNull", "valueContainsNull", "metadata")
 
@@ -38,7 +44,8 @@ class DeltaFormat:
     def __init__(self, store: Store, partition_by: Sequence[str] = ()) -> None:
         self.store, self.partition_by = store, list(partition_by)
         self._table: DeltaTable | None = None
-        self._last: dict[str, Entry] = {}
+        self._last: dict[str, tuple[int, Entry]] = {}
+        """Each pipeline's newest line, and the version of the table that has it for its newest."""
 
     @property
     def layout(self) -> Layout:
@@ -79,12 +86,11 @@ class DeltaFormat:
         table = self._open()
         if table is None:
             return None
-        sequence = table.transaction_version(f"moldau:{pipeline}")
-        kept = self._last.get(pipeline)
-        top = table.history(1)
-        if kept is not None and sequence == kept.sequence and _line(top, pipeline) == kept:
+        kept = self._kept(table, pipeline)
+        if kept is not None:
             return kept
-        found = self._search(table, pipeline, kept, sequence)
+        sequence = table.transaction_version(f"moldau:{pipeline}")
+        found = self._search(table, pipeline, sequence)
         if found is None and sequence is not None:
             raise LedgerError(
                 f"{self.store}: pipeline {pipeline!r} wrote here, but its last line is no longer in the table's log "
@@ -94,10 +100,21 @@ class DeltaFormat:
         if found is None:
             found = _before_ledgers(table, pipeline, query_id)
         if found is not None:
-            self._last[pipeline] = found
+            self._last[pipeline] = table.version(), found
         return found
 
-    def _search(self, table: DeltaTable, pipeline: str, kept: Entry | None, sequence: int | None) -> Entry | None:
+    def _kept(self, table: DeltaTable, pipeline: str) -> Entry | None:
+        """The line that was found or written last, if it is still in the table's newest commit.
+
+        By that one file, since delta-rs lists the whole folder of the log for whatever it is asked.
+        """
+        version, line = self._last.get(pipeline, (-1, None))
+        if line is None or version != table.version():
+            return None
+        commit = self.store.read(_commit_file(version))
+        return line if commit and json.dumps(line.to_json(), ensure_ascii=False).encode() in commit else None
+
+    def _search(self, table: DeltaTable, pipeline: str, sequence: int | None) -> Entry | None:
         """The newest line that still counts: what a restore took back counts no more."""
         for limit in (1, 20, 500, None):
             history = table.history(limit)
@@ -112,7 +129,7 @@ class DeltaFormat:
                     return entry if bound is None or sequence is None else _renumbered(entry, sequence)
             if limit is None or len(history) < limit:
                 return None
-            if limit == 500 and sequence is None and kept is None and table.version() > 5000:
+            if limit == 500 and sequence is None and pipeline not in self._last and table.version() > 5000:
                 return None  # no transaction of this name, and nothing in the last 500 commits
         return None
 
@@ -157,7 +174,10 @@ class DeltaFormat:
         )
 
     def _transact(self, entry: Entry, actions: list[AddAction | RemoveAction]) -> DeltaTable:
-        """The table after one commit of the actions and the line. Raced when it is not what ``last`` saw."""
+        """The table, yet to be brought up to date, after one commit of the actions and the line.
+
+        Raced when it is not what ``last`` saw.
+        """
         table = self._judged(entry)
         try:
             table.create_write_transaction(
@@ -166,8 +186,7 @@ class DeltaFormat:
             )  # fmt: skip
         except (CommitFailedError, DeltaError) as error:
             raise Raced(str(error)) from error
-        table.update_incremental()
-        self._last[entry.pipeline] = entry
+        self._last[entry.pipeline] = table.version() + 1, entry  # or a later one, if another writer came between
         return table
 
     def merge(self, rows: pa.Table, entry: Entry, *, keys: Sequence[str], delete_when: str | None) -> None:
@@ -191,7 +210,7 @@ class DeltaFormat:
                 raise
             raise Raced(str(error)) from error
         table.update_incremental()
-        self._last[entry.pipeline] = entry
+        self._last[entry.pipeline] = table.version(), entry
 
     def overwrite(self, rows: pa.Table, entry: Entry) -> None:
         """Put these rows in the place of all that the table has: as ``commit``."""
@@ -203,7 +222,7 @@ class DeltaFormat:
         except (CommitFailedError, DeltaError) as error:
             raise Raced(str(error)) from error
         table.update_incremental()
-        self._last[entry.pipeline] = entry
+        self._last[entry.pipeline] = table.version(), entry
 
     def added(self, entry: Entry) -> Sequence[str] | None:
         """The files that the pipeline's newest batch added; None when they are not in the table as they were."""
@@ -234,6 +253,7 @@ class DeltaFormat:
         line = marker(last, "rewind", entry.start)
         # delta-rs quotes a path that is removed once more.
         table = self._transact(line, [RemoveAction(urllib.parse.unquote(path), True, now_ms()) for path in paths])
+        table.update_incremental()
         # A compaction changes no rows, so delta-rs sees no conflict with one that came between the look and the commit.
         if set(paths) <= set(self._paths(self._version_with(table, line) - 1)):
             return True
@@ -296,12 +316,18 @@ class DeltaFormat:
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
         """Merge small files, drop files that no version of the last hours needs, and expire the log before them.
 
-        Safe beside a running stream: merging changes no rows, so neither stands in the other's way.
+        Safe beside a running stream: merging changes no rows, so neither stands in the other's way. What the log
+        keeps counts: where a listing cannot begin in the middle of a folder, as on a disk, each commit reads the
+        names of all files of the log, several times.
         """
         table = self._open()
         if table is None:
             return {}
         _refuse_decimals(str(self.store), pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
+        if not dry_run:
+            hours = max(_LOG_LEAST_HOURS, retention_hours)
+            self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
+            self._keep_no_longer(table, f"interval {hours} hours")
         merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
         table.update_incremental()
         gone = table.vacuum(retention_hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
@@ -314,6 +340,31 @@ class DeltaFormat:
             "into": merged.get("numFilesAdded", 0),
             "removed": len(gone),
         }
+
+    def _keep_lines(self, table: DeltaTable, before_ms: int) -> None:
+        """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old.
+
+        Any program that checkpoints the table may expire its log, so not only what is about to go.
+        """
+        newest: dict[str, int] = {}
+        for commit in table.history():
+            if isinstance(line := commit.get(LINE), str):
+                newest.setdefault(Entry.from_json(line).pipeline, int(commit.get("timestamp", 0)))
+        for pipeline in (name for name, at_ms in newest.items() if at_ms < before_ms):
+            with contextlib.suppress(Raced, LedgerError):  # it writes just now, or lost its line before
+                last = self.last(pipeline, "")
+                if last is not None and last.sequence >= 0:
+                    self.commit((), last.restated())
+
+    def _keep_no_longer(self, table: DeltaTable, interval: str) -> None:
+        """Have the table keep its log, and what it knows of removed files, this long; a user's own setting stays."""
+        table.update_incremental()
+        there = table.metadata().configuration
+        ours = there.get(RETENTION)
+        wanted = {name: interval for name in _RETENTIONS if there.get(name, ours) == ours != interval}
+        if wanted:
+            table.alter.set_table_properties({**wanted, RETENTION: interval}, raise_if_not_exists=False)
+            table.update_incremental()
 
     def count(self) -> int:
         """Rows in the table."""
@@ -357,13 +408,18 @@ class DeltaFormat:
 
     def _is_gone(self, table: DeltaTable) -> bool:
         """Whether the newest commit is no file any more, and there is no table: a commit alone may be expired."""
-        if self.store.size(f"_delta_log/{table.version():020d}.json") is not None:
+        if self.store.size(_commit_file(table.version())) is not None:
             return False
         return not DeltaTable.is_deltatable(self.store.uri, self.store.options or None)
 
 
 _KEEP_LOGS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """The log is expired by ``maintain`` alone, which leaves the ledger's last line in it."""
+
+
+def _commit_file(version: int) -> str:
+    """The name of a version's file in the table's log."""
+    return f"_delta_log/{version:020d}.json"
 
 
 def marked(entry: Entry) -> CommitProperties:

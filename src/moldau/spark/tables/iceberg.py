@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 LINE = "moldau.ledger"
-MERGED = {"commit.manifest-merge.enabled": "true"}
-"""A table that is made here has pyiceberg merge a hundred manifests into one, of which each commit lists all."""
+DELETED = "write.metadata.delete-after-commit.enabled"
+MADE_WITH = {"commit.manifest-merge.enabled": "true", DELETED: "true"}
+"""A table that is made here has pyiceberg merge a hundred manifests into one, of which each commit lists all, and
+remove all but the last hundred of the files of metadata, of which each commit writes one with every snapshot."""
+SNAPSHOTS_MOST = 1000
+"""So many are kept, however young: a commit reads and writes all of them."""
 
 
 class IcebergFormat:
@@ -102,7 +106,7 @@ class IcebergFormat:
             self.catalog.create_namespace_if_not_exists(namespace)
             try:  # one commit, or a crash between two would leave a table that is not partitioned
                 with self.catalog.create_table_transaction(
-                    self.name, schema=schema, location=place, properties=MERGED
+                    self.name, schema=schema, location=place, properties=MADE_WITH
                 ) as change:
                     if self.partition_by:
                         with change.update_spec() as update:
@@ -208,7 +212,10 @@ class IcebergFormat:
         raise LedgerError(f"{self.name}: batch {batch_id} of pipeline {pipeline!r} is in no snapshot any more")
 
     def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
-        """Expire snapshots older than the retention. pyiceberg does not merge files; that is for another engine."""
+        """Expire snapshots older than the retention, and those beyond the newest thousand.
+
+        pyiceberg does not merge files; that is for another engine.
+        """
         from datetime import datetime, timedelta
 
         table = self._open()
@@ -216,8 +223,14 @@ class IcebergFormat:
             return {}
         limit = datetime.now(UTC) - timedelta(hours=retention_hours)
         before = len(table.snapshots())
+        if before > SNAPSHOTS_MOST:
+            newest_ms = sorted(each.timestamp_ms for each in table.snapshots())[-SNAPSHOTS_MOST]
+            limit = max(limit, datetime.fromtimestamp(newest_ms / 1000, UTC))
         if not dry_run:
             with answering(self.name):
+                if DELETED not in table.properties:
+                    with table.transaction() as change:
+                        change.set_properties({DELETED: "true"})
                 table.maintenance.expire_snapshots().older_than(limit).commit()
                 table.refresh()
         return {"merged": 0, "into": 0, "removed": 0, "expired": before - len(table.snapshots())}

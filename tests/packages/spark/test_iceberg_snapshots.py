@@ -1,0 +1,85 @@
+"""What an Iceberg table keeps of its past: each commit reads and writes all of it; no JVM is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from moldau.spark.tables import BatchKey, Table
+from moldau.spark.tables import iceberg as module
+from moldau.spark.tables.files import read_footers
+from moldau.spark.tables.iceberg import DELETED, IcebergFormat
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    return SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+
+
+def table_of(catalog: SqlCatalog, tmp_path: Path) -> Table:
+    return Table(IcebergFormat(catalog, "n.t", location=str(tmp_path / "t")))
+
+
+def take(table: Table, number: int) -> None:
+    """Add batch ``number``, of ten offsets and three rows."""
+    table.format.prepare(ROWS.schema, evolve=False)
+    table.store.make_folder(f"batch-{number}")
+    with table.store.filesystem.open_output_stream(table.store.at(f"batch-{number}/part-0.parquet")) as file:
+        pq.write_table(ROWS, file)
+    start, end = (json.dumps({"t": {"0": at * 10}}) for at in (number, number + 1))
+    key = BatchKey("q", number, (start,) if number else None, (end,))
+    assert not table.add(read_footers(table.store, f"batch-{number}"), key).skipped
+
+
+def metadata(tmp_path: Path) -> int:
+    """How many files of metadata there are."""
+    return len([*(tmp_path / "t" / "metadata").glob("*.metadata.json")])
+
+
+def test_no_more_snapshots_are_kept_than_a_commit_can_carry_however_young(
+    catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SNAPSHOTS_MOST", 4)
+    table = table_of(catalog, tmp_path)
+    for number in range(7):
+        take(table, number)
+    before = catalog.load_table("n.t").snapshots()
+    done = table.maintain(retention_hours=168)
+    there = catalog.load_table("n.t").snapshots()
+    assert done["expired"] == 4
+    # The newest four, the last of which came with the maintenance: the ledger's line once more.
+    assert [each.snapshot_id for each in there][:-1] == [each.snapshot_id for each in before][-3:]
+    take(table_of(catalog, tmp_path), 7)
+    assert table_of(catalog, tmp_path).count() == 24
+
+
+def test_old_files_of_metadata_are_removed_by_each_commit(catalog: SqlCatalog, tmp_path: Path) -> None:
+    table = table_of(catalog, tmp_path)
+    take(table, 0)
+    with catalog.load_table("n.t").transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "3"})
+    for number in range(1, 9):
+        take(table, number)
+    assert metadata(tmp_path) == 4
+
+
+def test_a_table_of_before_has_them_removed_from_its_first_maintenance_on_unless_its_owner_said(
+    catalog: SqlCatalog, tmp_path: Path
+) -> None:
+    table = table_of(catalog, tmp_path)
+    take(table, 0)
+    with catalog.load_table("n.t").transaction() as change:
+        change.remove_properties(DELETED)
+    table.maintain()
+    assert catalog.load_table("n.t").properties[DELETED] == "true"
+    with catalog.load_table("n.t").transaction() as change:
+        change.set_properties({DELETED: "false"})
+    table.maintain()
+    assert catalog.load_table("n.t").properties[DELETED] == "false"
