@@ -71,10 +71,10 @@ def places(pipeline: Pipeline, more: Sequence[str] = ()) -> Iterator[Place]:
 
 def maintained(store: Store) -> dict[str, Maintained]:
     """What the pipeline's folder says of each table; ValueError where the file cannot be read."""
-    found = store.read(FILE)
     try:
+        found = store.read(FILE)
         return {} if found is None else dict(read_json(_File, found).tables)
-    except ValueError as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise ValueError(f"{store.uri}/{FILE} does not say when tables were maintained ({error})") from None
 
 
@@ -91,8 +91,8 @@ def next_ms(one: Maintained, maintain: Maintain) -> int:
 
 
 def is_due(one: Maintained, maintain: Maintain, now_ms: int, line: int) -> bool:
-    """Whether a table is to be maintained now, when the books have so many lines; also where the machine's clock was
-    set back behind the last time."""
+    """Whether a table is to be maintained now, with the number of the books' last line; also where the machine's clock
+    was set back behind the last time."""
     last = max(one.since_ms, one.at_ms or 0, one.failed_ms or 0)
     many = one.failed_ms is None and line - one.line >= BATCHES_MOST
     return many or now_ms < last or now_ms >= next_ms(one, maintain)
@@ -144,4 +144,7 @@ def _told(one: Maintained) -> str:
 
 
 def _moment(at_ms: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1000))
+    except (OSError, OverflowError, ValueError):  # of a file that somebody has edited
+        return f"{at_ms} ms"

@@ -101,12 +101,16 @@ class Maintaining:
         except BaseException as error:  # a panic of delta-rs is no Exception
             failed_ms, why = self._now_ms(), _cause(error)
             self._say(f"{name} was not maintained: {why}. It is tried again in {_span(again_ms(place.maintain))}")
-            return replace(before, failed_ms=failed_ms, failure=why)
-        took_ms, at_ms = round((time.monotonic() - began) * 1000), self._now_ms()
+            # A time ahead of now, of a clock that was set back since, would make the table due with each batch.
+            at_ms = None if before.at_ms is None else min(before.at_ms, failed_ms)
+            return replace(
+                before, since_ms=min(before.since_ms, failed_ms), at_ms=at_ms, failed_ms=failed_ms, failure=why
+            )
+        took_ms, now_ms = round((time.monotonic() - began) * 1000), self._now_ms()
         if did is None:
-            return Maintained(at_ms, line=before.line)
+            return Maintained(now_ms, line=before.line)
         self._say(f"{name} was maintained: {as_text(did, took_ms)}")
-        return Maintained(before.since_ms, at_ms, took_ms, did, line=before.line)
+        return Maintained(min(before.since_ms, now_ms), now_ms, took_ms, did, line=before.line)
 
     def _carry_out(self, place: Place, cut_off: Sequence[Unfinished]) -> dict[str, int] | None:
         """What was done, in numbers; None where the pipeline has no such table yet."""

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +26,7 @@ from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Maintain, Pipeline, TableSink
 from moldau.spark.tables import BatchKey, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
-from moldau.spark.tables.files import read_footers
+from moldau.spark.tables.files import folder_of, read_footers
 
 HOUR_MS = 3_600_000
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -136,6 +137,22 @@ def test_a_clock_that_was_set_back_does_not_put_it_off_for_years() -> None:
     assert is_due(Maintained(since_ms=0, at_ms=9000 * HOUR_MS), Maintain(), 8000 * HOUR_MS, 0)
 
 
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_clock_that_was_ahead_when_it_began_does_not_make_a_table_due_with_each_batch(
+    tmp_path: Path, failing: bool
+) -> None:
+    run = Stream(pipeline_of(tmp_path))
+    run.now_ms = 9000 * HOUR_MS
+    run.take()
+    run.take(hours=24)  # and was maintained then
+    run.opened.clear()
+    run.now_ms = 1000 * HOUR_MS
+    run.failing = ("orders",) if failing else ()
+    run.take(hours=1, batches=3)
+    assert run.opened == (["orders"] * 1)
+    assert run.state().since_ms <= run.now_ms
+
+
 # --- with tables
 
 
@@ -225,13 +242,14 @@ def test_what_is_older_than_the_retention_is_removed_and_what_is_younger_can_be_
     run = Stream(pipeline_of(tmp_path, "{table: orders, maintain: {every: 2h}}"))
     run.take(hours=1, batches=3)
     table = open_table(TableSink(table=str(tmp_path / "orders")), "a")
-    for name, age_s in (("under-way", 3500), ("cut-off", 169 * 3600)):  # of batches that belong to no version
-        table.store.write(f"batch-{name}/part-0.parquet", b"rows")
+    under_way, cut_off = folder_of(8), folder_of(9)  # of batches that belong to no version
+    for name, age_s in ((under_way, 3500), (cut_off, 169 * 3600)):
+        table.store.write(f"{name}/part-0.parquet", b"rows")
         at = time.time() - age_s
-        os.utime(tmp_path / "orders" / f"batch-{name}" / "part-0.parquet", (at, at))
+        os.utime(tmp_path / "orders" / name / "part-0.parquet", (at, at))
     run.take(hours=2)
     assert run.state().did == {"merged": 2, "into": 1, "removed": 1}
-    assert table.store.size("batch-cut-off/part-0.parquet") is None
+    assert not (tmp_path / "orders" / cut_off).exists()
     assert len([*(tmp_path / "orders").glob("batch-*/*.parquet")]) == 5
     assert json.loads(table.rewind(1)) == {"t": {"0": 6}}
     assert table.count() == 6
@@ -279,11 +297,13 @@ def test_a_pipeline_goes_on_after_a_maintenance_that_was_cut_off(
     def cut(*arguments: object, **named: object) -> Mapping[str, object]:
         raise Died(step)
 
-    def cut_off(self: DeltaFormat, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> object:
+    def cut_off(
+        self: DeltaFormat, *, target_bytes: int, retention_hours: int, **named: Any
+    ) -> object:  # Any: as the format takes it
         with monkeypatch.context() as inner:
             where = "deltalake.table.TableOptimizer" if step == "compact" else "deltalake.DeltaTable"
             inner.setattr(f"{where}.{step}", cut)
-            return whole(self, target_bytes=target_bytes, retention_hours=retention_hours, dry_run=dry_run)
+            return whole(self, target_bytes=target_bytes, retention_hours=retention_hours, **named)
 
     whole = DeltaFormat.maintain
     with monkeypatch.context() as patched:
@@ -357,6 +377,27 @@ def test_a_file_that_cannot_be_read_begins_the_clock_anew_and_says_so(tmp_path: 
     assert run.state().since_ms == run.now_ms
 
 
+def test_a_disk_that_is_full_for_a_merge_is_rid_of_what_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, kind in enumerate(("delta", "parquet")):
+        run = Stream(pipeline_of(tmp_path / kind, f"{{table: orders, format: {kind}}}"))
+        run.take(batches=2)
+        table = open_table(TableSink(table=str(tmp_path / kind / "orders"), format=kind), "a")
+        left = f"{folder_of(number)}/part-0.parquet"
+        table.store.write(left, b"rows")
+        os.utime(tmp_path / kind / "orders" / left, (1, 1))
+        with monkeypatch.context() as patched:
+            patched.setattr("deltalake.table.TableOptimizer.compact", _full)
+            patched.setattr("moldau.spark.tables.manifest.ParquetFormat._merge", _full)
+            run.take(hours=24)
+        assert "No space left on device" in run.state().failure
+        assert table.store.size(left) is None
+        assert table.count() == 9
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_folder_that_is_full_costs_no_batch_and_no_second_maintenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,6 +412,30 @@ def test_a_folder_that_is_full_costs_no_batch_and_no_second_maintenance(
     run.take(hours=1)
     assert run.opened == ["orders"]
     assert "could not be written down: [Errno 28] No space left on device" in run.said[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\xff", b"[" * 100_000, b'{"tables": {"orders": {"since_ms": 0, "at_ms": 1' + b"0" * 40 + b"}}}", None],
+)
+def test_status_is_shown_whatever_the_file_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes | None
+) -> None:
+    run = Stream(pipeline_of(tmp_path))
+    run.take()
+    file = Path(run.folder.store.uri) / FILE
+    file.unlink()
+    if text is None:
+        file.mkdir()
+    else:
+        file.write_bytes(text.replace(b'"orders"', json.dumps(str(tmp_path / "orders")).encode()))
+    draw_status(run.pipeline, run.folder, "text", verify=False)
+    shown = capsys.readouterr().out
+    assert "3 read" in shown
+    assert ("maintained.json does not say when" in shown) or ("maintained at 1000" in shown)
+    page(shown_of(run.pipeline, run.folder), run.now_ms)
+    run.begin()
+    run.take()
 
 
 def test_the_ledger_keeps_the_last_lines_of_replays_and_backfills_too(tmp_path: Path) -> None:
@@ -411,6 +476,7 @@ def test_a_file_says_how_a_table_is_maintained(tmp_path: Path) -> None:
         ("{target: large}", "1:75 maintain: target: 'large' is not a size: 1048576, 512k, 64m, 1g"),
         ("{retention: 59m}", "1:78 maintain: retention: '59m' is not from 1h, as long as a batch may last, to 30d"),
         ("{retention: 31d}", "1:78 maintain: retention: '31d' is not from 1h, as long as a batch may last, to 30d"),
+        ("{target: 8589934592g}", "1:75 maintain: target: '8589934592g' is larger than a file can be"),
         ("never", "1:66 maintain is off, or a mapping of 'every', 'target' and 'retention'"),
     ],
 )

@@ -21,7 +21,7 @@ import pytest
 
 from moldau.cluster.nodes import free_ports
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError
-from moldau.spark.tables.files import DataFile, Layout, TaskFiles, partition_of
+from moldau.spark.tables.files import DataFile, Layout, TaskFiles, folder_of, partition_of
 from moldau.spark.tables.iceberg import IcebergFormat
 from moldau.spark.tables.manifest import ParquetFormat
 from moldau.spark.tables.stores import Store, open_store
@@ -238,7 +238,7 @@ def test_a_parquet_tables_small_files_are_merged_beside_the_stream(tmp_path):
     running = make()
     for number in range(250):  # over two sums of a hundred versions
         add(running, key(number))
-    make().store.write("batch-lost/part.parquet", b"never committed")
+    make().store.write(f"{folder_of(250)}/part.parquet", b"never committed")
     assert make().maintain(retention_hours=0) == {"merged": 250, "into": 1, "removed": 251}
     assert add(running, key(250))
     assert isinstance(running.format, ParquetFormat)

@@ -18,7 +18,7 @@ from moldau.spark.query import NoQuery
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, Totals, file_stats
 from moldau.spark.tables.checkpoint import key_of, offsets_of
 from moldau.spark.tables.delta import Raced
-from moldau.spark.tables.files import DataFile, Layout, TaskFiles, check_count, partition_of, read_footers
+from moldau.spark.tables.files import DataFile, Layout, TaskFiles, check_count, folder_of, partition_of, read_footers
 from moldau.spark.tables.ledger import Entry, next_entry
 from moldau.spark.tables.stores import Store, open_store
 
@@ -241,11 +241,12 @@ def test_files_are_merged_and_removed_beside_the_stream_and_the_ledger_stays(mak
     table = make()
     for number in range(12):
         add(table, key(number, number * 10 if number else None, number * 10 + 10))
-    table.store.write("batch-99-lost/part-0.parquet", b"never committed")
+    lost = f"{folder_of(99)}/part-0.parquet"
+    table.store.write(lost, b"never committed")
     done = make().maintain(retention_hours=0)
     assert (done["merged"], done["into"]) == (12, 1)
     assert done["removed"] >= 13
-    assert table.store.size("batch-99-lost/part-0.parquet") is None
+    assert table.store.size(lost) is None
     assert add(table, key(12, 120, 130))
     assert make().count() == 39
     assert sorted(set(make().read()["id"].to_pylist())) == [1, 2, 3]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction, write_deltalake
@@ -20,14 +20,12 @@ from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
 from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files
 from moldau.spark.tables.files import DataFile, Layout, now_ms
-from moldau.spark.tables.ledger import UNNAMED, Entry, LedgerError, TableError, marker, refuse_rewind
+from moldau.spark.tables.ledger import LINE, UNNAMED, Entry, LedgerError, TableError, marker, refuse_rewind
+from moldau.spark.tables.own_files import remove
 from moldau.spark.tables.stores import Store
 
-LINE = "moldau.ledger"
-RETENTION = "moldau.retention"
-"""The property that says how long ``maintain`` has the table keep its log, beside Delta's own that follow it."""
-_RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
@@ -313,58 +311,60 @@ class DeltaFormat:
                 return table, int(commit["version"]), entry
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 
-    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
+    def maintain(
+        self,
+        *,
+        target_bytes: int,
+        retention_hours: int,
+        dry_run: bool = False,
+        restate: Callable[[], None] = lambda: None,
+    ) -> Mapping[str, int]:
         """Merge small files, drop files that no version of the last hours needs, and expire the log before them.
 
-        Safe beside a running stream: merging changes no rows, so neither stands in the other's way. What the log
-        keeps counts: where a listing cannot begin in the middle of a folder, as on a disk, each commit reads the
-        names of all files of the log, several times.
+        Safe beside a running stream: merging changes no rows, so neither stands in the other's way. What is old goes
+        also where files cannot be merged: a disk that is full for the merge is full until then. What the log keeps
+        counts: where a listing cannot begin in the middle of a folder, as on a disk, each commit reads the names of
+        all files of the log, several times.
         """
         table = self._open()
         if table is None:
             return {}
         _refuse_decimals(str(self.store), pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
+        hours = max(_LOG_LEAST_HOURS, retention_hours)
         if not dry_run:
-            hours = max(_LOG_LEAST_HOURS, retention_hours)
-            self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
-            self._keep_no_longer(table, f"interval {hours} hours")
-        merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
+            keep_no_longer(table, hours)
+        merged: Mapping[str, int] = {}
+        failed: BaseException | None = None
+        try:
+            merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of delta-rs is no Exception
+            failed = error
         table.update_incremental()
-        gone = table.vacuum(retention_hours, dry_run=dry_run, enforce_retention_duration=False, full=True)
+        old = old_files(self.store, table, retention_hours)
+        gone = len(old) if dry_run else remove(self.store, old)
         if not dry_run:
-            table.update_incremental()
             table.create_checkpoint()
+            # Behind the checkpoint: whatever the table says of its log, only what is before one expires.
+            restate()
+            self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
             table.cleanup_metadata()
+        if failed is not None:
+            raise failed
         return {
             "merged": merged.get("numFilesRemoved", 0),
             "into": merged.get("numFilesAdded", 0),
-            "removed": len(gone),
+            "removed": gone,
         }
 
     def _keep_lines(self, table: DeltaTable, before_ms: int) -> None:
-        """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old.
-
-        Any program that checkpoints the table may expire its log, so not only what is about to go.
-        """
-        newest: dict[str, int] = {}
-        for commit in table.history():
-            if isinstance(line := commit.get(LINE), str):
-                newest.setdefault(Entry.from_json(line).pipeline, int(commit.get("timestamp", 0)))
-        for pipeline in (name for name, at_ms in newest.items() if at_ms < before_ms):
+        """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old."""
+        for pipeline in idle(table, before_ms):
             with contextlib.suppress(Raced, LedgerError):  # it writes just now, or lost its line before
                 last = self.last(pipeline, "")
                 if last is not None and last.sequence >= 0:
                     self.commit((), last.restated())
-
-    def _keep_no_longer(self, table: DeltaTable, interval: str) -> None:
-        """Have the table keep its log, and what it knows of removed files, this long; a user's own setting stays."""
-        table.update_incremental()
-        there = table.metadata().configuration
-        ours = there.get(RETENTION)
-        wanted = {name: interval for name in _RETENTIONS if there.get(name, ours) == ours != interval}
-        if wanted:
-            table.alter.set_table_properties({**wanted, RETENTION: interval}, raise_if_not_exists=False)
-            table.update_incremental()
 
     def count(self) -> int:
         """Rows in the table."""

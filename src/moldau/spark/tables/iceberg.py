@@ -8,7 +8,7 @@ before it is made again. Read next: ledger.py, catalogs.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from moldau.spark.tables.catalogs import NoAnswer, answering, settings_read, wit
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
-from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.ledger import LINE, Entry, LedgerError, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
     from pyiceberg.table.metadata import TableMetadata
 
-LINE = "moldau.ledger"
 DELETED = "write.metadata.delete-after-commit.enabled"
 MADE_WITH = {"commit.manifest-merge.enabled": "true", DELETED: "true"}
 """A table that is made here has pyiceberg merge a hundred manifests into one, of which each commit lists all, and
@@ -211,13 +210,21 @@ class IcebergFormat:
             return table, snapshot.snapshot_id, entry
         raise LedgerError(f"{self.name}: batch {batch_id} of pipeline {pipeline!r} is in no snapshot any more")
 
-    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
+    def maintain(
+        self,
+        *,
+        target_bytes: int,
+        retention_hours: int,
+        dry_run: bool = False,
+        restate: Callable[[], None] = lambda: None,
+    ) -> Mapping[str, int]:
         """Expire snapshots older than the retention, and those beyond the newest thousand.
 
         pyiceberg does not merge files; that is for another engine.
         """
         from datetime import datetime, timedelta
 
+        restate()
         table = self._open()
         if table is None:
             return {}

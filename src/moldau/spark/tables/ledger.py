@@ -14,6 +14,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+LINE = "moldau.ledger"
+"""The name of an entry in a commit's, or a snapshot's, own metadata."""
+
 ANYONE = "*"
 """The query of an entry after which any query may go on: written by ``adopt``, ``rewind`` and ``reset``."""
 

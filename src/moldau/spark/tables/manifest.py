@@ -9,7 +9,7 @@ folders: ask ``files()``. Read next: stores.py, ledger.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout, folder_of, now_ms, read_footers
 from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.own_files import own, remove
 from moldau.spark.tables.stores import Store
 
 if TYPE_CHECKING:
@@ -167,8 +168,25 @@ class ParquetFormat:
         with files.open_input_file(file.path) as opened:
             return pq.read_table(opened)
 
-    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
-        """Merge small files of one folder of values into larger ones, and remove what no recent version needs."""
+    def maintain(
+        self,
+        *,
+        target_bytes: int,
+        retention_hours: int,
+        dry_run: bool = False,
+        restate: Callable[[], None] = lambda: None,
+    ) -> Mapping[str, int]:
+        """Merge small files of one folder of values into larger ones, and remove what no recent version needs: this
+        also where files cannot be merged, as a disk that is full for the merge is full until then."""
+        restate()
+        try:
+            merged, into = self._merge_small(target_bytes, dry_run)
+        except Exception:
+            self._remove(retention_hours, dry_run)
+            raise
+        return {"merged": merged, "into": into, "removed": self._remove(retention_hours, dry_run)}
+
+    def _merge_small(self, target_bytes: int, dry_run: bool) -> tuple[int, int]:
         small: dict[str, list[DataFile]] = {}
         for each in self.files():
             if each.size < target_bytes // 2:
@@ -179,7 +197,7 @@ class ParquetFormat:
                 if not dry_run and not self._merge(part):
                     continue
                 merged, into = merged + len(part), into + 1
-        return {"merged": merged, "into": into, "removed": self._remove(retention_hours, dry_run)}
+        return merged, into
 
     def _merge(self, part: Sequence[DataFile]) -> bool:
         """Put one file in the place of several; False when another writer took one of them away meanwhile."""
@@ -207,19 +225,19 @@ class ParquetFormat:
 
     def _remove(self, retention_hours: int, dry_run: bool) -> int:
         oldest_ms = now_ms() - retention_hours * 3_600_000
-        needed = {each.path for each in self.files()}
+        needed, logged = {each.path for each in self.files()}, set[str]()
         for version in self._versions(None):
+            logged.update(version.remove)
             if version.at_ms >= oldest_ms:  # taken away lately: a reader of the version before may still need it
                 needed |= set(version.remove)
-        gone = 0
-        for name in self.store.names("", ".parquet"):
-            found: fs.FileInfo = self.store.filesystem.get_file_info(self.store.at(name))
-            if name in needed or name.startswith("_moldau/") or found.mtime_ns // 1_000_000 >= oldest_ms:
-                continue
-            gone += 1
-            if not dry_run:
-                self.store.delete(name)
-        return gone
+        unknown = [name for name in self.store.names("", ".parquet") if name not in needed]
+        ours = [*filter(logged.__contains__, unknown), *own(self.store, (one for one in unknown if one not in logged))]
+        old = [name for name in ours if self._written_ms(name) < oldest_ms]
+        return len(old) if dry_run else remove(self.store, old)
+
+    def _written_ms(self, name: str) -> int:
+        found: fs.FileInfo = self.store.filesystem.get_file_info(self.store.at(name))
+        return now_ms() if found.mtime_ns is None else int(found.mtime_ns) // 1_000_000  # None: it is gone already
 
     def _put(
         self, before: Version | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]

@@ -76,8 +76,11 @@ class Format(Protocol):
     def rows_at(self, pipeline: str, batch_id: int) -> int:
         """How many rows the table had after a batch."""
 
-    def maintain(self, *, target_bytes: int, retention_hours: int, dry_run: bool = False) -> Mapping[str, int]:
-        """Join small files and remove old ones; what was done, in numbers."""
+    def maintain(
+        self, *, target_bytes: int, retention_hours: int, dry_run: bool = False, restate: Callable[[], None] = ...
+    ) -> Mapping[str, int]:
+        """Join small files and remove old ones; what was done, in numbers. ``restate`` is called before the log
+        expires, where what it writes is kept."""
 
     def count(self) -> int:
         """How many rows the table has."""
@@ -243,13 +246,19 @@ class Table:
         A reader, or a time travel, further back than ``retention_hours`` finds its files gone. ``names`` are further
         ones under which the ledger is to keep its last line, however long ago that was written.
         """
-        if not dry_run:
+
+        def restate() -> None:
+            if dry_run:
+                return
             self._restate(self.pipeline)
             for name in names:
                 if name != self.pipeline and self.format.lost(name) is not None:
                     with contextlib.suppress(LedgerError):  # lost before: whoever writes under it is told
                         self._restate(name)
-        return self.format.maintain(target_bytes=target_bytes, retention_hours=retention_hours, dry_run=dry_run)
+
+        return self.format.maintain(
+            target_bytes=target_bytes, retention_hours=retention_hours, dry_run=dry_run, restate=restate
+        )
 
     def _restate(self, pipeline: str) -> None:
         """Write a pipeline's last line once more, so that the log that is kept holds it."""

@@ -1,0 +1,72 @@
+"""What a Delta table keeps of its past: how long its log, which files, and whose lines in it grow old.
+
+Source: the Delta protocol, "Table Properties" and "Vacuum". Read next: own_files.py, delta.py (which maintains).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from moldau.spark.tables.ledger import LINE, Entry
+from moldau.spark.tables.own_files import own
+from moldau.spark.tables.stores import Store
+
+RETENTION = "moldau.retention"
+"""The property that says how long a table was told to keep its log, beside Delta's own that follow it."""
+_RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+
+
+def keep_no_longer(table: DeltaTable, hours: int) -> None:
+    """Have the table keep its log, and what it knows of removed files, so long; a user's own setting stays."""
+    there, interval = table.metadata().configuration, f"interval {hours} hours"
+    ours = there.get(RETENTION)
+    wanted = {name: interval for name in _RETENTIONS if there.get(name, ours) == ours != interval}
+    if wanted:
+        table.alter.set_table_properties({**wanted, RETENTION: interval}, raise_if_not_exists=False)
+        table.update_incremental()
+
+
+def idle(table: DeltaTable, before_ms: int) -> Sequence[str]:
+    """The pipelines whose newest line in the log is older than that.
+
+    Any program that checkpoints the table may expire its log, so not only what is about to go counts.
+    """
+    table.update_incremental()
+    newest: dict[str, int] = {}
+    for commit in table.history():
+        if isinstance(line := commit.get(LINE), str):
+            newest.setdefault(Entry.from_json(line).pipeline, int(commit.get("timestamp", 0)))
+    return [name for name, at_ms in newest.items() if at_ms < before_ms]
+
+
+def old_files(store: Store, table: DeltaTable, retention_hours: int) -> Sequence[str]:
+    """The files that no version since the retention began has, and that are the table's: as its log says, or by their
+    names. delta-rs itself would remove whatever lies there, and what links lead to."""
+    kept = _kept_version(store, retention_hours)
+
+    def unknown(*, full: bool) -> list[str]:
+        return table.vacuum(
+            retention_hours, dry_run=True, enforce_retention_duration=False, full=full, keep_versions=kept
+        )
+
+    logged = set(unknown(full=False))
+    by_name = own(store, unknown(full=True), table.metadata().partition_columns)
+    return sorted(logged.union(by_name))
+
+
+def _kept_version(store: Store, retention_hours: int) -> list[int] | None:
+    """The version with which the retention begins. Its files are named to delta-rs, since a checkpoint forgets what
+    was replaced after a week, or as the table says (``delta.deletedFileRetentionDuration``); those that came since are
+    young."""
+    if not retention_hours:
+        return None
+    try:
+        then = DeltaTable(store.uri, storage_options=store.options or None)
+        then.load_as_version(datetime.now(UTC) - timedelta(hours=retention_hours))
+    except DeltaError:  # the log has no version that old
+        return None
+    return [then.version()]

@@ -1,0 +1,65 @@
+"""Which files below a table's folder are the table's own, though no version knows them: what a batch that was cut off,
+or a merge that was, has left. Everything else there is somebody's, who may not have a copy, and nothing removes it.
+
+Read next: files.py (who names them), delta.py and manifest.py (who removes what is old).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+
+from moldau.spark.tables.stores import Store
+
+_OF_A_BATCH = re.compile(r"(batch|merged)-\d{9,}-[0-9a-f]{12}")
+"""The folder of an attempt (``folder_of``)."""
+_MERGED = re.compile(r"part-.+\.parquet")
+"""What delta-rs, and Spark's own Delta, call a file of a table."""
+_CHANGES = "_change_data"
+
+
+def own(store: Store, names: Iterable[str], partition_by: Sequence[str] = ()) -> Iterator[str]:
+    """Those of the names, of files below the store, that only a writer of the table gives; none that a symbolic link
+    leads to, since that lies elsewhere and may be another table's."""
+
+    @cache
+    def is_linked(folder: str) -> bool:
+        here = os.path.realpath(store.base)
+        return os.path.realpath(os.path.join(here, folder)) != os.path.normpath(os.path.join(here, folder))
+
+    for name in names:
+        folder, _, _ = name.rpartition("/")
+        if not is_written(name, partition_by):
+            continue
+        if store.local and (is_linked(folder) or os.path.islink(store.at(name))):
+            continue
+        yield name
+
+
+def is_written(name: str, partition_by: Sequence[str]) -> bool:
+    """Whether a file is called as a batch's or a merge's is."""
+    *folders, last = name.split("/")
+    if folders and _OF_A_BATCH.fullmatch(folders[0]):
+        return True
+    if folders[:1] == [_CHANGES]:
+        folders = folders[1:]
+    columns = [urllib.parse.unquote(part.partition("=")[0]) for part in folders if "=" in part]
+    return len(columns) == len(folders) and columns == list(partition_by) and _MERGED.fullmatch(last) is not None
+
+
+def remove(store: Store, names: Iterable[str]) -> int:
+    """Remove files, and the folders of batches that are empty then; how many files these were."""
+    gone = 0
+    for name in names:
+        store.delete(name)
+        gone += 1
+        folder = name.rpartition("/")[0]
+        while store.local and _OF_A_BATCH.fullmatch(folder.partition("/")[0]):
+            with contextlib.suppress(OSError):  # other files are in it
+                os.rmdir(store.at(folder))
+            folder = folder.rpartition("/")[0]
+    return gone
