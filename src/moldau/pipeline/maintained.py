@@ -131,7 +131,7 @@ def plans(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
             yield sink.table, "not by this pipeline"
         else:
             kept = f"what was replaced is kept for {how.retention}"
-            when = f"every {how.every}, or after {BATCHES_MOST:,} batches"
+            when = f"every {how.every}, or after {counted(BATCHES_MOST, 'batch', 'batches')}"
             yield sink.table, f"{when}, small files into files of {how.target}; {kept}"
 
 
