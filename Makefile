@@ -55,8 +55,13 @@ ON_THEIR_OWN := chaos migration old_java_tools plane_zookeeper zookeeper_contrac
 	paused_broker paused_leader paused_node reassign_apply state_change_merger storage_files without_controller dump_coordinators
 LIVE = $(1:%=tests/live/test_%.py)
 
+# Each worker that Spark starts compiles PySpark again, a second of processor time, unless its zip holds compiled modules.
+$(VENV)/.spark-zip: tests/spark_zip.py $(VENV)/.ready
+	@$(PY) -m tests.spark_zip
+	@touch $@
+
 # A Spark that lives for seconds spends half of its processor time on loading classes, which a file spares it.
-$(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.ready
+$(VENV)/spark-classes.jsa: tests/spark_classes.py $(VENV)/.spark-zip
 	@if command -v java >/dev/null; then \
 		$(PY) -m tests.spark_classes $@ || echo "test: Spark's JVMs start without shared classes"; fi
 

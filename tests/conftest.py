@@ -196,14 +196,21 @@ def shares_a_cluster(file: str) -> bool:
     return "bootstrap_servers: str" in text or "live_cluster" in text
 
 
+@cache
+def has_fixtures_of_its_module(file: str) -> bool:
+    """Whether tests of a file share what was made once, such as two wheels or an image of 100,000 partitions."""
+    return 'scope="module"' in Path(file).read_text()
+
+
 class LiveTogether(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
     """Live tests are for three processes, as they share a cluster, or a Spark, and load the machine enough. All others
-    go to whoever is free, one by one. With --apart files that start clusters of their own go to whoever is free too."""
+    go to whoever is free, one by one, or by file where each process would make again what the file's tests share. With
+    --apart files that start clusters of their own go to whoever is free too."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if not nodeid.startswith("tests/live/"):
-            return nodeid
         file = nodeid.partition("::")[0]
+        if not nodeid.startswith("tests/live/"):
+            return file if has_fixtures_of_its_module(file) else nodeid
         if self.config.option.apart and not shares_a_cluster(file):
             return file
         name = file.removeprefix("tests/live/test_")
