@@ -1,13 +1,14 @@
 """Runs command lines beside each other: ``python -m tests.beside 'one --quick' 'two'``; fails when one of them does.
 
 What they say does not mix: the first is heard as it speaks, the second from its beginning when the first has ended, and
-so on; the last words are those of the last. All go on when one fails, so that a run tells every failure. Whoever is
-asked to stop (Ctrl-C, SIGTERM) stops all. Read next: the Makefile.
+so on. All go on when one fails, so that a run tells every failure, and the last words are what failed and how, of
+whichever it was. Whoever is asked to stop (Ctrl-C, SIGTERM) stops all. Read next: the Makefile.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,9 @@ from typing import BinaryIO
 
 PAUSE_S = 0.1
 PATIENCE_S = 10
+# What pytest says of an assertion and of a test, what mypy says of a line; the last of them are repeated.
+FAILURE = re.compile(rb"E {3}|FAILED |ERROR |.*: error: ")
+REPEATED = 40
 
 
 def beside(commands: list[str], out: BinaryIO, told: Sequence[int] = ()) -> int:
@@ -42,11 +46,12 @@ def beside(commands: list[str], out: BinaryIO, told: Sequence[int] = ()) -> int:
                     return 130
                 time.sleep(PAUSE_S)
             _hand_on(heard, out)  # between the last look and its end
-        failed = {command: process.returncode for command, process, _ in running if process.returncode}
-    for command, status in failed.items():
-        out.write(f"beside: status {status} of {command}\n".encode())
+        for command, process, heard in running:
+            if process.returncode:
+                out.write(f"beside: status {process.returncode} of {command}\n".encode())
+                out.writelines(_failures(heard))
     out.flush()
-    return next((abs(status) for status in failed.values()), 0)
+    return next((abs(process.returncode) for _, process, _ in running if process.returncode), 0)
 
 
 def _start(command: str, words: Path) -> subprocess.Popen[bytes]:
@@ -72,6 +77,11 @@ def _hand_on(heard: BinaryIO, out: BinaryIO) -> bool:
     shutil.copyfileobj(heard, out)
     out.flush()
     return heard.tell() != before
+
+
+def _failures(heard: BinaryIO) -> list[bytes]:
+    heard.seek(0)
+    return [line for line in heard if FAILURE.match(line)][-REPEATED:]
 
 
 def main() -> None:

@@ -37,6 +37,20 @@ def test_one_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     ]
 
 
+def test_what_failed_is_said_again_at_the_end_though_others_spoke_after_it() -> None:
+    said = "echo 'E   it is 1, not 2'; echo 'FAILED test_one'; echo 'src/a.py:1: error: no name'; echo well; exit 1"
+    out = io.BytesIO()
+
+    assert beside([said, "echo much; echo 'FAILED but nothing ended'"], out) == 1
+
+    assert out.getvalue().decode().splitlines()[-4:] == [
+        f"beside: status 1 of {said}",
+        "E   it is 1, not 2",
+        "FAILED test_one",
+        "src/a.py:1: error: no name",
+    ]
+
+
 def test_whoever_stops_it_stops_them_all(tmp_path: Path) -> None:
     started = [tmp_path / "first", tmp_path / "second"]
     both = [f"touch {file}; sleep 1000; true" for file in started]
