@@ -12,11 +12,13 @@ from znodes import in_zookeeper, znode
 
 from moldau import Cluster
 from moldau.admin.cli import cli
+from moldau.client.client import ClientOptions, NoController
+from moldau.client.sync import Cluster as Talk
 from moldau.zookeeper.session import Session
 
 
 def take_controller(cluster: Cluster) -> None:
-    """Have nobody be controller any more, and nobody become one."""
+    """Have nobody be controller, and nobody become one. Whoever was answers as such until it has heard of it."""
     if cluster.plane == "quorum":
         cluster.kill(101)
         return
@@ -27,6 +29,17 @@ def take_controller(cluster: Cluster) -> None:
 
     in_zookeeper(cluster.spec.zookeeper, spoil)
     wait_until(lambda: znode(cluster.spec.zookeeper, "/controller") is None, "nobody is controller")
+    wait_until(lambda: not has_controller(cluster), "nobody answers as controller")
+
+
+def has_controller(cluster: Cluster) -> bool:
+    """Whether one answers within a second."""
+    with Talk(cluster.bootstrap_servers, options=ClientOptions(controller_ms=1_000)) as talk:
+        try:
+            talk.run(talk.client.demand_controller())
+        except NoController:
+            return False
+    return True
 
 
 @pytest.mark.parametrize("plane", ["quorum", "zookeeper"])
