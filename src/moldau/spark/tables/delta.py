@@ -20,6 +20,7 @@ from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
 from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.delta_merge import merge_small
 from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files
 from moldau.spark.tables.files import DataFile, Layout, now_ms
 from moldau.spark.tables.ledger import LINE, UNNAMED, Entry, LedgerError, TableError, marker, refuse_rewind
@@ -331,12 +332,11 @@ class DeltaFormat:
             return {}
         _refuse_decimals(str(self.store), pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
         hours = max(_LOG_LEAST_HOURS, retention_hours)
-        if not dry_run:
-            keep_no_longer(table, hours)
-        merged: Mapping[str, int] = {}
-        failed: BaseException | None = None
+        merged, into, failed = 0, 0, None
         try:
-            merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
+            if not dry_run:
+                told = keep_no_longer(table, hours)
+                merged, into = merge_small(self.store, table, target_bytes, told, self._paths)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of delta-rs is no Exception
@@ -352,11 +352,7 @@ class DeltaFormat:
             table.cleanup_metadata()
         if failed is not None:
             raise failed
-        return {
-            "merged": merged.get("numFilesRemoved", 0),
-            "into": merged.get("numFilesAdded", 0),
-            "removed": gone,
-        }
+        return {"merged": merged, "into": into, "removed": gone}
 
     def _keep_lines(self, table: DeltaTable, before_ms: int) -> None:
         """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old."""

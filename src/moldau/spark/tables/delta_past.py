@@ -5,7 +5,7 @@ Source: the Delta protocol, "Table Properties" and "Vacuum". Read next: own_file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from deltalake import DeltaTable
@@ -20,14 +20,13 @@ RETENTION = "moldau.retention"
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
-def keep_no_longer(table: DeltaTable, hours: int) -> None:
-    """Have the table keep its log, and what it knows of removed files, so long; a user's own setting stays."""
+def keep_no_longer(table: DeltaTable, hours: int) -> Mapping[str, str]:
+    """The properties that have the table keep its log, and what it knows of removed files, so long, as far as it has
+    others now; a user's own setting stays."""
     there, interval = table.metadata().configuration, f"interval {hours} hours"
     ours = there.get(RETENTION)
     wanted = {name: interval for name in _RETENTIONS if there.get(name, ours) == ours != interval}
-    if wanted:
-        table.alter.set_table_properties({**wanted, RETENTION: interval}, raise_if_not_exists=False)
-        table.update_incremental()
+    return {**wanted, RETENTION: interval} if wanted else {}
 
 
 def idle(table: DeltaTable, before_ms: int) -> Sequence[str]:
