@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from moldau.spark.tables.ledger import LINE, Entry
-from moldau.spark.tables.own_files import own
+from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
 RETENTION = "moldau.retention"
@@ -52,7 +52,7 @@ def old_files(store: Store, table: DeltaTable, retention_hours: int) -> Sequence
             retention_hours, dry_run=True, enforce_retention_duration=False, full=full, keep_versions=kept
         )
 
-    logged = set(unknown(full=False))
+    logged = set(within(store, unknown(full=False)))
     by_name = own(store, unknown(full=True), table.metadata().partition_columns)
     return sorted(logged.union(by_name))
 

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+from moldau.model.counted import counted
+
 LINE = "moldau.ledger"
 """The name of an entry in a commit's, or a snapshot's, own metadata."""
 
@@ -160,6 +162,16 @@ def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
             f"{', '.join(map(repr, others))} has written since, and its rows would go as well while its stream goes "
             "on.",
             "Restore the table by its format's own means, and call adopt(positions) for each pipeline.",
+        )
+
+
+def refuse_removed(table: str, to: Entry, gone: int) -> None:
+    """LedgerError when files that a table had at ``to``, and has no more, were removed."""
+    if gone:
+        raise LedgerError(
+            f"{table}: batch {to.batch_id} of pipeline {to.pipeline!r} cannot be gone back to: {counted(gone, 'file')} "
+            "that the table had then and replaced since, as a merge does, are removed, by a maintenance for example. "
+            "The table is as it was."
         )
 
 
