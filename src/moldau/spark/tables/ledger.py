@@ -25,6 +25,9 @@ ANYONE = "*"
 UNNAMED = "default"
 """The pipeline of a table that only one stream fills."""
 
+LOST = "lost"
+"""What the line of a pipeline is none of whose batches the table holds any more."""
+
 Offsets = tuple[str, ...]
 """One JSON text for each source of a query, as in Spark's checkpoint."""
 
@@ -155,7 +158,8 @@ def _follows(last: Entry, key: BatchKey) -> bool:
 
 def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
     """LedgerError when a table that is taken back to ``to`` would lose what other pipelines wrote since."""
-    others = sorted({each.pipeline for each in later if each.pipeline != to.pipeline and each.what != "kept"})
+    wrote = (each.pipeline for each in later if each.what not in ("kept", LOST))
+    others = sorted({*wrote} - {to.pipeline})
     if others:
         raise LedgerError(
             f"{table}: batch {to.batch_id} of pipeline {to.pipeline!r} cannot be gone back to: pipeline "
