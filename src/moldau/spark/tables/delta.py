@@ -40,6 +40,7 @@ from moldau.spark.tables.stores import Store
 _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
+_EXPIRES = "delta.enableExpiredLogCleanup"
 
 
 class Raced(TableError):
@@ -379,7 +380,8 @@ class DeltaFormat:
             # Behind the checkpoint: whatever the table says of its log, only what is before one expires.
             restate()
             self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
-            table.cleanup_metadata()
+            if table.metadata().configuration.get(_EXPIRES, "true").lower() != "false":
+                table.cleanup_metadata()
         if failed is not None:
             raise failed
         return {"merged": merged, "into": into, "removed": removed}
