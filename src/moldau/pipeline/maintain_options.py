@@ -11,7 +11,7 @@ from moldau.pipeline.spec import Maintain
 RETENTION_LEAST_S = 3600.0
 """Files of a batch under way belong to no version yet: they have to be younger than what is removed."""
 RETENTION_MOST_S = 30 * 86400.0
-"""How long Delta keeps a log of which nothing else was said."""
+"""How long Delta keeps a log of which nothing was said."""
 AGAIN_LEAST_S = 60.0
 TARGET_MOST = (1 << 63) - 1
 """What delta-rs, and file systems, have as the largest size."""
@@ -27,7 +27,7 @@ def wrong_maintain(maintain: Maintain) -> Iterator[tuple[str, str]]:
         elif not seconds(text):
             yield name, f"{text!r} is no time at all"
         elif name == "retention" and not RETENTION_LEAST_S <= seconds(text) <= RETENTION_MOST_S:
-            yield name, f"{text!r} is not from 1h, as long as a batch may last, to 30d, as long as Delta keeps its log"
+            yield name, f"{text!r} is not from 1h, as long as a batch may last, to 30d, Delta's own for a log"
     try:
         if target_bytes(maintain) > TARGET_MOST:
             yield "target", f"{maintain.target!r} is larger than a file can be"

@@ -110,6 +110,17 @@ def test_how_long_a_user_has_the_table_keep_its_log_stays(tmp_path: Path) -> Non
         }  # fmt: skip
 
 
+def test_a_log_that_its_user_keeps_for_good_stays_whole(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    add(table, 0)
+    DeltaTable(str(tmp_path)).alter.set_table_properties({"delta.enableExpiredLogCleanup": "false"})
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    add(table, 1)
+    age(tmp_path, hours=200, before=4)
+    table.maintain(retention_hours=168)
+    assert versions(tmp_path)[0] == 0
+
+
 def test_the_last_line_of_a_pipeline_that_wrote_nothing_for_long_stays_in_the_log(tmp_path: Path) -> None:
     idle, busy = (Table(tmp_path, pipeline=name) for name in ("idle", "busy"))
     add(idle, 0)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from moldau.spark.tables import BatchKey, Table
+from moldau.spark.tables import BatchKey, LedgerError, Table
 from moldau.spark.tables import iceberg as module
 from moldau.spark.tables.files import read_footers
 from moldau.spark.tables.iceberg import DELETED, IcebergFormat
@@ -23,19 +23,20 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     return SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
 
 
-def table_of(catalog: SqlCatalog, tmp_path: Path) -> Table:
-    return Table(IcebergFormat(catalog, "n.t", location=str(tmp_path / "t")))
+def table_of(catalog: SqlCatalog, tmp_path: Path, pipeline: str = "default") -> Table:
+    return Table(IcebergFormat(catalog, "n.t", location=str(tmp_path / "t")), pipeline=pipeline)
 
 
 def take(table: Table, number: int) -> None:
     """Add batch ``number``, of ten offsets and three rows."""
     table.format.prepare(ROWS.schema, evolve=False)
-    table.store.make_folder(f"batch-{number}")
-    with table.store.filesystem.open_output_stream(table.store.at(f"batch-{number}/part-0.parquet")) as file:
+    folder = f"batch-{number}-{table.pipeline}"
+    table.store.make_folder(folder)
+    with table.store.filesystem.open_output_stream(table.store.at(f"{folder}/part-0.parquet")) as file:
         pq.write_table(ROWS, file)
     start, end = (json.dumps({"t": {"0": at * 10}}) for at in (number, number + 1))
     key = BatchKey("q", number, (start,) if number else None, (end,))
-    assert not table.add(read_footers(table.store, f"batch-{number}"), key).skipped
+    assert not table.add(read_footers(table.store, folder), key).skipped
 
 
 def metadata(tmp_path: Path) -> int:
@@ -83,3 +84,26 @@ def test_a_table_of_before_has_them_removed_from_its_first_maintenance_on_unless
         change.set_properties({DELETED: "false"})
     table.maintain()
     assert catalog.load_table("n.t").properties[DELETED] == "false"
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_what_a_roll_back_took_from_a_pipeline_is_known_after_another_one_has_maintained_the_table(
+    catalog: SqlCatalog, tmp_path: Path, left: int
+) -> None:
+    """Without the snapshots that tell it, the next batch would be taken, and those before it be gone without a word."""
+    other = table_of(catalog, tmp_path, "other")
+    take(other, 0)
+    for number in range(3):
+        take(table_of(catalog, tmp_path), number)
+    there = catalog.load_table("n.t")
+    there.manage_snapshots().rollback_to_snapshot(there.snapshots()[left].snapshot_id).commit()
+    for number in range(1, 3):
+        take(other, number)
+        assert other.maintain(retention_hours=0)["expired"]
+    said = "leaves a gap" if left else "holds none of its batches any more"
+    with pytest.raises(LedgerError, match=said):
+        take(table_of(catalog, tmp_path), 3)
+    assert table_of(catalog, tmp_path).count() == 9 + 3 * left
+    table_of(catalog, tmp_path).adopt(json.dumps({"t": {"0": 30}}))
+    take(table_of(catalog, tmp_path), 3)
+    take(other, 3)

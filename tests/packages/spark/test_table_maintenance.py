@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
-from moldau.spark.tables import Table
+from moldau.spark.tables import LedgerError, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import folder_of, read_footers
 from moldau.spark.tables.manifest import ParquetFormat
@@ -90,6 +91,36 @@ def test_maintenance_removes_no_file_of_others_within_the_table_nor_behind_a_lin
     assert opened(table, kind).held() == (9, [])
 
 
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_a_table_of_links_to_the_folders_of_another_one_takes_no_file_from_it(tmp_path: Path, kind: str) -> None:
+    table, copy = tmp_path / "orders", tmp_path / "copy"
+    for number in range(3):
+        write(table, number, kind)
+    copy.mkdir()
+    for part in table.iterdir():
+        if part.name.startswith("batch-"):
+            (copy / part.name).symlink_to(part)
+        else:
+            shutil.copytree(part, copy / part.name)
+    assert opened(copy, kind).maintain(retention_hours=0) == {"merged": 3, "into": 1, "removed": 0}
+    assert (opened(table, kind).held(), opened(copy, kind).held()) == ((9, []), (9, []))
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_a_rewind_that_needs_files_which_maintenance_removed_is_refused_before(tmp_path: Path, kind: str) -> None:
+    for number in range(4):
+        write(tmp_path, number, kind)
+    opened(tmp_path, kind).maintain(retention_hours=1)
+    assert opened(tmp_path, kind).rows_at(2) == 9
+    opened(tmp_path, kind).maintain(retention_hours=0)
+    for ask in (opened(tmp_path, kind).rows_at, opened(tmp_path, kind).rewind):
+        with pytest.raises(LedgerError, match="batch 1 of .* cannot be gone back to: 2 files that the table had then"):
+            ask(1)
+    assert opened(tmp_path, kind).held() == (12, [])
+    write(tmp_path, 4, kind)
+    assert opened(tmp_path, kind).rows_at(4) == 15
+
+
 def test_a_table_in_a_link_is_maintained_as_one_in_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "there", 0)
     (tmp_path / "orders").symlink_to(tmp_path / "there")
@@ -148,3 +179,85 @@ def test_the_ledger_stays_in_a_log_that_is_kept_for_no_time(tmp_path: Path, kept
         write(tmp_path / "t", number)
         opened(tmp_path / "t").maintain(retention_hours=1)
     assert opened(tmp_path / "t").held() == (12, [])
+
+
+def test_the_log_expires_though_a_file_of_others_keeps_the_folder_from_being_listed(tmp_path: Path) -> None:
+    for number in range(2):
+        write(tmp_path, number)
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    write(tmp_path, 2)
+    for file in (tmp_path / "_delta_log").glob("0*"):
+        os.utime(file, (1, 1))
+    (tmp_path / "a\nb").write_text("theirs")
+    with pytest.raises(TableError, match="files in it cannot be listed, so none was removed"):
+        opened(tmp_path).maintain(retention_hours=1)
+    left = sorted(int(one.stem) for one in (tmp_path / "_delta_log").glob("*.json"))
+    assert left[0] == 2  # of the checkpoint before the retention began
+    assert opened(tmp_path).held() == (9, [])
+
+
+@pytest.mark.parametrize("way", ["add", "adopt", "reset", "rewind"])
+def test_a_table_that_forgets_its_transactions_lets_its_pipeline_go_on(tmp_path: Path, way: str) -> None:
+    """A table may say that it keeps them for a week, say; a pipeline may rest for longer."""
+    for number in range(3):
+        write(tmp_path, number)
+    kept = {"delta.setTransactionRetentionDuration": "interval 7 days"}
+    DeltaTable(str(tmp_path)).alter.set_table_properties(kept)
+    age_log(tmp_path, 8)
+    table = opened(tmp_path)
+    if way == "add":
+        write(tmp_path, 2)  # again
+        write(tmp_path, 3)
+    elif way == "rewind":
+        assert json.loads(table.rewind(1)) == {"t": {"0": 20}}
+        write(tmp_path, 2)
+    else:
+        (table.adopt if way == "adopt" else table.reset)()
+        write(tmp_path, 3)
+    assert opened(tmp_path).count() == (9 if way == "rewind" else 12)
+    opened(tmp_path).maintain(retention_hours=168)
+    last = opened(tmp_path).last()
+    assert last is not None
+    assert (last.what, last.sequence) == ("kept", {"add": 4, "adopt": 5, "reset": 5, "rewind": 5}[way])
+
+
+def test_a_delta_table_is_not_partitioned_by_bytes_which_a_merge_would_change(tmp_path: Path) -> None:
+    table = Table(DeltaFormat(open_store(str(tmp_path)), ["b"]))
+    schema = pa.schema({"b": pa.binary(), "id": pa.int64()})
+    for ask in (table.format.check, table.format.prepare):
+        with pytest.raises(TableError, match="b is a binary, whose values would become others as partitions"):
+            ask(schema, evolve=False)
+    DeltaTable.create(str(tmp_path), Schema.from_arrow(schema), partition_by=["b"])
+    with pytest.raises(TableError, match="b is a binary"):
+        opened(tmp_path).maintain()
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "said"),
+    [("name", "renamed", "renamed is id"), ("id", "id", "by ids"), ("name", "id", "")],
+)
+def test_a_delta_table_whose_files_have_other_names_for_its_columns_takes_no_rows(
+    tmp_path: Path, mode: str, name: str, said: str
+) -> None:
+    """They would be read as nulls, by every reader."""
+    write(tmp_path, 0)
+    first = tmp_path / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in first.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in action:
+            told = json.loads(action["metaData"]["schemaString"])
+            notes = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "id"}
+            told["fields"][0] |= {"name": name, "metadata": notes}
+            action["metaData"]["schemaString"] = json.dumps(told)
+            mapped = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "1"}
+            action["metaData"]["configuration"] = mapped
+    first.write_text("\n".join(map(json.dumps, actions)))
+    rows = pa.schema({name: pa.int64()})
+    if not said:
+        opened(tmp_path).format.check(rows, evolve=False)
+        return
+    for ask in (opened(tmp_path).format.check, opened(tmp_path).format.prepare):
+        with pytest.raises(TableError, match=f"{said}.*would be read as nulls"):
+            ask(rows, evolve=False)

@@ -20,16 +20,27 @@ from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
 
 from moldau.spark.tables.columns import check_partitions, new_columns
+from moldau.spark.tables.delta_columns import columns_of, refuse_lossy_partitions, refuse_mapped
+from moldau.spark.tables.delta_merge import merge_small
 from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files
-from moldau.spark.tables.files import DataFile, Layout, now_ms
-from moldau.spark.tables.ledger import LINE, UNNAMED, Entry, LedgerError, TableError, marker, refuse_rewind
+from moldau.spark.tables.files import DataFile, Layout, gone, now_ms
+from moldau.spark.tables.ledger import (
+    LINE,
+    UNNAMED,
+    Entry,
+    LedgerError,
+    TableError,
+    marker,
+    refuse_removed,
+    refuse_rewind,
+)
 from moldau.spark.tables.own_files import remove
 from moldau.spark.tables.stores import Store
 
 _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
-_NOTES = ("nullable", "containsNull", "valueContainsNull", "metadata")
+_EXPIRES = "delta.enableExpiredLogCleanup"
 
 
 class Raced(TableError):
@@ -51,7 +62,7 @@ class DeltaFormat:
 
     def prepare(self, schema: pa.Schema, *, evolve: bool) -> None:
         """See that there is a table with these columns: make it, or add the columns it lacks when ``evolve``."""
-        _refuse_decimals(str(self.store), schema, self.partition_by)
+        refuse_lossy_partitions(str(self.store), schema, self.partition_by)
         wanted = Schema.from_arrow(schema)
         table = self._open()
         if table is None:
@@ -70,14 +81,15 @@ class DeltaFormat:
 
     def check(self, schema: pa.Schema, *, evolve: bool) -> None:
         """TableError when ``prepare`` would refuse these columns; nothing is made or changed."""
-        _refuse_decimals(str(self.store), schema, self.partition_by)
+        refuse_lossy_partitions(str(self.store), schema, self.partition_by)
         if (table := self._open()) is not None:
             self._new_columns(table, Schema.from_arrow(schema), evolve=evolve)
 
     def _new_columns(self, table: DeltaTable, wanted: Schema, *, evolve: bool) -> list[str]:
         """The columns that the table lacks; TableError when the rows do not fit it."""
+        refuse_mapped(str(self.store), table)
         check_partitions(str(self.store), table.metadata().partition_columns, self.partition_by)
-        return new_columns(str(self.store), _columns(table.schema()), _columns(wanted), evolve=evolve)
+        return new_columns(str(self.store), columns_of(table.schema()), columns_of(wanted), evolve=evolve)
 
     def last(self, pipeline: str, query_id: str) -> Entry | None:
         """The pipeline's newest line, None when it never wrote here; LedgerError when the log has lost it."""
@@ -277,6 +289,9 @@ class DeltaFormat:
         table = self._table
         assert table is not None, "last was asked"
         sequence = table.transaction_version(f"moldau:{entry.pipeline}")
+        if sequence is None:  # the table forgets it where it was told to: delta.setTransactionRetentionDuration
+            version, line = self._last.get(entry.pipeline, (-1, None))
+            sequence = None if line is None or version != table.version() else line.sequence
         if (-1 if sequence is None else sequence) != entry.sequence - 1:
             raise Raced(f"the table has line {sequence} of pipeline {entry.pipeline!r} already")
         return table
@@ -284,12 +299,14 @@ class DeltaFormat:
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take the table back to the end of a batch, by a restore; the line of that batch. LedgerError without it."""
         table, version, entry = self._version_of(pipeline, batch_id)
-        sequence = table.transaction_version(f"moldau:{pipeline}")
+        newest = self.last(pipeline, "") or entry
         if version != table.version():  # delta-rs restores no table to where it is
             table.restore(version)
             table.update_incremental()
         self._last.clear()
-        return _renumbered(entry, int(sequence or entry.sequence))
+        found = _renumbered(entry, newest.sequence)
+        self._last[pipeline] = table.version(), found
+        return found
 
     def rows_at(self, pipeline: str, batch_id: int) -> int:
         """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
@@ -308,8 +325,17 @@ class DeltaFormat:
             if entry is not None and entry.batch_id == batch_id and entry.what == "batch":
                 assert table is not None, "it has a history"
                 refuse_rewind(str(self.store), entry, later)
+                refuse_removed(str(self.store), entry, self._gone_since(table, int(commit["version"])))
                 return table, int(commit["version"]), entry
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
+
+    def _gone_since(self, table: DeltaTable, version: int) -> int:
+        """How many files of a version, that the table has no more, are removed; LedgerError without its log."""
+        try:
+            then = set(self._paths(version))
+        except DeltaError as error:
+            raise LedgerError(f"{self.store}: the log of version {version} is gone in part: {error}") from error
+        return gone(self.store, map(urllib.parse.unquote, then - set(self._paths(table.version()))))
 
     def maintain(
         self,
@@ -322,41 +348,43 @@ class DeltaFormat:
         """Merge small files, drop files that no version of the last hours needs, and expire the log before them.
 
         Safe beside a running stream: merging changes no rows, so neither stands in the other's way. What is old goes
-        also where files cannot be merged: a disk that is full for the merge is full until then. What the log keeps
-        counts: where a listing cannot begin in the middle of a folder, as on a disk, each commit reads the names of
-        all files of the log, several times.
+        also where files cannot be merged: a disk that is full for the merge is full until then; and the log expires
+        where neither can be done. What it keeps counts: where a listing cannot begin in the middle of a folder, as on
+        a disk, each commit reads the names of all files of the log, several times.
         """
         table = self._open()
         if table is None:
             return {}
-        _refuse_decimals(str(self.store), pa.schema(table.schema().to_arrow()), table.metadata().partition_columns)
+        schema = pa.schema(table.schema().to_arrow())
+        refuse_lossy_partitions(str(self.store), schema, table.metadata().partition_columns)
         hours = max(_LOG_LEAST_HOURS, retention_hours)
-        if not dry_run:
-            keep_no_longer(table, hours)
-        merged: Mapping[str, int] = {}
+        merged, into = 0, 0
         failed: BaseException | None = None
+        old: Sequence[str] = ()
         try:
-            merged = {} if dry_run else table.optimize.compact(target_size=target_bytes)
+            if not dry_run:
+                told = keep_no_longer(table, hours)
+                merged, into = merge_small(self.store, table, target_bytes, told, self._paths)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of delta-rs is no Exception
             failed = error
         table.update_incremental()
-        old = old_files(self.store, table, retention_hours)
-        gone = len(old) if dry_run else remove(self.store, old)
+        try:
+            old = old_files(self.store, table, retention_hours)
+        except DeltaError as error:  # of a folder of others, which may not be read, or a name that is no text
+            failed = failed or TableError(f"{self.store}: files in it cannot be listed, so none was removed: {error}")
+        removed = len(old) if dry_run else remove(self.store, old)
         if not dry_run:
             table.create_checkpoint()
             # Behind the checkpoint: whatever the table says of its log, only what is before one expires.
             restate()
             self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
-            table.cleanup_metadata()
+            if table.metadata().configuration.get(_EXPIRES, "true").lower() != "false":
+                table.cleanup_metadata()
         if failed is not None:
             raise failed
-        return {
-            "merged": merged.get("numFilesRemoved", 0),
-            "into": merged.get("numFilesAdded", 0),
-            "removed": gone,
-        }
+        return {"merged": merged, "into": into, "removed": removed}
 
     def _keep_lines(self, table: DeltaTable, before_ms: int) -> None:
         """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old."""
@@ -464,25 +492,3 @@ def _renumbered(entry: Entry, sequence: int) -> Entry:
     from dataclasses import replace
 
     return replace(entry, sequence=sequence)
-
-
-def _columns(schema: Schema) -> dict[str, object]:
-    """Each column's type without what does not change a row: nullability and notes, at any depth."""
-    return {field["name"]: _bare(field["type"]) for field in json.loads(schema.to_json())["fields"]}
-
-
-def _bare(kind: object) -> object:
-    if isinstance(kind, dict):
-        return {name: _bare(part) for name, part in kind.items() if name not in _NOTES}
-    if isinstance(kind, list):
-        return [_bare(part) for part in kind]
-    return kind
-
-
-def _refuse_decimals(table: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-    """TableError for a partition column whose negative values would not be read back: delta-rs 1.x takes -0.01 in a
-    folder's name for 0.-1, and merging its files would write that into the log."""
-    kinds = {field.name: field.type for field in schema}
-    for name in partition_by:
-        if pa.types.is_decimal(kind := kinds.get(name, pa.null())) and kind.scale > 0:
-            raise TableError(f"table {table}: {name} is a {kind}, whose negative values would be lost as partitions")

@@ -5,14 +5,14 @@ Source: the Delta protocol, "Table Properties" and "Vacuum". Read next: own_file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from moldau.spark.tables.ledger import LINE, Entry
-from moldau.spark.tables.own_files import own
+from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
 RETENTION = "moldau.retention"
@@ -20,14 +20,13 @@ RETENTION = "moldau.retention"
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
-def keep_no_longer(table: DeltaTable, hours: int) -> None:
-    """Have the table keep its log, and what it knows of removed files, so long; a user's own setting stays."""
+def keep_no_longer(table: DeltaTable, hours: int) -> Mapping[str, str]:
+    """The properties that have the table keep its log, and what it knows of removed files, so long, as far as it has
+    others now; a user's own setting stays."""
     there, interval = table.metadata().configuration, f"interval {hours} hours"
     ours = there.get(RETENTION)
     wanted = {name: interval for name in _RETENTIONS if there.get(name, ours) == ours != interval}
-    if wanted:
-        table.alter.set_table_properties({**wanted, RETENTION: interval}, raise_if_not_exists=False)
-        table.update_incremental()
+    return {**wanted, RETENTION: interval} if wanted else {}
 
 
 def idle(table: DeltaTable, before_ms: int) -> Sequence[str]:
@@ -53,7 +52,7 @@ def old_files(store: Store, table: DeltaTable, retention_hours: int) -> Sequence
             retention_hours, dry_run=True, enforce_retention_duration=False, full=full, keep_versions=kept
         )
 
-    logged = set(unknown(full=False))
+    logged = set(within(store, unknown(full=False)))
     by_name = own(store, unknown(full=True), table.metadata().partition_columns)
     return sorted(logged.union(by_name))
 

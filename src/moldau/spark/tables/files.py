@@ -142,6 +142,11 @@ def held(files: Iterable[tuple[Store, str, int]]) -> Held:
     return Held(rows, damaged)
 
 
+def gone(store: Store, paths: Iterable[str]) -> int:
+    """How many of the files are not there."""
+    return sum(store.size(each) is None for each in paths)
+
+
 def write_arrow(rows: DataFrame, store: Store, folder: str, layout: Layout) -> list[DataFile]:
     """By Arrow in the executors' Python processes; the driver looks that every file is there with its size."""
     place, options, schema = store.uri, store.options, _arrow_schema(rows)

@@ -9,6 +9,7 @@ before it is made again. Read next: ledger.py, catalogs.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from moldau.spark.tables.catalogs import NoAnswer, answering, settings_read, wit
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
-from moldau.spark.tables.ledger import LINE, Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.ledger import LINE, LOST, Entry, LedgerError, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class IcebergFormat:
         if found is None or table is None:
             return found
         told, whole = self._told(table, pipeline)
-        if told is None and whole:
+        if (told is None and whole) or found.what == LOST:
             raise LedgerError(
                 f"{self.name}: pipeline {pipeline!r} wrote here, but the table holds none of its batches any more: it "
                 "was rolled back.",
@@ -225,6 +226,8 @@ class IcebergFormat:
         from datetime import datetime, timedelta
 
         restate()
+        if not dry_run:
+            self._keep_taken_back()
         table = self._open()
         if table is None:
             return {}
@@ -241,6 +244,22 @@ class IcebergFormat:
                 table.maintenance.expire_snapshots().older_than(limit).commit()
                 table.refresh()
         return {"merged": 0, "into": 0, "removed": 0, "expired": before - len(table.snapshots())}
+
+    def _keep_taken_back(self) -> None:
+        """Write the lines once more of the pipelines whose batches a roll-back has taken away: that is told by the
+        snapshots that the table stands on, and without them each batch that the properties name would be there."""
+        table = self._open()
+        for name in [] if table is None else [*table.properties]:
+            if not name.startswith(f"{LINE}."):
+                continue
+            table = self._open()
+            assert table is not None, "it was there just now"
+            found = Entry.from_json(table.properties[name])
+            told, whole = self._told(table, found.pipeline)
+            if told is not None and told.sequence != found.sequence:
+                self.commit((), replace(told, sequence=found.sequence).restated())
+            elif told is None and whole:
+                self.commit((), replace(found, sequence=found.sequence + 1, rows=0, what=LOST))
 
     def count(self) -> int:
         """Rows in the table."""

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+from moldau.model.counted import counted
+
 LINE = "moldau.ledger"
 """The name of an entry in a commit's, or a snapshot's, own metadata."""
 
@@ -22,6 +24,9 @@ ANYONE = "*"
 
 UNNAMED = "default"
 """The pipeline of a table that only one stream fills."""
+
+LOST = "lost"
+"""What the line of a pipeline is none of whose batches the table holds any more."""
 
 Offsets = tuple[str, ...]
 """One JSON text for each source of a query, as in Spark's checkpoint."""
@@ -153,13 +158,24 @@ def _follows(last: Entry, key: BatchKey) -> bool:
 
 def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
     """LedgerError when a table that is taken back to ``to`` would lose what other pipelines wrote since."""
-    others = sorted({each.pipeline for each in later if each.pipeline != to.pipeline and each.what != "kept"})
+    wrote = (each.pipeline for each in later if each.what not in ("kept", LOST))
+    others = sorted({*wrote} - {to.pipeline})
     if others:
         raise LedgerError(
             f"{table}: batch {to.batch_id} of pipeline {to.pipeline!r} cannot be gone back to: pipeline "
             f"{', '.join(map(repr, others))} has written since, and its rows would go as well while its stream goes "
             "on.",
             "Restore the table by its format's own means, and call adopt(positions) for each pipeline.",
+        )
+
+
+def refuse_removed(table: str, to: Entry, gone: int) -> None:
+    """LedgerError when files that a table had at ``to``, and has no more, were removed."""
+    if gone:
+        raise LedgerError(
+            f"{table}: batch {to.batch_id} of pipeline {to.pipeline!r} cannot be gone back to: {counted(gone, 'file')} "
+            "that the table had then and replaced since, as a merge does, are removed, by a maintenance for example. "
+            "The table is as it was."
         )
 
 

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta import Raced
-from moldau.spark.tables.files import DataFile, Layout, folder_of, now_ms, read_footers
-from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_rewind
-from moldau.spark.tables.own_files import own, remove
+from moldau.spark.tables.files import DataFile, Layout, folder_of, gone, now_ms, read_footers
+from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_removed, refuse_rewind
+from moldau.spark.tables.own_files import own, remove, within
 from moldau.spark.tables.stores import Store
 
 if TYPE_CHECKING:
@@ -126,6 +126,9 @@ class ParquetFormat:
                 assert newest is not None, "it has versions"
                 since = later - {*version.lines.values()}
                 refuse_rewind(str(self.store), entry, [Entry.from_json(each) for each in since])
+                now = {each.path for each in self.files(up_to=newest.number)}
+                then = (each.path for each in self.files(up_to=number))
+                refuse_removed(str(self.store), entry, gone(self.store, (one for one in then if one not in now)))
                 return newest, number, entry
             later.update(version.lines.values())
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
@@ -231,7 +234,8 @@ class ParquetFormat:
             if version.at_ms >= oldest_ms:  # taken away lately: a reader of the version before may still need it
                 needed |= set(version.remove)
         unknown = [name for name in self.store.names("", ".parquet") if name not in needed]
-        ours = [*filter(logged.__contains__, unknown), *own(self.store, (one for one in unknown if one not in logged))]
+        replaced = within(self.store, filter(logged.__contains__, unknown))
+        ours = [*replaced, *own(self.store, (one for one in unknown if one not in logged))]
         old = [name for name in ours if self._written_ms(name) < oldest_ms]
         return len(old) if dry_run else remove(self.store, old)
 

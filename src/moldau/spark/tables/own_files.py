@@ -23,8 +23,15 @@ _CHANGES = "_change_data"
 
 
 def own(store: Store, names: Iterable[str], partition_by: Sequence[str] = ()) -> Iterator[str]:
-    """Those of the names, of files below the store, that only a writer of the table gives; none that a symbolic link
-    leads to, since that lies elsewhere and may be another table's."""
+    """Those of the names, of files below the store, that only a writer of the table gives."""
+    for name in within(store, (one for one in names if is_written(one, partition_by))):
+        if not (store.local and os.path.islink(store.at(name))):
+            yield name
+
+
+def within(store: Store, names: Iterable[str]) -> Iterator[str]:
+    """Those of the names of files that lie below the store: what a linked folder leads to lies elsewhere, and may be
+    another table's, though this one's log says that it was replaced."""
 
     @cache
     def is_linked(folder: str) -> bool:
@@ -32,12 +39,8 @@ def own(store: Store, names: Iterable[str], partition_by: Sequence[str] = ()) ->
         return os.path.realpath(os.path.join(here, folder)) != os.path.normpath(os.path.join(here, folder))
 
     for name in names:
-        folder, _, _ = name.rpartition("/")
-        if not is_written(name, partition_by):
-            continue
-        if store.local and (is_linked(folder) or os.path.islink(store.at(name))):
-            continue
-        yield name
+        if not (store.local and is_linked(name.rpartition("/")[0])):
+            yield name
 
 
 def is_written(name: str, partition_by: Sequence[str]) -> bool:
