@@ -226,6 +226,11 @@ class QuorumPlane:
         return False
 
     @property
+    def why_no_controller(self) -> str:
+        """See ``Plane.why_no_controller``."""
+        return ""
+
+    @property
     def unregistered(self) -> str:
         """See ``reported.Plane``."""
         return ""

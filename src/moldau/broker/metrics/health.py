@@ -22,7 +22,9 @@ def not_ready(node: Reported) -> list[str]:
         return ["the node is starting"]
     reasons = []
     leader, _ = node.plane.leader
-    if leader is None:
+    if node.plane.why_no_controller:
+        reasons.append(node.plane.why_no_controller)
+    elif leader is None:
         reasons.append("no active controller is known")
     if node.lifecycle is not None:
         stage = node.lifecycle.stage

@@ -24,6 +24,10 @@ class ReportedPlane(Protocol):
     def leader(self) -> tuple[int | None, int]: ...
 
     @property
+    def why_no_controller(self) -> str:
+        """See ``services.Plane``."""
+
+    @property
     def quorum(self) -> Quorum | None: ...
 
     @property
