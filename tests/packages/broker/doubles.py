@@ -81,6 +81,7 @@ class PlaneDouble:
     next_offset: int = 0
     is_cut_off: bool = False
     why_no_controller: str = ""
+    missing_log: str = ""
     quorum: Quorum | None = None
     unregistered: str = ""
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)

@@ -231,6 +231,11 @@ class QuorumPlane:
         return ""
 
     @property
+    def missing_log(self) -> str:
+        """See ``reported.ReportedPlane``."""
+        return "" if self._driver is None else self._driver.missing_log
+
+    @property
     def unregistered(self) -> str:
         """See ``reported.Plane``."""
         return ""

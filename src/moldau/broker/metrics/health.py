@@ -68,5 +68,6 @@ def report(node: Reported) -> dict[str, object]:
         "controller": leader,
         "controller_epoch": epoch,
         "metadata_offset": node.metadata.offset,
+        "metadata_log_missing": node.plane.missing_log if node.has_joined else "",
         "log_dirs_offline": [dir.path for dir in node.data.log_dirs.offline] if node.data is not None else [],
     }

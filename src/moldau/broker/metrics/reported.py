@@ -31,6 +31,11 @@ class ReportedPlane(Protocol):
     def quorum(self) -> Quorum | None: ...
 
     @property
+    def missing_log(self) -> str:
+        """Why this node's next start would not find the metadata log that it writes; "" when it would, and in ZooKeeper
+        mode."""
+
+    @property
     def unregistered(self) -> str:
         """Why others take this broker for dead, though nobody has told it so; "" when they do not, and in KRaft mode,
         where a broker that is not heard of hears of no controller."""

@@ -51,6 +51,9 @@ TOLD_AGAIN_MS = 30_000
 class ZooKeeperPlane:
     """One node's plane. ``claimed_epoch`` is the controller epoch while this node is active, None else."""
 
+    missing_log = ""
+    """See ``reported.ReportedPlane``: there is none."""
+
     def __init__(self, node: ZooKeeperNode, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
         self._world = node.world
