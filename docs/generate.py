@@ -23,6 +23,10 @@ with the key, the value and what is allowed. Keys that Kafka knows and Moldau ha
 as without effect; DescribeConfigs says the same in its documentation. Those of them that the file sets are named in one warning
 at the start, unknown keys in another.
 
+Variables of the environment are no settings, as they are in Docker images of Kafka (`KAFKA_ADVERTISED_LISTENERS`, `KAFKA_NODE_ID`,
+`KAFKA_CFG_NODE_ID`): a warning at the start names those that are set, with the keys of `server.properties` that say the same.
+What Kafka's scripts take (`KAFKA_HEAP_OPTS`, `KAFKA_OPTS`) is not named.
+
 ## What cannot be served
 
 Only listeners that speak PLAINTEXT are served. `listener.security.protocol.map` may give them any names; a listener, or a

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from moldau import __version__
 from moldau.broker.config.listeners import EndPoint
@@ -42,6 +42,23 @@ def settings(config: NodeConfig) -> Iterator[str]:
         if key is None or name in SHOWN_ELSEWHERE or config[name] == key.default:
             continue
         yield f"{name}={'[hidden]' if key.kind is Kind.PASSWORD else text.strip()}"
+
+
+def ignored(environment: Mapping[str, str]) -> str:
+    """The line about variables that images of Kafka make settings of, as KAFKA_NODE_ID of node.id; empty without any.
+    Those of Kafka's scripts, as KAFKA_HEAP_OPTS, are no settings."""
+    found = {
+        name: key
+        for name in sorted(environment)
+        if name.startswith("KAFKA_")
+        # the images' own way, and _CFG in those of one maker
+        and (key := name[6:].removeprefix("CFG_").lower().replace("__", "\0").replace("_", ".").replace("\0", "_"))
+        in BROKER_KEYS
+    }
+    if not found:
+        return ""
+    names = ", ".join(f"{name} ({key})" for name, key in found.items())
+    return f"variables of the environment have no effect; write the keys into server.properties: {names}"
 
 
 def previous_stop(path: str) -> str:

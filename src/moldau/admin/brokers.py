@@ -108,6 +108,7 @@ def _rows(talk: Talk) -> tuple[list[BrokerRow], bool]:
     parts = [part for topic in talk.cluster.topics().values() for part in topic.partitions.values()]
     view = talk.cluster.client.view
     fenced: Collection[int] = ()
+    why = ""
     there = {id: (one.host, one.port, one.rack) for id, one in view.brokers.items()}
     controller: int | None = view.controller_id if view.controller_id is not None else -1
     try:
@@ -117,10 +118,11 @@ def _rows(talk: Talk) -> tuple[list[BrokerRow], bool]:
     else:
         there = {one.broker_id: (one.host, one.port, one.rack) for one in shown.brokers}
         fenced = {one.broker_id for one in shown.brokers if one.is_fenced}
-        controller = _controller_soon(talk, shown.controller_id)
+        controller, why = _controller_soon(talk, shown.controller_id)
     whole = controller is not None
     if not whole:
-        note(f"no controller is active (none answers within {CONTROLLER_S:g} s): states are as brokers heard them")
+        why = why or f"none answers within {CONTROLLER_S:g} s"
+        note(f"no controller is active ({why}): states are as brokers heard them")
     rows: list[BrokerRow] = []
     for id in sorted({*there, *(id for part in parts for id in part.replicas)}):
         host, port, rack = there.get(id, ("", 0, None))
@@ -145,16 +147,19 @@ def _holds(id: int, parts: Collection[Partition]) -> Held:
     }
 
 
-def _controller_soon(talk: Talk, told: int) -> int | None:
-    """``active_controller``; None when it does not answer soon, as when the quorum has no majority."""
+def _controller_soon(talk: Talk, told: int) -> tuple[int | None, str]:
+    """``active_controller``; None when it does not answer soon, as when the quorum has no majority, and what brokers
+    say of it. On ZooKeeper a broker names itself where nobody is controller."""
+    from moldau.admin.topic import moves_under_way
     from moldau.client.sync import Refused
 
     with talk.apart(int(1000 * CONTROLLER_S)) as other:
         try:
             found = active_controller(other, told)
         except (Refused, OSError):
-            return None
-    return found if found >= 0 else None
+            return None, ""
+    moves, why = moves_under_way(talk)
+    return (found if found >= 0 and moves is not None else None), why
 
 
 def active_controller(talk: Talk, told: int) -> int:

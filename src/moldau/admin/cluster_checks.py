@@ -26,6 +26,7 @@ from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
+from moldau.zookeeper import paths
 
 if TYPE_CHECKING:
     from moldau.admin.asking import Talk
@@ -52,25 +53,33 @@ THROTTLES = ("leader.replication.throttled.rate", "follower.replication.throttle
 def cluster_checks(talk: Talk) -> list[Finding]:
     """All that is wrong with the cluster."""
     topics = talk.cluster.topics()
-    moves = moves_under_way(talk)
+    moves, why = moves_under_way(talk)
     has_controller = moves is not None
     parts = look_at(talk, topics, moves or {})
     found = [*_addresses(talk), *_partitions(talk, parts), *_placement(parts), *_leaders(parts)]
     checks: list[Check] = [_quorum, _features, _throttles]
     if not has_controller:
-        what = f"none answers within {CONTROLLER_S:.0f} s: no leader is elected, no topic is made or changed"
-        mend = (
-            "start controllers until more than half of the voters run (`moldau quorum status`); with ZooKeeper, see"
-            " whether more than half of its servers run and take the brokers' connections, and look at the end of the"
-            " brokers' server.log, /controller and /controller_epoch"
-        )
-        found.append(Finding(ERROR, "controller", what, mend))
+        found.append(_no_controller(why))
         checks = [_features]
     for check in checks:
         found += _asked(check.__name__.strip("_"), partial(check, talk))
     told: Told = {}
     found += _asked("disks", partial(_disks, talk, parts, told))
     return found + (_asked("znodes", partial(_znodes, talk, told)) if has_controller else [])
+
+
+def _no_controller(why: str) -> Finding:
+    """``why``: what brokers say of it."""
+    so = "no leader is elected, no topic is made or changed"
+    what = f"{so}: {why}" if why else f"none answers within {CONTROLLER_S:.0f} s: {so}"
+    if paths.CONTROLLER in why:
+        return Finding(ERROR, "controller", what, "brokers elect a controller as soon as that znode is gone")
+    mend = (
+        "start controllers until more than half of the voters run (`moldau quorum status`); with ZooKeeper, see"
+        " whether more than half of its servers run and take the brokers' connections, and look at the end of the"
+        " brokers' server.log, /controller and /controller_epoch"
+    )
+    return Finding(ERROR, "controller", what, mend)
 
 
 def _asked(what: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:

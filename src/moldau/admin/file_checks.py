@@ -31,6 +31,8 @@ from moldau.storage.old_formats import refuse_old_formats
 OF_NODES = frozenset({"process.roles", "node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"})
 """A file with any of these is a node's."""
 CONNECT_S = 1.0
+PAGE_S = 2.0
+LOG_MISSING = "kafka_server_raftmetrics_log_missing"
 FULL, NEARLY_FULL = 0.03, 0.10
 
 
@@ -114,15 +116,40 @@ def _folders(config: NodeConfig) -> Iterator[Finding]:
 
 
 def _metadata_log(config: NodeConfig, disk: RealDisk) -> Iterator[Finding]:
-    """A metadata log whose folder was removed, while it is on record what was committed in it."""
+    """A metadata log whose folder was removed, by the word of the node that runs, or while it is on record what was
+    committed in it."""
     folder = f"{config.metadata_dir}/{formatting.METADATA_FOLDER}"
+    if _has_lost_its_log(config):
+        what = f"the node runs, and its next start would not find its metadata log: {folder} was removed or unmounted"
+        mend = (
+            "restart it while another controller leads, which has the metadata; or bring the folder back (decision 53)"
+        )
+        yield Finding(ERROR, "metadata log", what, mend)
+        return
     with suppress(FormatRefused, OSError, ValueError):  # told above
         meta = formatting.read_meta(config.metadata_dir, disk)
         note = note_of(disk, config.metadata_dir, meta.cluster_id, meta.directory_id)
         if note.offset and not any(name.endswith((".log", ".checkpoint")) for name in _names_in(disk, folder)):
             what = f"the metadata log is gone, and up to offset {note.offset} it was committed: {folder} was removed"
-            mend = "start it where another controller has the metadata; or put the folder back (decision 53)"
+            mend = "start it, or restart it, while another controller leads, which has the metadata; or put the folder"
+            mend += " back (decision 53)"
             yield Finding(ERROR, "metadata log", what, mend)
+
+
+def _has_lost_its_log(config: NodeConfig) -> bool:
+    """Whether the node says so on its page; one that has none, or does not run, says nothing."""
+    place = config.pages()
+    if place is None:
+        return False
+    from moldau.publishing.pages import ask
+
+    host, port = place
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # what binds everything
+    try:
+        page = ask(f"[{here}]:{port}" if ":" in here else f"{here}:{port}", PAGE_S)
+    except OSError:
+        return False
+    return f"\n{LOG_MISSING} 1\n" in page
 
 
 def _names_in(disk: RealDisk, folder: str) -> list[str]:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.admin.banner import banner
+from moldau.admin.banner import banner, ignored
 from moldau.broker.config.node_config import NodeConfig, load
 from moldau.model.config_key import ConfigError
 from moldau.model.properties import decode_properties
@@ -79,6 +79,8 @@ def run_node(arguments: Sequence[str]) -> int:
         return 1
     for line in banner(config):
         log.info("%s", line)
+    if without_effect := ignored(os.environ):
+        log.warning("%s", without_effect)
     code = _run(config, logs, began)
     log.info("node %d stopped, exit code %d, after %.1f s", config.node_id, code, time.monotonic() - began)
     stop_logs()

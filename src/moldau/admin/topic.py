@@ -236,9 +236,10 @@ def _min_isr(talk: Talk, topics: Mapping[str, Topic]) -> dict[str, int]:
     }
 
 
-def moves_under_way(talk: Talk) -> dict[TopicPartition, Reassignment] | None:
+def moves_under_way(talk: Talk) -> tuple[dict[TopicPartition, Reassignment] | None, str]:
     """Moves under way; none from brokers that cannot say, or not to us; None when no controller answers, which alone
-    knows them. It is asked over connections of its own: a broker that waits for one answers nothing else meanwhile."""
+    knows them, and what brokers say of it then. It is asked over connections of its own: a broker that waits for one
+    answers nothing else meanwhile."""
     from moldau.client import admin
     from moldau.client.client import Refused
     from moldau.client.lines import UnsupportedApi
@@ -248,17 +249,20 @@ def moves_under_way(talk: Talk) -> dict[TopicPartition, Reassignment] | None:
         try:
             outcome, moves = other.ask(admin.reassignments)
         except UnsupportedApi:
-            return {}
+            return {}, ""
         except (Refused, OSError):
-            return None
-    return None if outcome.code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT) else moves
+            return None, ""
+    if outcome.code is Code.REQUEST_TIMED_OUT:
+        return None, ""
+    return (None, outcome.message or "") if outcome.code is Code.NOT_CONTROLLER else (moves, "")
 
 
 def seen_partitions(talk: Talk, topics: Mapping[str, Topic]) -> tuple[list[PartitionState], bool]:
     """The partitions of topics, and whether a controller said which of them move; a note says so when none did."""
-    moves = moves_under_way(talk)
+    moves, why = moves_under_way(talk)
     if moves is None:
-        note(f"no controller is active (none answers within {CONTROLLER_S:g} s): moves under way are not known")
+        why = why or f"none answers within {CONTROLLER_S:g} s"
+        note(f"no controller is active ({why}): moves under way are not known")
     return look_at(talk, topics, moves or {}), moves is not None
 
 

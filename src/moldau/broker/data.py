@@ -440,8 +440,9 @@ class DataSide:
         online = self.log_dirs.online
         return bool(online) and not self._probes.silent(online)
 
-    def directory_ids(self) -> list[bytes]:
-        return [dir.id for dir in self.log_dirs.online]
+    def directories(self) -> dict[bytes, str]:
+        """Id and path of each log directory that is online."""
+        return {dir.id: dir.path for dir in self.log_dirs.online}
 
     def offline_ids(self) -> list[bytes]:
         return [dir.id for dir in self.log_dirs.offline if dir.id != bytes(16)]

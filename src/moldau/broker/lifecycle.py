@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 
 RETRY_MS = 25
 RETRY_MAX_MS = 1000
+COPIED = (
+    "The folder, or its meta.properties, was copied from there, or written by hand: take the folder out of log.dirs, or"
+    " remove the line directory.id from its meta.properties to have another id given"
+)
 
 
 class Stage(enum.Enum):
@@ -57,7 +61,7 @@ class LifecycleHost(Host, WithControllerChannel, WithClusterId, WithPeers, WithO
 
     def registered(self, epoch: int) -> None: ...
 
-    def directory_ids(self) -> list[bytes]: ...
+    def directories(self) -> dict[bytes, str]: ...
 
     def offline_dirs(self) -> list[bytes]: ...
 
@@ -247,9 +251,26 @@ class Lifecycle:
         if code is Code.UNSUPPORTED_VERSION:
             levels = "; ".join(unsupported(node.metadata.image.features))
             raise RegistrationRefused(f"the controller refuses this broker: {code.name}: {levels}; {ADVICE}")
-        if code is Code.INVALID_REGISTRATION:
-            raise RegistrationRefused(f"the controller refuses this broker: {code.name}")
-        return f"the controller answered {code.name}"
+        if code is Code.INVALID_REGISTRATION and (why := self._taken_directories()):
+            raise RegistrationRefused(f"the controller refuses this broker: {code.name}: {why}")
+        return f"the controller answered {code.name}"  # the metadata that say why may be on the way here
+
+    def _taken_directories(self) -> str:
+        """Which log directories have ids that this broker may not register, and why; empty when the metadata do not
+        say."""
+        node = self._node
+        owners = {
+            id: broker.id
+            for broker in node.metadata.image.brokers.values()
+            for id in broker.log_dirs
+            if broker.id != node.config.node_id
+        }
+        told = [
+            f"{path} has directory.id {uuid_text(id)}, {whose}"
+            for id, path in node.directories().items()
+            if (whose := f"which broker {owners[id]} has registered" if id in owners else _reserved(id))
+        ]
+        return f"{'; '.join(told)}. {COPIED}" if told else ""
 
     async def _is_duplicate(self) -> bool:
         """Whether the registration in the way is that of a living process, and not of an earlier one of ours that the
@@ -304,10 +325,15 @@ class Lifecycle:
                 for f in REGISTERED
             ],
             rack=node.config["broker.rack"],
-            log_dirs=node.directory_ids(),
+            log_dirs=list(node.directories()),
             previous_broker_epoch=node.previous_broker_epoch(),
         )
 
 
 def _address(endpoint: Endpoint) -> str:
     return f"{endpoint.name}://{endpoint.host}:{endpoint.port}"
+
+
+def _reserved(directory: bytes) -> str:
+    """What is wrong with an id that stands for no directory; empty for one that may."""
+    return "" if any(directory[:15]) else "which is reserved"

@@ -466,8 +466,8 @@ class Node:
                 shown.append(Endpoint(one.name, one.host, one.port or bound.port))
         return shown
 
-    def directory_ids(self) -> list[bytes]:
-        return self.data.directory_ids() if self.data is not None else []
+    def directories(self) -> dict[bytes, str]:
+        return self.data.directories() if self.data is not None else {}
 
     def offline_dirs(self) -> list[bytes]:
         return self.data.offline_ids() if self.data is not None else []

@@ -50,6 +50,11 @@ class Plane(Protocol):
         mode, where a leader that hears no majority resigns."""
 
     @property
+    def why_no_controller(self) -> str:
+        """Why nobody is the active controller though ZooKeeper says that somebody is, and what is to be done; "" when
+        that is not known, and in KRaft mode."""
+
+    @property
     def quorum(self) -> Quorum | None:
         """The state of this node's Raft replica; None while it does not run, and in ZooKeeper mode."""
 

@@ -400,10 +400,16 @@ async def describe_broker(client: Client, id: int) -> DescribeClusterResponse:
 
 
 async def partitions_told(client: Client, id: int) -> frozenset[TopicPartition]:
-    """All partitions of which this broker tells, and no other for it."""
+    """All partitions of which this broker tells, and no other for it; without those of which nothing could be read from
+    ZooKeeper, which have no leader epoch."""
     response = await client.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), Node(id))
     named = ((topic.name, topic.partitions) for topic in response.topics if topic.name is not None)
-    return frozenset(TopicPartition(name, one.partition_index) for name, partitions in named for one in partitions)
+    return frozenset(
+        TopicPartition(name, one.partition_index)
+        for name, partitions in named
+        for one in partitions
+        if one.leader_epoch >= 0
+    )
 
 
 async def ask_quorum(client: Client, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:

@@ -386,11 +386,13 @@ class Client:
         self._controller_was_there = True  # for the request that asks
         try_ms = try_ms_of(within_ms, self.lines.options)  # KRaft brokers name any broker, which may be a silent one
         request = ListPartitionReassignmentsRequest(topics=[], timeout_ms=try_ms)
+        why: str | None = None
         try:
             response = await self.ask(
                 request, CONTROLLER, again=_NONE_YET, timeout_ms=within_ms, request_timeout_ms=try_ms
             )
             missing = response.error_code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT)
+            why = response.error_message if response.error_code == Code.NOT_CONTROLLER else None
         except UnsupportedApi:  # before Apache Kafka 2.4
             return
         except (OSError, Refused):
@@ -398,7 +400,7 @@ class Client:
         if missing:
             self._controller_was_there = False
             await self.refresh([])
-            raise NoController(within_ms)
+            raise NoController(within_ms, why)
 
     async def _look_again(self, to: Target) -> None:
         """What was believed about ``to`` did not hold."""

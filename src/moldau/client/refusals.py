@@ -12,8 +12,9 @@ class Unreachable(ConnectionError):
 class NoController(Unreachable):
     """No controller has answered in time whether it is there, and nothing else was asked of it."""
 
-    def __init__(self, waited_ms: int) -> None:
-        super().__init__(f"no controller is active (none answers within {waited_ms / 1000:g} s)")
+    def __init__(self, waited_ms: int, why: str | None = None) -> None:
+        """``why``: what a broker says of it."""
+        super().__init__(f"no controller is active ({why or f'none answers within {waited_ms / 1000:g} s'})")
 
 
 class Refused(Exception):

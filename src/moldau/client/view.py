@@ -133,7 +133,8 @@ class View:
                 list(p.offline_replicas), Code(p.error_code),
             )  # fmt: skip
             old = before.partitions.get(p.partition_index) if before is not None else None
-            partitions[p.partition_index] = old if old is not None and old.leader_epoch > now.leader_epoch else now
+            newer = old is not None and old.leader_epoch > now.leader_epoch >= 0  # without an epoch: as it is told
+            partitions[p.partition_index] = old if old is not None and newer else now
         self.topics[name] = Topic(name, found.topic_id, partitions, found.is_internal)
         if found.topic_id != NO_UUID:
             self.names[found.topic_id] = name

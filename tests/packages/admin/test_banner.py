@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from moldau.admin.banner import banner, previous_stop
+from moldau.admin.banner import banner, ignored, previous_stop
 from moldau.broker.config.node_config import NodeConfig, load
 
 
@@ -54,3 +54,16 @@ def test_the_banner_says_how_the_last_stop_was(tmp_path: Path) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_text("{}")
     assert "the last stop was clean" in previous_stop(str(tmp_path))
     assert "cannot be read" in previous_stop(str(tmp_path / "nowhere"))
+
+
+def test_variables_that_are_settings_in_images_of_kafka_are_named_with_their_keys_and_those_of_scripts_are_not() -> (
+    None
+):
+    """They were ignored in silence: a node told nobody why it did not listen where it was told to."""
+    scripts = dict.fromkeys(("KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_LOG4J_OPTS", "KAFKA_HOME", "KAFKA_JMX_PORT"), "1")
+    assert ignored(scripts | {"LOG_DIR": "/logs", "NODE_ID": "1", "KAFKA_": ""}) == ""
+    images = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://box:9092", "KAFKA_CFG_NODE_ID": "secret"}
+    said = ignored(scripts | images)
+    assert said.endswith(": KAFKA_ADVERTISED_LISTENERS (advertised.listeners), KAFKA_CFG_NODE_ID (node.id)")
+    assert "no effect" in said
+    assert "secret" not in said

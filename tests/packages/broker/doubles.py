@@ -80,6 +80,8 @@ class PlaneDouble:
     leader: tuple[int | None, int] = (None, 0)
     next_offset: int = 0
     is_cut_off: bool = False
+    why_no_controller: str = ""
+    missing_log: str = ""
     quorum: Quorum | None = None
     unregistered: str = ""
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict)

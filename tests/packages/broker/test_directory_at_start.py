@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cluster.nodes import free_ports
+from moldau.model.ids import uuid_text
 from moldau.runtime.disk import RealDisk
-from moldau.storage.names import HIGH_WATERMARKS
+from moldau.storage.names import HIGH_WATERMARKS, META
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.whole_node import WholeNode, whole_node
 
@@ -81,5 +83,38 @@ def test_a_directory_that_is_replaced_while_the_node_runs_is_offline(tmp_path: P
             assert "another folder" in str(data.log_dirs.offline[0].offline)
             assert not one.ended
             assert not list(more.iterdir())
+
+    run(scene)
+
+
+def test_a_broker_with_a_copied_directory_id_is_told_which_folder_and_which_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told INVALID_REGISTRATION, and nothing else."""
+
+    async def scene() -> None:
+        async with whole_node(tmp_path / "one") as one:
+            (port,) = free_ports(1)
+            more = {
+                "process.roles": "broker",
+                "node.id": 2,
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "controller.quorum.voters": ",".join(one.node.config["controller.quorum.voters"]),
+            }
+            other = WholeNode(tmp_path / "two", more, standalone=False)
+            copied = (tmp_path / "one" / "data" / META).read_text()
+            (tmp_path / "two" / "data" / META).write_text(copied.replace("node.id=1", "node.id=2"))
+            start = asyncio.ensure_future(other.node.start())
+            try:
+                await until(lambda: other.ended, "the second node wants to go")
+            finally:
+                start.cancel()
+                await asyncio.wait([start])
+                await other.node.stop()
+            (fatal,) = [one for one in caplog.records if one.levelname == "CRITICAL"]
+            (id,) = one.node.directories()
+            assert f"{tmp_path / 'two' / 'data'} has directory.id {uuid_text(id)}, which broker 1 has" in fatal.message
+            assert "remove the line directory.id" in fatal.message
+            assert not one.ended
 
     run(scene)

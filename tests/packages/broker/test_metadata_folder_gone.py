@@ -60,6 +60,7 @@ async def test_a_voter_whose_metadata_folder_is_gone_says_so_and_goes_on(
     await quorum.until(lambda: log.log_end_offset == log.recovery_point > 1, "it has flushed what is committed")
     change(tmp_path / "2")
     await quorum.until(lambda: GONE in caplog.text, "it is told")
+    assert driver.missing_log
     await quorum.write("after")
     assert caplog.text.count(GONE) == 1
     assert not quorum.failures
@@ -68,6 +69,7 @@ async def test_a_voter_whose_metadata_folder_is_gone_says_so_and_goes_on(
     if change in (moved, unmounted):
         (tmp_path / "elsewhere").rename(tmp_path / "2")
         await quorum.until(lambda: AGAIN in caplog.text, "it is back")
+        assert not driver.missing_log
         await quorum.stop()
     else:
         quorum.kill(2)  # it could not close what is not there

@@ -123,7 +123,7 @@ class Hostile:
     def _id(self, name: str) -> bytes:
         if name == "topic_id" and not self._wild():
             return TOPIC_ID if self.log else self.random.choice(self.topics)
-        return self.random.choice((bytes(16), b"\xff" * 16, TOPIC_ID, *self.node.directory_ids()))
+        return self.random.choice((bytes(16), b"\xff" * 16, TOPIC_ID, *self.node.directories()))
 
     def worst(self, kind: Any, *, nullable: bool) -> list[Any]:
         """What to put in the place of one value of a plausible request."""

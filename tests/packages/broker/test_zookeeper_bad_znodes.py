@@ -16,7 +16,7 @@ from moldau.broker.lifecycle import RegistrationRefused
 from moldau.broker.node import Node, StartRefused
 from moldau.client.admin import AlterOp, NewTopic, Resource, ResourceType, alter_configs, create_topics, delete_topics
 from moldau.model import Code
-from moldau.ports.zookeeper import Delete
+from moldau.ports.zookeeper import Create, Delete
 from tests.packages.broker.data_cluster import run, until
 from tests.packages.broker.test_zookeeper_plane import settled, topic
 from tests.packages.broker.zookeeper_nodes import Nodes
@@ -117,14 +117,44 @@ def test_a_copy_of_a_topics_znode_does_not_take_its_place_under_the_next_control
     run(scenario)
 
 
-def test_foreign_data_in_the_controllers_znode_is_waited_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def of(id: int) -> bytes:
+    """The data of /controller when broker ``id`` is it."""
+    return b'{"version":2,"brokerid":%d,"timestamp":"1","kraftControllerEpoch":-1}' % id
+
+
+@pytest.mark.parametrize(
+    ("data", "what", "owned"),
+    [
+        (NONSENSE, "is no JSON", False), (NONSENSE, "is no JSON", True), (of(99), "names broker 99", False),
+        (of(99), "names broker 99, which is not registered", True), (of(1), "names broker 1", False),
+    ],
+    ids=["nonsense", "nonsense of a session", "a broker that is not there", "one in a session", "a broker"],
+)  # fmt: skip
+def test_a_controllers_znode_that_no_broker_made_is_told_of_with_the_way_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, what: str, owned: bool
+) -> None:
+    """Nobody was controller for good: of nonsense there was one line, of a broker's name none."""
+
     async def scenario() -> None:
         async with Nodes(tmp_path) as nodes:
-            nodes.server.apply(0, [Delete(path="/controller")])
-            nodes.write("/controller", NONSENSE)
-            await until(lambda: not nodes.controllers and "nobody can be controller" in caplog.text, "it is named")
-            depose(nodes)
+            session = nodes.server.open()
+            await session.start()
+            nodes.server.apply(
+                session.session_id if owned else 0,
+                [Delete(path="/controller"), Create(path="/controller", data=data, ephemeral=owned)],
+            )
+            await until(lambda: not nodes.controllers and "nobody can be controller: " in caplog.text, "it is told")
+            (told, *_) = (one.message for one in caplog.records if "nobody can be controller: " in one.message)
+            assert what in told
+            way_out = f"when session 0x{session.session_id:x} ends" if owned else "delete /controller"
+            assert way_out in told
+            if owned:
+                await session.stop()
+            else:
+                depose(nodes)
             await until(lambda: len(nodes.controllers) == 1 and settled(nodes), "somebody is controller")
+            if not owned:
+                await session.stop()
 
     run(scenario)
 

@@ -34,6 +34,7 @@ class WholeNode:
         self.failures: list[tuple[int, int, BaseException]] = []
         self.ended: list[object] = []
         port, controller_port = free_ports(2)
+        where = f"127.0.0.1:{controller_port}"
         settings: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": 1,
@@ -43,12 +44,13 @@ class WholeNode:
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 2,
             "group.initial.rebalance.delay.ms": 0,
+            **(
+                {"controller.quorum.bootstrap.servers": where}
+                if standalone
+                else {"controller.quorum.voters": f"1@{where}"}
+            ),
             **more,
         }
-        where = f"127.0.0.1:{controller_port}"
-        settings.update(
-            {"controller.quorum.bootstrap.servers": where} if standalone else {"controller.quorum.voters": f"1@{where}"}
-        )
         config = load("".join(f"{key}={value}\n" for key, value in settings.items()))
         random = RealRandom()
         voters = formatting.standalone(config, random) if standalone else None

@@ -467,6 +467,19 @@ def test_an_older_answer_does_not_overwrite_a_newer_leader():
     scene_with(2, {"t": 1}, play)
 
 
+def test_an_answer_without_a_leader_epoch_is_taken_as_it_is():
+    """A broker on ZooKeeper knows of a partition, and not who leads it: as Kafka's clients, ours takes its word."""
+
+    async def play(cluster, client):
+        await client.know(None)
+        answer = cluster._Metadata(0, MetadataRequest(topics=None))
+        answer.topics[0].partitions[0].leader_epoch = answer.topics[0].partitions[0].leader_id = -1
+        client.view.learn(answer, True)
+        assert client.view.topics["t"].partitions[0].leader == -1
+
+    scene_with(2, {"t": 1}, play)
+
+
 def test_a_deleted_topic_is_forgotten():
     async def play(cluster, client):
         await client.know(None)

@@ -52,6 +52,19 @@ def client(lines: Any) -> Client:
     return Asking(lines, "127.0.0.1:1", ClientOptions(controller_ms=10_000))
 
 
+class Knowing(Lines):
+    """A broker that knows why there is no controller."""
+
+    async def ask(self, *_: object, **__: object) -> ListPartitionReassignmentsResponse:
+        self.clock_ms += 1_000
+        return ListPartitionReassignmentsResponse(error_code=Code.NOT_CONTROLLER, error_message="delete /controller")
+
+
+def test_what_a_broker_says_of_a_controller_that_is_not_there_is_told() -> None:
+    with pytest.raises(NoController, match=r"no controller is active \(delete /controller\)"):
+        asyncio.run(client(Knowing(0)).demand_controller())
+
+
 def test_a_controller_is_waited_for_as_long_as_is_said() -> None:
     """A broker that had heard of none for a few seconds was believed at once, and "within 10 s" was said."""
     lines = Lines(elected_at_ms=1_000_000)

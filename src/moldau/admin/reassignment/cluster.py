@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from moldau.admin.asking import CONTROLLER_S, WHY_NONE, Talk, note
 from moldau.admin.main import fail, reason
@@ -15,9 +15,7 @@ from moldau.client.view import Outcome
 from moldau.model import Code, TopicPartition
 
 Read = TypeVar("Read")
-NO_CONTROLLER = (
-    f"no controller is active (none answers within {CONTROLLER_S:g} s), which alone knows what moves; {WHY_NONE}"
-)
+NO_ANSWER = f"none answers within {CONTROLLER_S:g} s"
 
 
 def current(talk: Talk, topics: Iterable[str], only: Iterable[TopicPartition] | None = None) -> Plan:
@@ -72,12 +70,17 @@ def listed(talk: Talk, of: Sequence[TopicPartition] | None = None) -> dict[Topic
         try:
             whole, moving = other.ask(admin.reassignments, of)
         except (Refused, OSError):
-            fail(NO_CONTROLLER)
+            _fail_without_controller()
     if whole.code in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
-        fail(NO_CONTROLLER)
+        _fail_without_controller(whole.message if whole.code is Code.NOT_CONTROLLER else None)
     if not whole.ok:
         fail(f"{whole.code.name}: {whole.message or 'the moves under way cannot be listed'}")
     return moving
+
+
+def _fail_without_controller(why: str | None = None) -> NoReturn:
+    """End the command. ``why``: what brokers say of it."""
+    fail(f"no controller is active ({why or NO_ANSWER}), which alone knows what moves; {WHY_NONE}")
 
 
 def tell_refusals(whole: Outcome, outcomes: Mapping[TopicPartition, Outcome]) -> int:

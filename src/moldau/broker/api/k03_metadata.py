@@ -20,6 +20,7 @@ from moldau.broker.controller.topic_creation import NAMED_MS, create_automatical
 from moldau.broker.loop import Pace, answer_in_slices, each, run_to_end, yield_to_loop
 from moldau.broker.metadata.applied import wait_until_applied
 from moldau.broker.metadata.encoded_topics import EncodedTopic, EncodedTopics, Variant
+from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.network.context import Context
 from moldau.broker.services import BrokerServices
 from moldau.image import Endpoint, Image, Partition, Topic
@@ -200,7 +201,7 @@ def _steps(
     changes = cache.changes
     packed = Packed(Shown, MetadataResponse, context.api_version)
     told = 0
-    for found in _found(node.metadata.image, request, context.api_version):
+    for found in _found(node, request, context.api_version):
         if found is None:
             pass
         elif isinstance(found, Topic) and found.name not in refused:
@@ -273,16 +274,17 @@ def _begin(
     return answer, hosts, {broker.id for broker in image.brokers.values() if not broker.fenced}
 
 
-def _found(image: Image, request: MetadataRequest, version: int) -> Iterator[Topic | Shown | None]:
+def _found(node: BrokerServices, request: MetadataRequest, version: int) -> Iterator[Topic | Shown | None]:
     """What was asked for, one by one: topics, answers in place of those that are not there, None for what was named
     before: as in Kafka each is told once, or an answer could be thousands of times the size of its request.
     """
+    image, undecided = node.metadata.image, node.replicas.undecided
     if _wants_all(request, version):
-        yield from list(image.topics.values())
+        yield from map(undecided.whole, list(image.topics.values()))
     else:
         told: set[object] = set()
         for asked in request.topics or ():
-            found = _asked(image, asked, version)
+            found = _asked(image, undecided, asked, version)
             key = (found.name, found.topic_id) if isinstance(found, Shown) else found.id
             yield None if key in told else found
             told.add(key)
@@ -301,9 +303,11 @@ def _head(found: Topic | Shown, request: MetadataRequest, refused: dict[str, Cod
     return shown
 
 
-def _asked(image: Image, asked: MetadataRequest.MetadataRequestTopic, version: int) -> Topic | Shown:
+def _asked(
+    image: Image, undecided: Undecided, asked: MetadataRequest.MetadataRequestTopic, version: int
+) -> Topic | Shown:
     if asked.name is None or (version >= 10 and asked.topic_id != NO_UUID):
-        topic = image.topics.get(asked.topic_id)
+        topic = undecided.topic(image, asked.topic_id)
         if topic is None:
             code = Code.UNKNOWN_TOPIC_ID
             return Shown(error_code=code, name=(asked.name or "") if version < 12 else None, topic_id=asked.topic_id)
@@ -314,7 +318,7 @@ def _asked(image: Image, asked: MetadataRequest.MetadataRequestTopic, version: i
 
         code = Code.INVALID_TOPIC_EXCEPTION if bad_name(asked.name) is not None else Code.UNKNOWN_TOPIC_OR_PARTITION
         return Shown(error_code=code, name=asked.name, is_internal=asked.name in INTERNAL)
-    return topic
+    return undecided.whole(topic)
 
 
 def _partition(partition: Partition, live: set[int], hosts: Container[int]) -> ShownPartition:

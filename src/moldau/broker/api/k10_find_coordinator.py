@@ -70,7 +70,7 @@ def _answer(
 
 def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinator:
     image, topic_name = node.metadata.image, OFFSETS
-    if kind == TRANSACTION and is_coordinated_elsewhere(image, node.config.node_id, key):
+    if kind == TRANSACTION and is_coordinated_elsewhere(node.replicas, key):
         topic_name = STATE
     elif kind != GROUP:
         text = f"This cluster does not coordinate {KINDS.get(kind, f'keys of type {kind}')}."
@@ -79,8 +79,9 @@ def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinat
     topic = image.topic(topic_name)
     if (buggify := node.world.buggify) is not None and buggify(UNKNOWN_COORDINATOR):
         topic = None
+    partitions = {} if topic is None else node.replicas.undecided.whole(topic).partitions
     # On the ZooKeeper plane a topic may be known before its partitions are.
-    partition = None if topic is None else topic.partitions.get(partition_for(key, len(topic.partitions)))
+    partition = partitions.get(partition_for(key, len(partitions)))
     if partition is not None:
         leader = partition.leader
         broker = image.brokers.get(leader)

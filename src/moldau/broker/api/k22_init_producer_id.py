@@ -32,7 +32,7 @@ def handle(
 def _refusal(node: BrokerServices, transactional_id: str) -> Code:
     if not transactional_id:
         return Code.INVALID_REQUEST
-    if is_coordinated_elsewhere(node.metadata.image, node.config.node_id, transactional_id):
+    if is_coordinated_elsewhere(node.replicas, transactional_id):
         return Code.NOT_COORDINATOR
     return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 

@@ -1,7 +1,8 @@
 """ListPartitionReassignments, 0: moves under way, all of them or of the partitions named (KIP-455).
 
 By this request tools find out whether there is a controller. One that is cut off from ZooKeeper is none: its session
-may have ended and another rule, and it decides nothing. Kafka's controller answers from memory, however long.
+may have ended and another rule, and it decides nothing. Kafka's controller answers from memory, however long. A broker
+that knows why there is none says so at once.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from moldau.broker.api.forwarding import forward, whole
 from moldau.broker.loop import by_topic, each
 from moldau.broker.network.requests import RequestContext
-from moldau.broker.services import ControllerServices
+from moldau.broker.services import BrokerServices, ControllerServices
 from moldau.controller import requests
 from moldau.image.partition import Partition
 from moldau.model import Code
@@ -18,9 +19,15 @@ from moldau.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 
-handle = forward
 Answer = ListPartitionReassignmentsResponse
 NO_ZOOKEEPER = "ZooKeeper does not answer the controller."
+
+
+async def handle(node: BrokerServices, request: ListPartitionReassignmentsRequest, context: RequestContext) -> Answer:
+    """Ask the active controller, where there may be one."""
+    if why := node.plane.why_no_controller:
+        return Answer(error_code=Code.NOT_CONTROLLER, error_message=why)
+    return await forward(node, request, context)
 
 
 async def control(

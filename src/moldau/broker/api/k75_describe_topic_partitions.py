@@ -49,12 +49,13 @@ def _page(
     for name in names:
         if pace.spent(1):
             yield
-        topic = image.topic(name)
-        if topic is None:
+        found = image.topic(name)
+        if found is None:
             code = Code.UNKNOWN_TOPIC_OR_PARTITION
             answer.topics.append(Shown(error_code=code, name=name))
             first = 0
             continue
+        topic = node.replicas.undecided.whole(found)
         numbers = [number for number in sorted(topic.partitions) if number >= first]
         first = 0
         answer.topics.append(

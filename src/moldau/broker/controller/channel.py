@@ -55,6 +55,9 @@ class LeaderOfPlane(Protocol):
     @property
     def leader(self) -> tuple[int | None, int]: ...
 
+    @property
+    def why_no_controller(self) -> str: ...
+
     def voters(self) -> Mapping[int, tuple[str, int]]: ...
 
 
@@ -117,7 +120,7 @@ class NodeToControllerChannel:
         node = self._node
         leader, _ = node.plane.leader
         if leader is None:
-            raise ConnectionError("no active controller is known")
+            raise ConnectionError(node.plane.why_no_controller or "no active controller is known")
         if (buggify := node.world.buggify) is not None and buggify(UNREACHED_CONTROLLER):
             raise ConnectionError("the controller is not reached")
         if leader == node.config.node_id and self._local is not None:
@@ -125,7 +128,7 @@ class NodeToControllerChannel:
             return cast("ResponseT", await answer if inspect.isawaitable(answer) else answer)
         address = node.plane.voters().get(leader)
         if address is None:
-            raise ConnectionError(f"controller {leader} has no known address")
+            raise ConnectionError(node.plane.why_no_controller or f"controller {leader} has no known address")
         if passed_on:
             return await node.peers.pass_on(*address, message, timeout_ms, who=client)
         return await node.peers.ask(*address, message, timeout_ms)

@@ -215,7 +215,7 @@ class Coordinator:
     def partition_of(self, group_id: str) -> int:
         """The partition of the offsets topic that holds a group; -1 while there is no such topic."""
         topic = self._metadata.image.topic(OFFSETS)
-        return -1 if topic is None else partition_for(group_id, len(topic.partitions))
+        return -1 if topic is None else partition_for(group_id, len(self._replicas.undecided.whole(topic).partitions))
 
     def _put(self, context: ShardContext | None, request: ShardRequest, token: ResponseToken) -> None:
         if context is None:

@@ -67,6 +67,11 @@ class Driver:
         self._watch.update(self.quorum)
         self._do(effects)
 
+    @property
+    def missing_log(self) -> str:
+        """Why the next start would not find the metadata log; "" when it would."""
+        return self._folder_check.lack
+
     def end(self) -> None:
         """Stop for good; nothing is done after this."""
         self._over = True

@@ -226,6 +226,16 @@ class QuorumPlane:
         return False
 
     @property
+    def why_no_controller(self) -> str:
+        """See ``Plane.why_no_controller``."""
+        return ""
+
+    @property
+    def missing_log(self) -> str:
+        """See ``reported.ReportedPlane``."""
+        return "" if self._driver is None else self._driver.missing_log
+
+    @property
     def unregistered(self) -> str:
         """See ``reported.Plane``."""
         return ""

@@ -139,6 +139,8 @@ class FolderCheck:
         self._folder = folder
         self._metadata = metadata
         self._over = False
+        self.lack = ""
+        """What is wrong, once it is told; "" when nothing is."""
 
     def start(self) -> None:
         """Look from now on."""
@@ -163,12 +165,12 @@ class FolderCheck:
             if lack is None:
                 if told_ms is not None:
                     log.info("[%s] the metadata log stands in %s again", self._label, self._folder)
-                missed, told_ms = None, None
+                missed, told_ms, self.lack = None, None, ""
                 continue
             now_ms = self._world.clock.monotonic_ms()
             # At the first look it may have been rolled or cut meanwhile.
             if missed == path and (told_ms is None or now_ms - told_ms >= WARN_MS):
-                told_ms = now_ms
+                told_ms, self.lack = now_ms, lack
                 log.error(
                     "[%s] the metadata log of this node would not be found by its next start: %s. Until it is brought"
                     " back it stands in memory and open files only. If it was removed, restart this node while another"

@@ -122,6 +122,8 @@ def _quorum(node: Reported) -> Iterator[Family]:
     yield Family(raft + "current_epoch", "The quorum's epoch.", epoch)
     yield Family(raft + "high_watermark", "Metadata records that are committed.", quorum.high_watermark)
     yield Family(raft + "log_end_offset", "End of the metadata log here.", quorum.log.end)
+    missing = "1 where the metadata log was removed or unmounted below this node, and its next start would not find it."
+    yield Family(raft + "log_missing", missing, int(bool(node.plane.missing_log)))
     applied = "kafka_server_brokermetadatametrics_last_applied_record_offset"
     yield Family(applied, "The last metadata record applied.", node.metadata.offset)
 

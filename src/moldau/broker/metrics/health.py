@@ -22,7 +22,9 @@ def not_ready(node: Reported) -> list[str]:
         return ["the node is starting"]
     reasons = []
     leader, _ = node.plane.leader
-    if leader is None:
+    if node.plane.why_no_controller:
+        reasons.append(node.plane.why_no_controller)
+    elif leader is None:
         reasons.append("no active controller is known")
     if node.lifecycle is not None:
         stage = node.lifecycle.stage
@@ -66,5 +68,6 @@ def report(node: Reported) -> dict[str, object]:
         "controller": leader,
         "controller_epoch": epoch,
         "metadata_offset": node.metadata.offset,
+        "metadata_log_missing": node.plane.missing_log if node.has_joined else "",
         "log_dirs_offline": [dir.path for dir in node.data.log_dirs.offline] if node.data is not None else [],
     }

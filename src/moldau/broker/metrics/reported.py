@@ -24,7 +24,16 @@ class ReportedPlane(Protocol):
     def leader(self) -> tuple[int | None, int]: ...
 
     @property
+    def why_no_controller(self) -> str:
+        """See ``services.Plane``."""
+
+    @property
     def quorum(self) -> Quorum | None: ...
+
+    @property
+    def missing_log(self) -> str:
+        """Why this node's next start would not find the metadata log that it writes; "" when it would, and in ZooKeeper
+        mode."""
 
     @property
     def unregistered(self) -> str:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from moldau.broker.loop import sleep
+from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.client.lines import Line, UnsupportedApi
 from moldau.groups import partition_for
-from moldau.image import Image
+from moldau.image import Image, Partition
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import BatchHeader
@@ -43,13 +44,6 @@ _UNKNOWN = frozenset({
 """What a producer is told as NOT_ENOUGH_REPLICAS, upon which every client tries again."""
 
 
-def is_coordinated_elsewhere(image: Image, node_id: int, transactional_id: str) -> bool:
-    """Whether the partition of a transactional id is led by another broker, or by none now."""
-    topic = image.topic(STATE)
-    partition = None if topic is None else topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
-    return partition is not None and partition.leader != node_id
-
-
 class ReplicaContext(Protocol):
     """The broker's replicas, as this needs them."""
 
@@ -61,6 +55,24 @@ class ReplicaContext(Protocol):
 
     @property
     def image(self) -> Image: ...
+
+    @property
+    def undecided(self) -> Undecided: ...
+
+
+def is_coordinated_elsewhere(replicas: ReplicaContext, transactional_id: str) -> bool:
+    """Whether the partition of a transactional id is led by another broker, or by none now."""
+    partition = _partition_of(replicas, transactional_id)
+    return partition is not None and partition.leader != replicas.me
+
+
+def _partition_of(replicas: ReplicaContext, transactional_id: str) -> Partition | None:
+    """The partition that has the state of a transactional id; None while there is none."""
+    topic = replicas.image.topic(STATE)
+    if topic is None:
+        return None
+    partitions = replicas.undecided.whole(topic).partitions
+    return partitions.get(partition_for(transactional_id, len(partitions)))
 
 
 class Producing(NamedTuple):
@@ -235,10 +247,9 @@ class Transactions:
 
     def _coordinator(self, transactional_id: str) -> int | None:
         """The broker that coordinates the producer's transactions, -1 while there is none; None: no broker can."""
-        topic = self._manager.image.topic(STATE)
-        if topic is None:
+        if self._manager.image.topic(STATE) is None:
             return None
-        partition = topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
+        partition = _partition_of(self._manager, transactional_id)
         leader = -1 if partition is None else partition.leader
         return None if leader == self._manager.me else leader
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.model.named import NamedTuple
-from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, ZooKeeper
+from moldau.ports.zookeeper import BadVersion, Check, Create, Delete, NoAuth, NodeExists, NoNode, Set, Stat, ZooKeeper
 from moldau.zookeeper import paths
 from moldau.zookeeper.payload import EPOCH_MAX, BadZnode
 from moldau.zookeeper.znodes import (
@@ -43,10 +43,12 @@ class ControllerHere(NamedTuple):
 
 
 class ControllerElsewhere(NamedTuple):
-    """Another session does; the address is None when that broker is not registered."""
+    """Another session does; the address is None when that broker is not registered. ``trouble``: why there is no
+    controller all the same, and what is to be done, if that should last."""
 
     broker_id: int
     address: tuple[str, int] | None
+    trouble: str = ""
 
 
 class ControllerElection:
@@ -92,18 +94,22 @@ class ControllerElection:
             try:
                 seen = parse_controller(data)
             except BadZnode as error:
-                log.error("nobody can be controller until it is gone: %s", error)
                 self.elsewhere = None
-                return ControllerElsewhere(-1, None)
+                return ControllerElsewhere(-1, None, _trouble(f"{error}", stat))
             id = seen.broker_id
             if seen.kraft_controller_epoch >= 0:
                 self.elsewhere = ControllerElsewhere(id, self._of_quorum(id))
                 return self.elsewhere
+            what = f"{paths.CONTROLLER} names broker {id}"
+            trouble = "" if stat.ephemeral_owner else _trouble(what, stat)
             if id == self._node.config.node_id:
                 # Our own earlier life, whose session has not ended yet: it will, and the watch tells.
                 self.elsewhere = None
-                return ControllerElsewhere(id, None)
-            self.elsewhere = ControllerElsewhere(id, await self._address(id))
+                return ControllerElsewhere(id, None, trouble)
+            address = await self._address(id)
+            if address is None and not trouble:
+                trouble = _trouble(f"{what}, which is not registered in {paths.BROKER_IDS}", stat)
+            self.elsewhere = ControllerElsewhere(id, address, trouble)
             return self.elsewhere
 
     def _of_quorum(self, id: int) -> tuple[str, int] | None:
@@ -194,3 +200,16 @@ class ControllerElection:
                 )
         except (NoNode, BadVersion):
             pass  # it is gone, or somebody else's
+
+
+def _trouble(what: str, stat: Stat) -> str:
+    """Why nobody is controller, and when that ends."""
+    if stat.ephemeral_owner:
+        return (
+            f"nobody can be controller: {what}; the znode goes when session 0x{stat.ephemeral_owner:x} ends, which made"
+            f" it, or when somebody deletes {paths.CONTROLLER}"
+        )
+    return (
+        f"nobody can be controller: {what}, and the znode belongs to no session, so no broker made it and none removes"
+        f" it: delete {paths.CONTROLLER}, as with zookeeper-shell.sh"
+    )

@@ -99,11 +99,10 @@ class ZooKeeperLifecycle:
     async def _run(self) -> None:
         node, plane = self._node, self._node.plane
         try:
-            node.replicas.undecided.awaited = await plane.retry_until_connected(
-                lambda: assigned_undecided(node, plane.zk)
-            )
+            awaited = await plane.retry_until_connected(lambda: assigned_undecided(node, plane.zk))
         except SessionExpired:
             return  # the next registration comes here again
+        node.replicas.undecided.wait_for(awaited)
         await node.open_to_clients()
         self.running.set()
 

@@ -13,10 +13,11 @@ next: ``restoring.py``, ``moldau.zookeeper.reading``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from moldau.broker.loop import InWorld, run_in_slices
+from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.zookeeper.folders import make_again
 from moldau.broker.zookeeper.parts import ZooKeeperNode
 from moldau.broker.zookeeper.restoring import (
@@ -29,13 +30,13 @@ from moldau.broker.zookeeper.restoring import (
     passed_producer_ids,
     raised_epochs,
 )
-from moldau.image import NO_LEADER, Image
+from moldau.image import NO_LEADER, Image, Partition, Topic
 from moldau.image.partition import Key
 from moldau.image.registration import Broker, broker_record
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.ports.zookeeper import Check, NoNode, ZooKeeper
-from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord
+from moldau.wire.records.metadata import ConfigRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
 from moldau.wire.schema import Message
 from moldau.zookeeper import paths
 from moldau.zookeeper.known_znodes import KnownZnodes
@@ -86,8 +87,29 @@ def keep(node: ZooKeeperNode, found: LoadedZnodes) -> None:
         for number in topic.partitions
         if (topic.id, number) not in here and (topic.id, number) not in kept and node.replicas.has((topic.id, number))
     )
-    node.replicas.undecided.kept = frozenset(kept)
-    node.replicas.undecided.vanish(gone, only=True)
+    undecided = node.replicas.undecided
+    undecided.unread(list(_unread(undecided, image, found)))
+    undecided.kept = frozenset(kept)
+    undecided.vanish(gone, only=True)
+
+
+def _unread(undecided: Undecided, image: Image, found: LoadedZnodes) -> Iterator[tuple[bytes, Topic]]:
+    """Topics of which something could not be read, each under the id that is read of it, as they are known: by this
+    node, or by what their znodes assign."""
+    known_znodes = found.known_znodes
+    for record in found.records:
+        if not isinstance(record, TopicRecord):
+            continue
+        id, apart = bytes(record.topic_id), known_znodes.set_apart.get(record.name, {})
+        unread = paths.topic(record.name) in known_znodes.unread
+        if not unread and not apart:
+            continue
+        before = image.topic(record.name)
+        known = None if before is None else undecided.whole(before)
+        if known is None or (not unread and known.id != id):
+            known = Topic(record.name, id, None, {})
+        assigned = {number: Partition(known.id, number, each.replicas, ()) for number, each in apart.items()}
+        yield id, Topic(record.name, known.id, None, {**assigned, **known.partitions})
 
 
 def _known_settings(image: Image, found: Reading) -> list[ConfigRecord]:

@@ -44,10 +44,15 @@ RETRY_MAX_MS = 2_000
 DENIED_REST_MS = 1_000
 CUT_OFF_MS = 2_000
 """Without ZooKeeper for so long, nobody's leave is waited for, and a controller does not say that it rules."""
+TOLD_AGAIN_MS = 30_000
+"""After so long what keeps everybody from being controller is in the log again."""
 
 
 class ZooKeeperPlane:
     """One node's plane. ``claimed_epoch`` is the controller epoch while this node is active, None else."""
+
+    missing_log = ""
+    """See ``reported.ReportedPlane``: there is none."""
 
     def __init__(self, node: ZooKeeperNode, zk: ZooKeeper, listeners: Sequence[PlaneEvents]) -> None:
         self._node = node
@@ -59,6 +64,11 @@ class ZooKeeperPlane:
         self._link = Link.LOST
         self._link_news = asyncio.Event()
         self._news = asyncio.Event()
+        self.why_no_controller = ""
+        """See ``Plane.why_no_controller``."""
+        self._suspected = ""
+        """What was seen once: it may be gone in a moment, as a controller's znodes do not go all at once."""
+        self._tell_ms = 0
         self._cut_ms: int | None = None
         self._own_watched = False
         self._retired = False
@@ -234,9 +244,30 @@ class ZooKeeperPlane:
                 raise
             except (BadZnode, ZooKeeperError) as error:
                 await self._unable(error)
-            await self._news.wait()
+            await self._wait_for_news()
             if self._link is Link.LOST:
                 return
+
+    async def _wait_for_news(self) -> None:
+        """Until something may have changed. Where there is no controller although /controller is there, for a while
+        only: no watch tells of a registration that makes its broker known."""
+        timer = self._world.tasks.call_later(RETRY_MAX_MS, self._news.set) if self._suspected else None
+        try:
+            await self._news.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _tell(self, trouble: str) -> None:
+        """Say why nobody is controller, once that was seen twice; in the log again from time to time."""
+        now_ms = self._world.clock.monotonic_ms()
+        if trouble != self._suspected:
+            self._suspected, self.why_no_controller, self._tell_ms = trouble, "", now_ms
+            return
+        self.why_no_controller = trouble
+        if trouble and now_ms >= self._tell_ms:
+            log.error("%s", trouble)
+            self._tell_ms = now_ms + TOLD_AGAIN_MS
 
     async def _stay_registered(self) -> None:
         """Register again if another client has removed the registration: while the session lives nothing else would."""
@@ -271,6 +302,7 @@ class ZooKeeperPlane:
 
     async def _check_controller(self) -> None:
         seen = await self.retry_until_connected(self.election.read_controller)
+        self._tell(seen.trouble if isinstance(seen, ControllerElsewhere) else "")
         if not isinstance(seen, ControllerHere):
             if self.claimed_epoch is not None:
                 self.deposed("/controller is not ours any more")  # resign first
