@@ -74,9 +74,9 @@ $(VENV)/zookeeper-classes.jsa: tests/zookeeper_classes.py $(VENV)/.ready
 # goes beside the other, and two processes share the files that start clusters of their own.
 # Of the last, one process takes what is live, another what is live with Spark, a third what is live with Kafka's tools, a
 # fourth the packages; who ends first helps with the packages that are left (tests/conftest.py).
-# What takes long (tests/long.txt) is left out, and half of the campaign: see test-all.
+# What takes long (tests/long.txt) is left out, and three quarters of the campaign: see test-all.
 SHORT := --short
-SEEDS := --machines 1000 --nodes 100
+SEEDS := --machines 500 --nodes 50
 CAMPAIGN = $(PY) -m moldau.simulator.campaign $(SEEDS)
 
 # What cannot be imported fails here, and not after ten minutes. pytest keeps what it makes of each test file, which each

@@ -8,16 +8,25 @@ from tests.long import LIST, is_kept, is_long, long_ones
 from tests.tools import ROOT
 
 SAID = """
-12.00s call     tests/live/test_demo.py::test_one[a b-1]
-7.00s call     tests/live/test_demo.py::test_two
-2.00s setup    tests/live/test_demo.py::test_two
-7.90s call     tests/live/test_demo.py::test_three
-60.00s call     tests/live/test_fuzz.py::test_a_node
-"""
+["tests/live/test_demo.py::test_one[a b-1]", 3.0]
+["tests/live/test_demo.py::test_two", 1.2]
+["tests/live/test_demo.py::test_two", 2.0]
+["tests/live/test_demo.py::test_three", 1.9]
+["tests/live/test_fuzz.py::test_a_node", 60.0]
+""".strip()
 
 
-def test_setup_and_call_count_together_and_what_is_kept_is_never_long() -> None:
+def test_what_was_long_once_is_long_and_what_is_kept_is_not() -> None:
     assert long_ones(SAID) == ["tests/live/test_demo.py::test_one[a b-1]", "tests/live/test_demo.py::test_two"]
+
+
+def test_what_was_not_measured_stays_long_and_what_has_become_quick_comes_back() -> None:
+    listed = ["tests/live/test_demo.py::test_left_out", "tests/live/test_demo.py::test_three"]
+    assert long_ones(SAID, listed) == [
+        "tests/live/test_demo.py::test_left_out",
+        "tests/live/test_demo.py::test_one[a b-1]",
+        "tests/live/test_demo.py::test_two",
+    ]
 
 
 def test_every_long_test_is_there_and_none_is_kept() -> None:
