@@ -109,6 +109,10 @@ class Runner:
         self._stop = threading.Event()
         self._why = ""
         """What the run waits for, or why it is paused."""
+        self._maintaining: tuple[Pipeline, Maintaining] | None = None
+        """The maintenance of the tables, with the pipeline it was made for: a file that is read again gives another."""
+        self._publishes = False
+        """Whether the Spark session has the listener that commits positions for group tools."""
         self.folder = Folder(pipeline)
 
     def stop(self) -> None:
@@ -297,23 +301,19 @@ class Runner:
         self._maintain()
 
     def _maintain(self) -> None:
-        if self._maintaining is None or self._maintaining[0] is not self._pipeline:  # its file may be read again
+        if self._maintaining is None or self._maintaining[0] is not self._pipeline:
             made = Maintaining(self._pipeline, self.folder, say=self._say, stopping=self._stop.is_set)
             self._maintaining = (self._pipeline, made)
         self._maintaining[1].look()
 
-    _maintaining: tuple[Pipeline, Maintaining] | None = None
-
     def _publish(self, pipeline: Pipeline) -> None:
         """Show positions to group tools, once for the life of the session."""
-        if pipeline.publish_group is None or self._publishing:
+        if pipeline.publish_group is None or self._publishes:
             return
         from moldau.spark.publish import PublishPositions
 
-        spark, self._publishing = self._session(pipeline), True
+        spark, self._publishes = self._session(pipeline), True
         spark.streams.addListener(PublishPositions(cluster_of(pipeline), pipeline.publish_group, pipeline.name))
-
-    _publishing = False
 
     def _changed(self) -> Edition | None:
         """Which edition of the file is there, None without a file, or where it is not there."""
