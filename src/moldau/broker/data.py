@@ -149,9 +149,9 @@ class DataSide:
             send_to_controller=node.controller_channel.send,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=self._broker_epoch,
-            refused=node.leader_refused,
-            survived=node.survived,
-            broke=node.leader_broke,
+            on_leader_refused=node.leader_refused,
+            on_unexpected_error=node.survived,
+            on_leader_lost=node.leader_broke,
             requests=node.request_memory,
         )
         self.replicas = ReplicaManager(deps)

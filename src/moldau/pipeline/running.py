@@ -88,8 +88,8 @@ class Stoppable(Protocol):
 class Runner:
     """A pipeline and the process that runs it.
 
-    ``file`` is read again when it was changed while the pipeline is paused. ``say`` hears of batches and of changes of
-    state, in words.
+    ``file`` is read again when it was changed while the pipeline is paused. ``say`` is called with a sentence for
+    each batch and change of state, ``on_line`` with the books' line of each batch.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Runner:
         file: Path | None = None,
         once: bool = False,
         say: Callable[[str], None] = lambda text: None,
-        heard: Callable[[Line], None] = lambda line: None,
+        on_line: Callable[[Line], None] = lambda line: None,
         session: Callable[[Pipeline], SparkSession] | None = None,
     ) -> None:
         self._pipeline, self._file, self._once = pipeline, file, once
         self._edition = self._changed()  # not later: Spark's start takes long enough for an edit
-        self._say, self._heard = say, heard
+        self._say, self._on_line = say, on_line
         self._session = session or session_of
         self._stop = threading.Event()
         self._why = ""
@@ -291,13 +291,13 @@ class Runner:
             cluster_of(pipeline),
             checkpoint=self.folder.checkpoint,
             modules=None if self._file is None else self._file.parent,
-            heard=self._took,
+            on_line=self._took,
             store=self.folder.store,
         )
 
     def _took(self, line: Line) -> None:
         """A batch is in the books: tell of it, and maintain the tables that are due before the next one begins."""
-        self._heard(line)
+        self._on_line(line)
         self._maintain()
 
     def _maintain(self) -> None:

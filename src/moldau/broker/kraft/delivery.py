@@ -34,9 +34,10 @@ class CommitDelivery:
     """Where the listeners are: everything below ``end`` has been delivered; its last record is of ``epoch``."""
 
     def __init__(
-        self, log: Log, listeners: Sequence[PlaneEvents], world: World, failed: Callable[[Exception], object]
+        self, log: Log, listeners: Sequence[PlaneEvents], world: World, on_failure: Callable[[Exception], object]
     ) -> None:
-        """``failed`` hears of a listener that raised in a later turn: nothing is delivered any more (law X7)."""
+        """``on_failure`` is called with the error of a listener that raised in a later turn: nothing is delivered any
+        more (law X7)."""
         self.end = log.log_start_offset
         self.epoch = 0
         self.bytes_since_snapshot = 0
@@ -47,7 +48,7 @@ class CommitDelivery:
         self._tasks = world.tasks
         self._at_once = world.step
         self._buggify = world.buggify
-        self._failed = failed
+        self._on_failure = on_failure
         self._proposed: deque[Decided] = deque()
         self._read: Iterator[Decided | None] | None = None
         self._rest: Iterator[None] | None = None
@@ -104,7 +105,7 @@ class CommitDelivery:
             self._go_on()
         except Exception as error:
             self._closed = True
-            self._failed(error)
+            self._on_failure(error)
 
     def _step(self) -> int:
         """Tell one thing, or one part of it; how much of a turn that took."""

@@ -86,22 +86,22 @@ def told(
     files: Sequence[str],
     topics: Collection[str],
     damaged: Damaged,
-    heard: Callable[[Event | None], object] | None = None,
+    on_event: Callable[[Event | None], object] | None = None,
 ) -> Iterator[Event]:
     """What the twins among the files of one log say of partitions of these topics (of all topics if there are none),
     the oldest first, read as it is asked for. Where only some files of a log are given, and all of its twins, they
-    have no times: they tell more about lines, but are none themselves. ``heard`` is told of each line, or that it is
-    none."""
+    have no times: they tell more about lines, but are none themselves. ``on_event`` is called with the event of each
+    line, None for a line that is none."""
     texts, twins = [one for one in files if not is_twin(one)], [one for one in files if is_twin(one)]
     is_whole = all(set(_texts_of(one)) <= set(texts) for one in twins)
     wanted = [topic.encode() for topic in topics]
     for twin in sorted(twins, key=_first_time):
         for line in lines_of(twin, damaged):
-            if heard is None and wanted and not any(topic in line for topic in wanted):
+            if on_event is None and wanted and not any(topic in line for topic in wanted):
                 continue
             event = read(line)
-            if heard is not None:
-                heard(event)
+            if on_event is not None:
+                on_event(event)
             if event is not None and event.partitions and (not topics or event.partitions[0][0] in topics):
                 yield event if is_whole else event._replace(time="")
 
