@@ -62,7 +62,7 @@ def is_long(nodeid: str) -> bool:
 
 
 def long_ones(told: str) -> list[str]:
-    """The tests that are long, by what pytest told of durations (on several planes: the longest), without KEPT."""
+    """The tests that are long, by what pytest told of durations (in several modes: the longest), without KEPT."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for line in told.splitlines():
         if found := _TOLD.match(line):

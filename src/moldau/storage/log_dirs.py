@@ -137,7 +137,7 @@ class LogDirs:
                 f"{dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
                 f"not to node {node_id} of cluster {cluster_id}"
             )
-        if meta is None or meta.directory_id is None or meta.version < version:  # 0 was written on the ZooKeeper plane
+        if meta is None or meta.directory_id is None or meta.version < version:  # 0 was written in ZooKeeper mode
             id = None if meta is None else meta.directory_id
             if id is None and self._random is not None:
                 id = self._random.uuid()

@@ -79,7 +79,7 @@ def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinat
     topic = image.topic(topic_name)
     if (buggify := node.world.buggify) is not None and buggify(UNKNOWN_COORDINATOR):
         topic = None
-    # On the ZooKeeper plane a topic may be known before its partitions are.
+    # In ZooKeeper mode a topic may be known before its partitions are.
     partition = None if topic is None else topic.partitions.get(partition_for(key, len(topic.partitions)))
     if partition is not None:
         leader = partition.leader

@@ -1,4 +1,4 @@
-"""What a broker is told on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image.
+"""What a broker is told in ZooKeeper mode: a controller's requests, fenced, one after the other, into the image.
 
 Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody
 was elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch deposes this node's
