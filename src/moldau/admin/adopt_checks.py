@@ -45,7 +45,7 @@ _OF_THIS_NODE = frozenset({
     "inter.broker.listener.name", "listener.security.protocol.map", "broker.rack", "zookeeper.connect",
 })  # fmt: skip
 _ANY = 1
-"""Of resource types, names, patterns, operations and permissions in a filter of ACLs."""
+"""What a filter of ACLs has for any resource type, kind of pattern, operation and permission."""
 
 
 def adopt_checks(talk: Talk, files: Sequence[str] = ()) -> list[Finding]:

@@ -141,7 +141,7 @@ class Talk:
             fail(f"{self.bootstrap}: {error}")
 
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
-        """Those of the named topics that exist; one that was made a moment ago is waited for until brokers know it."""
+        """The named topics that exist; one that was made a moment ago is waited for until brokers know it."""
         client = self.cluster.client
         self.cluster.run(client.know(sorted(names), grace=True))
         return {name: client.view.topics[name] for name in names if name in client.view.topics}

@@ -337,7 +337,7 @@ class _Reading:
         return True
 
     def _without_leader(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those of the partitions that have no leader now."""
+        """The partitions that have no leader now."""
         there = self.talk.cluster.topics(sorted({one.topic for one in partitions})) if partitions else {}
         return [one for one in partitions if one.topic in there and self.talk.cluster.client.view.leader(one) is None]
 

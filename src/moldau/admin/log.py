@@ -335,7 +335,7 @@ def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damage
 
 
 def _replicas(found: list[Change]) -> dict[int, tuple[int, ...]]:
-    """Of each topic the replicas of its partition: those that are assigned first, then those that led or were in
+    """The replicas of each topic's partition: those that are assigned first, then those that led or were in
     sync."""
     named: dict[int, tuple[int, ...]] = {}
     ids: dict[int, set[int]] = {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("partition", "broker", "verdict", "offset", "compared_to", "detail")
 
 LIMITED_SHOWN = 5
-"""Of so many partitions it is said by name that they were not compared to their end."""
+"""How many partitions that were not compared to their end are shown by name."""
 
 
 @click.group()

@@ -370,7 +370,7 @@ class DataSide:
             await self._run_flushes(dir.path, due)
 
     async def _run_flushes(self, path: str, flushes: list[tuple[Log, Flush]]) -> None:
-        """Those of one directory, one after the other."""
+        """Run the flushes of one directory, one after the other."""
         for partition_log, flush in flushes:
             await self._world.tasks.off_loop(flush.run, pools.log_directory(path))
             try:

@@ -119,7 +119,7 @@ class Folder:
 
     @property
     def lost_checkpoint(self) -> str:
-        """That the checkpoint is gone, in words."""
+        """The sentence that says that the checkpoint is gone."""
         line = self.books.newest_of_stream()
         batch = "" if line is None else f", and the books end with its batch {line.batch}"
         return f"{self.checkpoint} is gone{batch}"

@@ -25,12 +25,13 @@ from moldau.simulator.machines.seeds import MACHINES, coverage_points_of, run_se
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "active_controller": 15, "groups": 16}
-"""Of every hundred machine seeds. The cheap machines, and those whose mutants are rarely caught, get more."""
+"""How many of every hundred machine seeds each machine gets. The cheap machines, and those whose mutants are rarely
+caught, get more."""
 NODES, ZNODES = "nodes", "nodes on ZooKeeper"
 PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
 OF_CLUSTERS = {NODES: COVERAGE_POINTS, ZNODES: ZOOKEEPER_COVERAGE_POINTS}
 ZOOKEEPER_SHARE = 0.3
-"""Of the seeds of whole clusters, those that run in ZooKeeper mode."""
+"""The share of the seeds of whole clusters that run in ZooKeeper mode."""
 CHUNK = 2
 WHOLE, WHOLE_NODES = 2000, 200
 """Machine seeds, and seeds of whole clusters, from which on every coverage point must be reached."""

@@ -187,7 +187,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
 
 
 _HEADER = struct.Struct(">ibi")
-"""Of an operation among many: type, whether it is the end, error."""
+"""The header of an operation among many: type, whether it is the end, error."""
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _LENGTH = struct.Struct(">i")
 _GET_DATA, _ERROR = 4, -1

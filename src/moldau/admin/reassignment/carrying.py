@@ -79,7 +79,7 @@ class Carrier:
         self._refused: dict[TopicPartition, _Refusal] = {}
         self._unplaceable: Directories = {}
         self._why: dict[tuple[TopicPartition, int], str] = {}
-        """Of what cannot be placed."""
+        """Why a replica cannot be placed in its log directory, by partition and broker."""
         self._idle: Counter[tuple[TopicPartition, int]] = Counter()
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
@@ -221,7 +221,7 @@ class Carrier:
     def _without_missing(
         self, waiting: Sequence[TopicPartition], shown: Mapping[TopicPartition, Shown]
     ) -> list[TopicPartition]:
-        """Those of the moves whose new brokers are alive. The others wait for them, and count as refused later on: the
+        """The moves whose new brokers are alive. The others wait for them, and count as refused later on: the
         controller refuses a move to a broker that is down, which may just be restarted."""
         if not waiting:
             self._missed = {}

@@ -26,7 +26,7 @@ PATIENCE_S = 5.0
 ASK_MS = 10_000
 FETCH = FetchOptions(max_bytes=4 << 20, max_wait_ms=200)
 FIRST = FetchOptions(max_bytes=4 << 20, max_wait_ms=0)
-"""Of an empty partition nothing comes however long it is waited for, and there may be thousands."""
+"""The first fetch does not wait: an empty partition has nothing however long one waits, and there may be thousands."""
 THROTTLED_S = 60.0
 """How long a quota of this client's may hold it up in one fetch (KIP-219: the answer names no partition)."""
 SILENT_S = 60.0

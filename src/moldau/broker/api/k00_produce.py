@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT = "__admin_client"
 PARTITION_COST, BYTES_AT_COST = 2, 1 << 15
-"""Of a step that holds a hundred: fifty partitions, or three megabytes."""
+"""What a partition, and so many bytes, cost of the hundred that a step of the loop holds: fifty partitions, or three
+megabytes."""
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 Slot = ProduceResponse.PartitionProduceResponse
 Outcome = ValidatedBatches | InvalidAppend

@@ -173,7 +173,7 @@ class Channels:
         self.states = ReplicaStates(node.config.node_id)
         self.undeleted = Undeleted(self.states)
         self._soon: set[Channel] = set()
-        """Those to brokers that will be told again what they were too slow to delete."""
+        """The channels to brokers that will be told again what they were too slow to delete."""
         self.on_deletion_answered: list[Callable[[], object]] = []
         """Called whenever a StopReplica was answered, or cannot be any more."""
         self.on_roles_answered: list[Callable[[int, int, dict[Key, Code]], object]] = []

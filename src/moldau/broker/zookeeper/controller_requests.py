@@ -395,7 +395,7 @@ class ControllerRequestHandler:
         return found
 
     async def _gone(self, topics: Sequence[str]) -> list[str]:
-        """Those of the topics that ZooKeeper does not know any more. A topic that the controller does not name and that
+        """The topics that ZooKeeper does not know any more. A topic that the controller does not name and that
         stands there is one that it cannot read; while nobody answers none is gone."""
         if not topics:
             return []

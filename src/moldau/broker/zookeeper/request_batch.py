@@ -17,7 +17,7 @@ class UnsentRequests(Exception):
 
 
 class RequestBatch:
-    """That of one controller."""
+    """The requests that one controller sends together."""
 
     def __init__(self) -> None:
         self._told: Told | None = None

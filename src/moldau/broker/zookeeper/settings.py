@@ -240,7 +240,7 @@ class ZnodeSettings:
 
 
 def good(entity: str, settings: dict[str, str]) -> dict[str, str]:
-    """Those settings of an entity that are good values; of the others the log tells, each by itself."""
+    """The settings of an entity that have valid values; of the others the log tells, each by itself."""
     found, complaints = judged(entity, settings)
     for complaint in complaints:
         log.error("a setting is left as it was: znode %s: %s", paths.config(entity), complaint)

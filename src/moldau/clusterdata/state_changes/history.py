@@ -35,8 +35,8 @@ class Change(NamedTuple):
     why: str
     seen: tuple[tuple[int, str], ...] = ()
     replicas: tuple[int, ...] = ()
-    """Those that lines of this change tell, else those that lines before it told last; empty where none did. Of the
-    last change of a topic they are those that were told last of all."""
+    """The replicas that lines of this change tell, else those that lines before it told last; empty where none did. Of
+    the last change of a topic they are those that were told last of all."""
     is_deletion: bool = False
     """Whether the topic was deleted by it; nobody leads, and nobody is in sync."""
     topic: int = 0
@@ -57,7 +57,7 @@ class _Step:
         self.recovering: bool | None = None
         self.moving: Moving | None = None
         self.replicas: tuple[int, ...] | None = None
-        """Those that lines of this change tell, or lines between the change before and this."""
+        """The replicas that lines of this change tell, or lines between the change before and this."""
         self.why: str | None = None
         """The reason that a line of this change tells."""
 

@@ -132,7 +132,8 @@ def _is_unclean(before: Told, now: Told) -> bool:
 
 
 def _ended(before: Told, now: Told) -> str | None:
-    """That a reassignment ended, where lines tell which replicas were being added and removed, and that none are."""
+    """The reason that a reassignment ended, where lines tell which replicas were being added and removed, and that none
+    are."""
     if before.moving in (None, NOT_MOVING) or now.moving != NOT_MOVING or not now.isr:
         return None
     assert before.moving is not None

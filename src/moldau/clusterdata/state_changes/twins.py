@@ -28,7 +28,8 @@ _UNLED = ("NewPartition", GONE)
 _QUARTER = timedelta(minutes=15)
 """Zones are whole quarters of an hour apart."""
 _ZONES = timedelta(hours=27)
-"""And no further than UTC-12 is from UTC+14, and the hour of a line from that of its twin."""
+"""How far two lines' times may be apart for their zones: no further than UTC-12 is from UTC+14, and the hour of a line
+from that of its twin."""
 NEAR_S = 60
 """A line is written some turns of the loop later than its twin says, at most."""
 _FORM = "%Y-%m-%d %H:%M:%S,%f"
@@ -107,7 +108,7 @@ def told(
 
 
 def timed(events: Iterable[Event]) -> Iterator[Event]:
-    """Those that tell when they were."""
+    """The events that have a time."""
     return (event for event in events if event.time)
 
 

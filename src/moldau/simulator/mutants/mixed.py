@@ -26,7 +26,7 @@ def changes_an_isr_under_the_same_leader_epoch(patches: Patches) -> None:
 
 
 def refuses_an_isr_that_it_has_already(patches: Patches) -> None:
-    """And now and then an answer is lost, which without buggify points hardly ever happens."""
+    """Every second answer is lost besides, which without buggify points hardly ever happens."""
     real = IsrUpdates._send
     asked: dict[int, int] = {}
 

@@ -23,8 +23,8 @@ _CHANGES = "_change_data"
 
 
 def own(store: Store, names: Iterable[str], partition_by: Sequence[str] = ()) -> Iterator[str]:
-    """Those of the names, of files below the store, that only a writer of the table gives; none that a symbolic link
-    leads to, since that lies elsewhere and may be another table's."""
+    """The names of files below the store that only a writer of the table gives; none that a symbolic link leads to,
+    since that lies elsewhere and may be another table's."""
 
     @cache
     def is_linked(folder: str) -> bool:
