@@ -46,16 +46,16 @@ def test_a_section_of_a_page_that_a_text_names_is_there() -> None:
 def test_a_docstring_says_what_it_is_about() -> None:
     """Not "Those of one broker" under a class name, or "Of its socket": what is meant is a word of the sentence."""
     assert not [
-        f"{path.relative_to(SRC)}:{text.lineno} {text.value[:60]}"
+        f"{path.relative_to(SRC)}:{line} {text[:60]}"
         for path in sorted(SRC.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
-        for text in texts_of(node)
-        if NO_SUBJECT.match(text.value)
+        for line, text in texts_of(node)
+        if NO_SUBJECT.match(text)
     ]
 
 
-def texts_of(node: ast.AST) -> Iterator[ast.Constant]:
-    """The docstring of a module, class or function, and those of its fields and constants."""
+def texts_of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of the docstring of a module, class or function, and of those of its fields and constants."""
     for part in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
         if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str):
-            yield part.value
+            yield part.lineno, part.value.value

@@ -156,12 +156,12 @@ class Talk:
                 fail(no_such("topic", name, self.cluster.topics(), "`moldau topic list` lists them"))
         return found
 
-    def partitions(self, wish: str) -> list[TopicPartition]:
+    def partitions(self, text: str) -> list[TopicPartition]:
         """The partitions that ``orders`` or ``orders:0,3-5`` names; ends the command when one is not there."""
         from moldau.admin.options import partitions_of
         from moldau.model import TopicPartition
 
-        name, numbers = partitions_of(wish)
+        name, numbers = partitions_of(text)
         known = self.existing([name])[name].partitions
         for number in numbers or ():
             if number not in known:

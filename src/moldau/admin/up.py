@@ -371,7 +371,7 @@ def found(data: Path) -> Cluster:
 
 
 def _rows(cluster: Cluster) -> list[dict[str, Any]]:
-    from moldau.admin.node_states import ANSWER_MS, State, has_controller, look_at_nodes, partitions_of
+    from moldau.admin.node_states import ANSWER_MS, NodeState, has_controller, look_at_nodes, partitions_of
 
     seen = look_at_nodes(cluster)
     for word in seen.notes:
@@ -396,7 +396,7 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
                 "node": node.id,
                 "roles": node.roles,
                 "state": state.value,
-                "pid": node.pid if state is not State.STOPPED else None,
+                "pid": node.pid if state is not NodeState.STOPPED else None,
                 "port": node.port or None,
                 "pages": setting(node, "http.listener") or None,
                 "controller": node.id == controller,

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.replicas import sequence_gaps
-from moldau.broker.replicas.sequence_gaps import REMEMBERED_MS, RequestedPartition, SequenceGaps
+from moldau.broker.replicas.sequence_gaps import REMEMBERED_MS, ProducedPartition, SequenceGaps
 from moldau.model import Code
 from moldau.wire.batch import BatchHeader, build, read_header
 from tests.packages.manual_clock import ManualClock
 
-HERE = RequestedPartition("t", b"", 0)
+HERE = ProducedPartition("t", b"", 0)
 LAST = 0x7FFFFFFF
 
 

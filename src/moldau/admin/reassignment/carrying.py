@@ -208,10 +208,10 @@ class Carrier:
         begin = waves.next_moves(ready, self._journal.goal, shown, moving, limits)
         if not begin:
             return
-        wish = {p: self._journal.goal[p] for p in begin}
-        whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, wish))
+        wanted = {p: self._journal.goal[p] for p in begin}
+        whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, wanted))
         if not whole.ok and whole.code not in TRANSIENT:
-            outcomes = dict.fromkeys(wish, whole)
+            outcomes = dict.fromkeys(wanted, whole)
         for p, one in outcomes.items():
             if one.ok:
                 del self._doubtful[p]

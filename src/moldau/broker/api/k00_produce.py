@@ -21,7 +21,7 @@ from moldau.broker.network.requests import Slices
 from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.lost import check_append
 from moldau.broker.replicas.replica import Replica
-from moldau.broker.replicas.sequence_gaps import TRANSIENT_CODES, RequestedPartition
+from moldau.broker.replicas.sequence_gaps import TRANSIENT_CODES, ProducedPartition
 from moldau.broker.replicas.transactions import NO_COORDINATOR
 from moldau.model import Code
 from moldau.ports.buggify import REFUSED_PRODUCE
@@ -330,7 +330,7 @@ class _Produce:
             return True
 
     def _refusal_in_order(
-        self, target: RequestedPartition, replica: Replica, header: BatchHeader, refused: Appended
+        self, target: ProducedPartition, replica: Replica, header: BatchHeader, refused: Appended
     ) -> Appended:
         """The refusal of a batch; if it is out of order for want of the one ahead, which is to come again, that of the
         other."""
@@ -391,8 +391,8 @@ def _is_new_to(replica: Replica, producer_id: int) -> bool:
     return known is not None and (not known.batches or known.batches[-1].last_offset < start)
 
 
-def _target(data: ProduceRequest.TopicProduceData, slot: Slot) -> RequestedPartition:
-    return RequestedPartition(data.name, bytes(data.topic_id), slot.index)
+def _target(data: ProduceRequest.TopicProduceData, slot: Slot) -> ProducedPartition:
+    return ProducedPartition(data.name, bytes(data.topic_id), slot.index)
 
 
 def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> BatchHeader | Appended:

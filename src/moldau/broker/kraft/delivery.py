@@ -23,7 +23,7 @@ LATE_MS = 200
 """How late what is told late is told."""
 
 
-class _Told(NamedTuple):
+class _Notice(NamedTuple):
     """Something to tell: everything below ``high_watermark``, or ``event``."""
 
     high_watermark: int = 0
@@ -52,7 +52,7 @@ class CommitDelivery:
         self._proposed: deque[Decided] = deque()
         self._read: Iterator[Decided | None] | None = None
         self._rest: Iterator[None] | None = None
-        self._due: deque[_Told] = deque()
+        self._due: deque[_Notice] = deque()
         self._busy = False
         self._closed = False
 
@@ -71,18 +71,18 @@ class CommitDelivery:
 
     def committed(self, high_watermark: int) -> None:
         """Deliver up to the high watermark."""
-        self._tell(_Told(high_watermark=high_watermark))
+        self._tell(_Notice(high_watermark=high_watermark))
 
     def became_active(self, epoch: int) -> None:
-        self._tell(_Told(event=lambda listener: listener.became_active(epoch)))
+        self._tell(_Notice(event=lambda listener: listener.became_active(epoch)))
 
     def lost_active(self) -> None:
         self._proposed.clear()
-        self._tell(_Told(event=lambda listener: listener.lost_active()))
+        self._tell(_Notice(event=lambda listener: listener.lost_active()))
 
     # ---- in turns
 
-    def _tell(self, told: _Told) -> None:
+    def _tell(self, told: _Notice) -> None:
         self._due.append(told)
         if not self._busy:
             self._busy = True

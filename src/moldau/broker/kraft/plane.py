@@ -281,7 +281,7 @@ class QuorumPlane:
         return future.result() if future.done() else future
 
     async def change_voters(self, request: Message) -> VoterChangeResponse:
-        """The leader's answer to a wish to change the voters: Add-, Remove- or UpdateRaftVoter, or a higher
+        """The leader's answer to a request to change the voters: Add-, Remove- or UpdateRaftVoter, or a higher
         kraft.version.
         """
         driver = self._driver

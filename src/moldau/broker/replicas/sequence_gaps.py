@@ -34,7 +34,7 @@ REMEMBERED_MS = 120_000
 _HALF = 1 << 30
 
 
-class RequestedPartition(NamedTuple):
+class ProducedPartition(NamedTuple):
     """A partition as a request names it: before version 13 by the topic's name, then by its id."""
 
     topic: str
@@ -52,7 +52,7 @@ class _Gap(NamedTuple):
     at_ms: int
 
 
-Key = tuple[RequestedPartition, int, int]
+Key = tuple[ProducedPartition, int, int]
 """Partition, producer id and producer epoch: each key has one gap."""
 
 
@@ -73,7 +73,7 @@ class SequenceGaps:
         """How many gaps there are."""
         return len(self._gaps)
 
-    def refused(self, target: RequestedPartition, header: BatchHeader, code: Code) -> None:
+    def refused(self, target: ProducedPartition, header: BatchHeader, code: Code) -> None:
         """Note that a batch was refused with one of the ``TRANSIENT_CODES``."""
         if header.producer_id < 0 or len(target.topic) > NAME_MAX:
             return
@@ -86,7 +86,7 @@ class SequenceGaps:
                 key, gap.first_sequence, base if _after(base, gap.refused_up_to) else gap.refused_up_to, gap.code
             )
 
-    def code_behind_gap(self, target: RequestedPartition, header: BatchHeader) -> Code | None:
+    def code_behind_gap(self, target: ProducedPartition, header: BatchHeader) -> Code | None:
         """The code by which to refuse a batch that is out of order, or of a producer that the log does not know: that
         of the gap before it. None if there is no gap, or the batch was refused for it already.
         """
@@ -101,7 +101,7 @@ class SequenceGaps:
         self._keep(key, gap.first_sequence, header.base_sequence, gap.code)
         return gap.code
 
-    def refuse_once_on_new_leader(self, target: RequestedPartition, header: BatchHeader) -> bool:
+    def refuse_once_on_new_leader(self, target: ProducedPartition, header: BatchHeader) -> bool:
         """Whether to refuse a batch that lacks others and is the first of its producer on a new leader: what it lacks
         may be on its way here from the leader before. A batch that is refused so leaves a gap.
         """
@@ -116,7 +116,7 @@ class SequenceGaps:
         self.refused(target, header, Code.NOT_LEADER_OR_FOLLOWER)
         return True
 
-    def appended(self, target: RequestedPartition, header: BatchHeader) -> None:
+    def appended(self, target: ProducedPartition, header: BatchHeader) -> None:
         """Note that a batch is in the log: the gap that it fills, or is behind, is none any more."""
         key = (target, header.producer_id, header.producer_epoch)
         gap = self._gaps.get(key)
