@@ -4,7 +4,8 @@
 
 VENV   := .venv
 PY     := $(VENV)/bin/python
-PLANE  ?= quorum
+MODE   ?= kraft
+PLANE  ?= $(MODE)
 DATA   ?= moldau-data
 PYTEST := $(PY) -m pytest
 BESIDE := $(PY) -m tests.beside
@@ -25,10 +26,10 @@ java:
 	@sh scripts/doctor.sh java
 
 demo: java setup  ## three nodes, 336,776 flights, a pipeline, a killed broker, a report
-	@$(VENV)/bin/moldau demo --plane $(PLANE)
+	@$(VENV)/bin/moldau demo --mode $(PLANE)
 
 up: setup  ## a cluster to play with
-	@$(VENV)/bin/moldau up --plane $(PLANE) --data $(DATA) --detach
+	@$(VENV)/bin/moldau up --mode $(PLANE) --data $(DATA) --detach
 
 down: setup  ## stop it
 	@$(VENV)/bin/moldau down --data $(DATA)
@@ -43,7 +44,7 @@ check: setup  ## ruff, mypy, import contracts, tidy budgets
 jars: setup  ## Apache Kafka's jars through Maven, for the peer and the Java clients
 	@sh bench/jars/get.sh
 
-# The clients on the other plane too; `make test-zookeeper` is all that can run there. What starts clusters of its own,
+# The clients in the other mode too; `make test-zookeeper` is all that can run there. What starts clusters of its own,
 # of whichever plane it is about, may go with either step: these go with the shorter one.
 CLIENTS := client foreign_aiokafka foreign_codecs foreign_confluent foreign_groups foreign_java foreign_kafka_python \
 	foreign_kcat admin_bad_input admin_commands admin_tools
@@ -138,11 +139,11 @@ test-classic: setup jars  ## Kafka's command line tools and ours, on all three s
 	for system in moldau moldau-zookeeper kafka; do \
 		MOLDAU_LIVE_SYSTEM=$$system $(PYTEST) -q tests/live/test_classic_*.py $(ARGS) || exit 1; done
 
-test-zookeeper: setup jars  ## the live suite with its shared cluster on the ZooKeeper plane
+test-zookeeper: setup jars  ## the live suite with its shared cluster in ZooKeeper mode
 	MOLDAU_LIVE_SYSTEM=moldau-zookeeper $(PYTEST) $(ARGS) $(shell grep -lE 'bootstrap_servers: str|live_cluster' tests/live/test_*.py)
 
 kills: setup  ## kill -9 of leader, controller and both, 20 times each under load (ARGS="--seed 7 --kills 5")
-	$(PY) -m moldau.cluster.kills --plane $(PLANE) $(ARGS)
+	$(PY) -m moldau.cluster.kills --mode $(PLANE) $(ARGS)
 
 kills-spark: setup  ## a stream and pipelines while brokers, Spark's processes and its driver are killed (half an hour on a busy machine)
 	MOLDAU_SPARK_KILLS=1 $(PYTEST) -q tests/live/test_spark_all_kills.py \
@@ -152,7 +153,7 @@ migration: setup  ## ZooKeeper to the quorum, back, there again and finished, un
 	$(PY) -m moldau.cluster.migration_drill $(ARGS)
 
 chaos: setup  ## one scenario of real faults, by number (SCENARIO=all ARGS="--seed 7 --system kafka"; ARGS=--list)
-	$(PY) -m moldau.cluster.chaos $(SCENARIO) --plane $(PLANE) $(ARGS)
+	$(PY) -m moldau.cluster.chaos $(SCENARIO) --mode $(PLANE) $(ARGS)
 
 suites: setup  ## other projects' client suites against clusters of ours (SUITES=/path/to/sources ARGS="--only kgo")
 	$(PY) -m tests.suites '$(SUITES)' $(ARGS)

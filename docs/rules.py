@@ -18,7 +18,7 @@ Generated from `docs/rules.toml` by `make docs`; do not edit. Each rule has an i
 it, and the tests that fail when it is broken. Invariants that the simulator checks at every event have ids too:
 [laws.md](laws.md). What is promised to users, in fewer words: [guarantees.md](guarantees.md).
 
-Where Apache Kafka's two controllers differ, each plane follows its own. "Lacks" says what a rule asks for that no test
+Where Apache Kafka's two controllers differ, each mode follows its own. "Lacks" says what a rule asks for that no test
 shows, or that is not done.
 """
 

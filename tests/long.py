@@ -76,7 +76,7 @@ def is_long(nodeid: str) -> bool:
 
 
 def long_ones(said: str, listed: Collection[str] = ()) -> list[str]:
-    """The tests that are long, by what was said of them (of several times the longest), without KEPT; those that are
+    """The tests that are long, by what was said of them (of several modes the longest), without KEPT; those that are
     ``listed`` and were not measured stay."""
     costs: defaultdict[str, float] = defaultdict(float)
     for line in said.splitlines():

@@ -83,7 +83,7 @@ FIXTURES: dict[str, tuple[str, ...]] = {
 }
 """Fixture of live tests -> what whoever uses it cannot do without."""
 PLANE = re.compile(r"(\[|-)zookeeper(-|\])")
-"""In the name of a live test that runs on the ZooKeeper plane."""
+"""In the name of a live test that runs in ZooKeeper mode."""
 
 
 def by_file(table: Mapping[str, tuple[str, ...]]) -> dict[str, list[tuple[str, tuple[str, ...]]]]:

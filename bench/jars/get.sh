@@ -1,6 +1,6 @@
 #!/bin/sh
 # Apache Kafka's jars into .jars/, through Maven: 4.3.1 for the peer in tests and measurements and for the Java clients,
-# the command line tools alone of 2.8.2 (--zookeeper) and 3.9.1 for the tests of the ZooKeeper plane, 3.9.2 for clusters
+# the command line tools alone of 2.8.2 (--zookeeper) and 3.9.1 for the tests of ZooKeeper mode, 3.9.2 for clusters
 # of its brokers and ours on one ZooKeeper.
 set -e
 cd "$(dirname "$0")"

@@ -61,7 +61,7 @@ class FileFuzzer:
         self.target.kill(node.id)
         folder = self._data(Path(node.folder)) / METADATA
         kept = folder.with_name("kept-by-the-fuzzer")
-        if not folder.is_dir():  # the ZooKeeper plane has none
+        if not folder.is_dir():  # ZooKeeper mode has none
             self.target.launch(node.id)
             self.target.settle()
             return 0

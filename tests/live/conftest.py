@@ -39,14 +39,14 @@ SYSTEMS: dict[str, type[KafkaPeer]] = {"kafka": KafkaPeer, "moldau": MoldauPeer,
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "of_quorum(why): asks what the ZooKeeper plane has not; not collected there")
+    config.addinivalue_line("markers", "of_quorum(why): asks what ZooKeeper mode has not; not collected there")
     # JVMs live for seconds here
     os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.options())
     os.environ.setdefault("SERVER_JVMFLAGS", zookeeper_classes.options())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in this folder is live; what only a quorum has is left out on the other plane."""
+    """Everything in this folder is live; what only a quorum has is left out in the other mode."""
     here = os.path.dirname(__file__)
     for item in items:
         if str(item.path).startswith(here):

@@ -29,7 +29,7 @@ class MoldauPeer(KafkaPeer):
 
 
 class ZooKeeperPeer(KafkaPeer):
-    """The same on the ZooKeeper plane, with a ZooKeeper server of its own: what runs on one plane runs on the other."""
+    """The same in ZooKeeper mode, with a ZooKeeper server of its own: what runs in one mode runs in the other."""
 
     def __init__(self, nodes: int = 1, properties: Mapping[str, object] | None = None, folder: Path | None = None):
         super().__init__(nodes, properties, folder)

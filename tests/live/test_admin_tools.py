@@ -55,7 +55,7 @@ def move_file(folder: Path, **targets: list[int]) -> Path:
 
 def fill(bootstrap: str, topic: str, megabytes: int) -> None:
     """Records that make a move take its time: also one whose brokers hear of its throttle after it has begun, as they
-    may on the ZooKeeper plane, where 5 MB had been moved by then in one run of about twenty."""
+    may in ZooKeeper mode, where 5 MB had been moved by then in one run of about twenty."""
     write_confluent(bootstrap, topic, [(b"k", bytes(100_000))] * (megabytes * 10))
 
 

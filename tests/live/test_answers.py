@@ -1,4 +1,4 @@
-"""Everything that a node says it serves, it answers: each request in each version, on both planes and every listener.
+"""Everything that a node says it serves, it answers: each request in each version, in both modes and every listener.
 
 One request per version, filled from the schema with names and numbers that exist, so that most are valid: an answer
 that cannot be read, a connection that is closed, silence, or UNKNOWN_SERVER_ERROR fails. What the answers mean is
@@ -32,7 +32,7 @@ NOBODY = 99
 """A broker, or voter, that is not there."""
 PATIENCE_S = 60
 AT_CONTROLLER = frozenset({7, 56, 67})
-"""What on the ZooKeeper plane goes to the controller; what it sends itself (4, 5, 6) goes to the other broker."""
+"""What in ZooKeeper mode goes to the controller; what it sends itself (4, 5, 6) goes to the other broker."""
 FROM_CONTROLLER = frozenset({4, 5, 6})
 
 COMMON: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """Short chaos scenarios with real nodes; ``make chaos SCENARIO=all`` is the long version.
 
-All of them on the ZooKeeper plane, some on the quorum's, whose troubles the simulator has. They wait more than they
+All of them in ZooKeeper mode, some in KRaft mode, whose troubles the simulator has. They wait more than they
 work, and nodes have a net of their own where namespaces are permitted: so a few run at once. Links are cut in those
 namespaces, else in the proxy, which slows and resets them everywhere.
 """

@@ -38,7 +38,7 @@ TOOLS = {
     "kafka-replica-verification.sh": "--version",
     "kafka-consumer-groups.sh": "--bootstrap-server {b} --list --state",
     "kafka-metadata-quorum.sh": "--bootstrap-server {b} describe --status",
-    "kafka-features.sh": "--bootstrap-server {b} version-mapping",  # the ZooKeeper plane has no features to describe
+    "kafka-features.sh": "--bootstrap-server {b} version-mapping",  # ZooKeeper mode has no features to describe
     "kafka-cluster.sh": "cluster-id --bootstrap-server {b}",
     "kafka-storage.sh": "feature-dependencies --feature metadata.version=20",
     "kafka-consumer-perf-test.sh": "--bootstrap-server {b} --topic unheard --num-records 100 --group {g}",
@@ -90,7 +90,7 @@ def test_a_tool_that_nobody_listens_to_ends_as_one_that_is_heard(
 ) -> None:
     with open(tmp_path / "said", "wb") as file:
         heard, said = status(script, names, "heard", file, subprocess.PIPE)
-    assert (tmp_path / "said").read_bytes() or said  # the ZooKeeper plane has no quorum to tell of
+    assert (tmp_path / "said").read_bytes() or said  # ZooKeeper mode has no quorum to tell of
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as nobody:

@@ -117,7 +117,7 @@ def test_the_metadata_quorum(both: Both, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_controllers_are_asked(both: Both, live_cluster: KafkaPeer, tmp_path: Path) -> None:
-    """On the ZooKeeper plane there is nobody to ask, and brokers refuse."""
+    """In ZooKeeper mode there is nobody to ask, and brokers refuse."""
     with Cluster(live_cluster.bootstrap_servers) as cluster:
         names = ("j-controlled", "m-controlled")
         topics = [admin.NewTopic(name=name, partitions=1, replication_factor=1) for name in names]

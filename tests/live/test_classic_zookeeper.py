@@ -1,4 +1,4 @@
-"""Moldau's tools with --zookeeper say and write what Apache Kafka 2.8.2's do, on Moldau's ZooKeeper plane."""
+"""Moldau's tools with --zookeeper say and write what Apache Kafka 2.8.2's do, in ZooKeeper mode."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_every_example_of_the_help_texts_works(
     assert len(lines) > 40, lines
     done("topic", "create", "orders", "-p", 6, "-r", 3, "--wait")
     done("topic", "create", "orders-copy", "-p", 12, "-r", 1, "--wait")
-    has_features = json.loads(done("feature", "list", "-o", "json").stdout) != []  # none on the ZooKeeper plane
+    has_features = json.loads(done("feature", "list", "-o", "json").stdout) != []  # none in ZooKeeper mode
     for line in lines:
         if line.startswith("moldau feature") and not has_features:
             continue

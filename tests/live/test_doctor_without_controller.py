@@ -44,7 +44,7 @@ def has_controller(cluster: Cluster) -> bool:
 
 @pytest.mark.parametrize("plane", ["quorum", "zookeeper"])
 def test_the_doctor_says_that_there_is_no_controller(tmp_path: Path, plane: str) -> None:
-    """It took 90 s on the quorum plane, and on ZooKeeper's it never said so."""
+    """It took 90 s in KRaft mode, and in ZooKeeper mode it never said so."""
     controllers: int | str = 1 if plane == "quorum" else "combined"
     with Cluster(2, plane=plane, controllers=controllers, data=tmp_path) as cluster:
         cluster.create_topic("t", replication_factor=2, config={"min.insync.replicas": "1"})

@@ -75,7 +75,7 @@ MORE = {
 }
 """What a command is not whole without, although no parameter is required."""
 ELSEWHERE = ("job ", "spark ", "migrate ")
-"""Of these, those that start Spark, or change planes, have tests of their own (test_cluster_pipelines.py,
+"""Of these, those that start Spark, or change mode, have tests of their own (test_cluster_pipelines.py,
 test_spark_tables.py, test_migration.py)."""
 ASKS = [
     name

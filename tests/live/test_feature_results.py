@@ -12,7 +12,7 @@ from moldau.client.sync import Cluster
 from moldau.model import Code
 from moldau.wire.messages.k57_update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-pytestmark = pytest.mark.of_quorum("the ZooKeeper plane has no levels of features to set")
+pytestmark = pytest.mark.of_quorum("ZooKeeper mode has no levels of features to set")
 LEVEL = "metadata.version"
 UNKNOWN = "no.such.feature"
 

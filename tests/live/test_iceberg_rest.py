@@ -172,9 +172,9 @@ class Shop:
         assert producer.flush(60) == 0
         self.written += count
 
-    def runner(self, heard: Callable[[Line], None] = lambda line: None) -> Runner:
+    def runner(self, on_line: Callable[[Line], None] = lambda line: None) -> Runner:
         pipeline = load(self.orders, {})
-        return Runner(pipeline, file=self.orders, once=True, heard=heard, session=lambda _: self.spark)
+        return Runner(pipeline, file=self.orders, once=True, on_line=on_line, session=lambda _: self.spark)
 
     def feed(self) -> Ended:
         return feeding(load(self.changes, {}), once=True, session=lambda _: self.spark).run()
@@ -224,7 +224,7 @@ def test_a_pipeline_into_a_rest_catalog_is_cut_off_and_gone_on_with_and_its_tabl
         raise RuntimeError("dead before Spark knows")
 
     with pytest.raises(Exception, match="dead before Spark knows"):
-        shop.runner(heard=die).run()
+        shop.runner(on_line=die).run()
     shop.write(30)
     assert shop.runner().run() is Ended.DONE
     books = shop.runner().folder.books.last()

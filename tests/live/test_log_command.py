@@ -1,4 +1,4 @@
-"""`moldau log` on the logs of a cluster whose leader was killed: who led, since when and why, on both planes."""
+"""`moldau log` on the logs of a cluster whose leader was killed: who led, since when and why, in both modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moldau reassign` and `moldau broker roll` on Moldau's ZooKeeper plane and on Apache Kafka 4.3.1.
+"""`moldau reassign` and `moldau broker roll` in ZooKeeper mode and on Apache Kafka 4.3.1.
 
 A plan outlives kill -9 of its process and of the controller, is paused, called off and rolled back, and leaves no
 throttle behind; all brokers are restarted by a command. On Moldau's quorum: test_reassign_apply.py,

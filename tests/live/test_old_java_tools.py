@@ -1,4 +1,4 @@
-"""Java tools of the ZooKeeper era on that plane: Kafka 2.8's, which write znodes, and 3.9's, which ask brokers.
+"""Java tools of the ZooKeeper era, in that mode: Kafka 2.8's, which write znodes, and 3.9's, which ask brokers.
 
 What a tool says is the least of it: what it wished for must stand in ZooKeeper and at the brokers afterwards, and what
 it left in znodes for the controller must go. One cluster for all; each start of a JVM counts.

@@ -97,7 +97,7 @@ every: 500ms
 
     def runner(self, *, once: bool = True, say: Callable[[str], None] = lambda text: None) -> Runner:
         return Runner(
-            load(self.file, {}), file=self.file, once=once, say=say, heard=self.lines.append,
+            load(self.file, {}), file=self.file, once=once, say=say, on_line=self.lines.append,
             session=lambda pipeline: self.spark,
         )  # fmt: skip
 
@@ -182,7 +182,7 @@ def die_before_spark_knows(orders: Orders) -> None:
         raise RuntimeError("dead before Spark knows")
 
     runner = orders.runner()
-    runner._heard = die
+    runner._on_line = die
     with pytest.raises(Exception, match="dead before Spark knows"):
         runner.run()
 
@@ -320,9 +320,9 @@ def test_a_backfill_that_was_written_is_remembered_though_it_ended_at_once(
         patched.setattr(dedup.SeenKeys, "booked", die)
         with pytest.raises(RuntimeError, match="dead before it is said"):
             backfills.carry_out(
-                orders.spark, backfills.wanted("earliest", "latest"), modules=None, heard=orders.lines.append
+                orders.spark, backfills.wanted("earliest", "latest"), modules=None, on_line=orders.lines.append
             )
-    backfills.finish(orders.spark, modules=None, heard=orders.lines.append)
+    backfills.finish(orders.spark, modules=None, on_line=orders.lines.append)
     orders.orders(range(5, 15))
     assert orders.run() is Ended.DONE
     assert orders.ids() == list(range(15))
@@ -393,7 +393,7 @@ def test_a_pipeline_that_pauses_writes_nothing_of_the_batch_and_goes_on_when_its
         orders.lines.append(line)
         runner.stop()
 
-    runner._say, runner._heard = mend, stop
+    runner._say, runner._on_line = mend, stop
     assert runner.run() is Ended.STOPPED
     assert any("is read again" in text for text in said), said
     assert orders.ids() == list(range(5))
@@ -417,7 +417,7 @@ def test_dead_letters_that_are_well_now_are_taken_up_once_and_a_reset_reads_agai
     replays = Replays(pipeline, folder)
     waiting = replays.waiting()
     assert sorted((one.stage, one.records) for one in waiting) == [("decode", 1), ("sound", 2)]
-    replays.replay(orders.spark, replays.waiting("sound"), modules=None, heard=orders.lines.append)
+    replays.replay(orders.spark, replays.waiting("sound"), modules=None, on_line=orders.lines.append)
     assert orders.ids() == [*range(10), 100]
     assert sorted((one.stage, one.records, one.batch) for one in replays.waiting())[1:] == [("sound", 1, "replay-0")]
     reasons = {one.stage: one.reason for one in replays.waiting()}
@@ -445,11 +445,11 @@ def test_dead_letters_whose_replay_is_refused_are_where_they_were_and_hold_up_no
     before = replays.waiting()
     assert {one.stage for one in before} == {"decode", "sound"}
     with pytest.raises(Refused):
-        replays.replay(orders.spark, replays.waiting("sound"), modules=None, heard=orders.lines.append)
+        replays.replay(orders.spark, replays.waiting("sound"), modules=None, on_line=orders.lines.append)
     assert replays.waiting() == before
     assert replays.planned() == []
     replays = Replays(orders.declare(), orders.runner().folder)
-    replays.replay(orders.spark, replays.waiting("decode"), modules=None, heard=orders.lines.append)
+    replays.replay(orders.spark, replays.waiting("decode"), modules=None, on_line=orders.lines.append)
     assert {one.batch for one in replays.waiting("decode")} == {"replay-0"}
 
 
@@ -488,10 +488,10 @@ def test_what_lay_before_a_pipeline_began_is_read_beside_it_once(orders: Orders)
         raise RuntimeError("dead after a batch")
 
     with pytest.raises(RuntimeError, match="dead after a batch"):
-        backfills.carry_out(orders.spark, wanted, modules=None, heard=die)
+        backfills.carry_out(orders.spark, wanted, modules=None, on_line=die)
     orders.orders(range(14, 16))
     orders.run()
-    Backfills(pipeline, folder).finish(orders.spark, modules=None, heard=orders.lines.append)
+    Backfills(pipeline, folder).finish(orders.spark, modules=None, on_line=orders.lines.append)
     assert [line.kind for line in orders.lines[-2:]] == ["backfill", "backfill"]
     assert orders.ids() == list(range(16))
     assert orders.clean() == list(range(16))
@@ -514,13 +514,13 @@ def test_a_pipeline_that_never_ran_goes_on_where_its_backfill_ended(orders: Orde
     ends = {str(one.partition): one.end // 2 for one in lags(pipeline, folder)}
     wanted = backfills.wanted("earliest", json.dumps({orders.topic: ends}))
     assert wanted.size == sum(ends.values())
-    backfills.carry_out(orders.spark, wanted, modules=None, heard=orders.lines.append)
+    backfills.carry_out(orders.spark, wanted, modules=None, on_line=orders.lines.append)
     assert len(orders.ids()) == wanted.size
     orders.run()
     assert orders.ids() == list(range(20))
     again = backfills.wanted("2026-01-01T00:00:00Z", "latest")
     assert (again.size, sum(one.size for one in again.again)) == (20, 20)
-    backfills.carry_out(orders.spark, again, modules=None, heard=orders.lines.append)
+    backfills.carry_out(orders.spark, again, modules=None, on_line=orders.lines.append)
     assert orders.ids() == sorted([*range(20), *range(20)])
     totals = orders.runner().folder.books.newest(1)[0].totals
     assert (balances(totals), totals.read) == (True, 40)

@@ -127,12 +127,12 @@ def test_with_dedup_no_replay_comes_between_a_batch_that_was_cut_off_and_its_sec
     orders.file.write_text(strict.replace("amount >= 0", "amount > -10"))
     replays = Replays(load(orders.file, {}), orders.runner().folder)
     with pytest.raises(CutOff, match="batch 1 was cut off"):
-        replays.replay(orders.spark, replays.waiting(), modules=None, heard=orders.lines.append)
+        replays.replay(orders.spark, replays.waiting(), modules=None, on_line=orders.lines.append)
     orders.file.write_text(strict)
     assert orders.run() is Ended.DONE
     orders.file.write_text(strict.replace("amount >= 0", "amount > -10"))
     replays = Replays(load(orders.file, {}), orders.runner().folder)
-    replays.replay(orders.spark, replays.waiting(), modules=None, heard=orders.lines.append)
+    replays.replay(orders.spark, replays.waiting(), modules=None, on_line=orders.lines.append)
     assert orders.ids() == [1, 2, 3]
 
 

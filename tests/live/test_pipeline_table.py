@@ -74,7 +74,7 @@ every: 200ms
 
     def runner(self, *, once: bool = True) -> Runner:
         return runner(
-            load(self.file, {}), file=self.file, once=once, heard=self.lines.append,
+            load(self.file, {}), file=self.file, once=once, on_line=self.lines.append,
             session=lambda pipeline: self.spark,
         )  # fmt: skip
 

@@ -139,7 +139,7 @@ def test_a_batch_that_is_in_the_books_is_not_judged_again_by_a_file_that_was_edi
     def die(line: Line) -> None:
         raise RuntimeError("dead before Spark knows")
 
-    runner._heard = die
+    runner._on_line = die
     with pytest.raises(Exception, match="dead before Spark knows"):
         runner.run()
     orders.declare(rule="amount <> 4", more_sinks=SECOND)
@@ -198,7 +198,7 @@ def test_a_replay_that_dies_after_its_line_is_counted_once(orders: Orders) -> No
 
     replays = Replays(pipeline, orders.runner().folder)
     with pytest.raises(RuntimeError, match="dead after its line"):
-        replays.replay(orders.spark, replays.waiting(), modules=None, heard=die)
+        replays.replay(orders.spark, replays.waiting(), modules=None, on_line=die)
     orders.orders(range(2, 4))
     assert orders.run() is Ended.DONE
     assert said(orders, "dlq replay", "--yes")[0] == 0

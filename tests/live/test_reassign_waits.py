@@ -1,4 +1,4 @@
-"""`moldau reassign apply` and `status` name the broker that holds a move up, on both planes and with Apache Kafka."""
+"""`moldau reassign apply` and `status` name the broker that holds a move up, in both modes and with Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of a broker's log directories fails on the ZooKeeper plane (KIP-112): it leads on in the other, a tool of Kafka
+"""One of a broker's log directories fails in ZooKeeper mode (KIP-112): it leads on in the other, a tool of Kafka
 3.9 says what is lost, all is in sync again when the broker comes back with an empty one. Real processes and files.
 """
 

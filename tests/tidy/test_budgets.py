@@ -41,12 +41,13 @@ class Facts(NamedTuple):
     docstring_lines: int
     functions: list[Function]
     with_metaclass: list[str]
+    late_fields: list[str]
 
 
 @cache
 def facts(path: Path) -> Facts:
     tree = ast.parse(path.read_text())
-    found = Facts(len((ast.get_docstring(tree) or "").splitlines()), [], [])
+    found = Facts(len((ast.get_docstring(tree) or "").splitlines()), [], [], [])
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno is not None
@@ -54,9 +55,24 @@ def facts(path: Path) -> Facts:
             decorators = [ast.unparse(d.func) for d in node.decorator_list if isinstance(d, ast.Call)]
             place = f"{name(path)}:{node.lineno} {node.name}"
             found.functions.append(Function(place, node.end_lineno - node.lineno + 1, len(arguments), decorators))
-        elif isinstance(node, ast.ClassDef) and any(keyword.arg == "metaclass" for keyword in node.keywords):
-            found.with_metaclass.append(f"{name(path)}:{node.lineno} {node.name}")
+        elif isinstance(node, ast.ClassDef):
+            found.late_fields.extend(f"{name(path)}:{line} {node.name}" for line in lines_of_late_fields(node))
+            if any(keyword.arg == "metaclass" for keyword in node.keywords):
+                found.with_metaclass.append(f"{name(path)}:{node.lineno} {node.name}")
     return found
+
+
+def lines_of_late_fields(node: ast.ClassDef) -> list[int]:
+    """Where a class declares a field after its first method; what Python itself asks for (``__hash__``) is no field."""
+    lines, methods = [], 0
+    for part in node.body:
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            methods += 1
+        elif methods and isinstance(part, (ast.Assign, ast.AnnAssign)):
+            target = part.targets[0] if isinstance(part, ast.Assign) else part.target
+            if not ast.unparse(target).startswith("__"):
+                lines.append(part.lineno)
+    return lines
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
@@ -99,3 +115,8 @@ def test_no_work_is_left_unfinished() -> None:
 def test_no_module_is_for_whatever_has_no_place() -> None:
     without_subject = {"common.py", "util.py", "utils.py", "helpers.py", "misc.py"}
     assert not [str(path) for path in FILES if path.name in without_subject]
+
+
+def test_a_class_declares_its_fields_before_its_methods() -> None:
+    """State is looked for in ``__init__`` or at the top of the class; between two methods nobody finds it."""
+    assert not [place for path in FILES for place in facts(path).late_fields]

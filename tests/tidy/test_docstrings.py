@@ -1,4 +1,4 @@
-"""What a docstring says that a function returns, it returns; a section of a page that it names is there."""
+"""What a docstring says that a function returns, it returns; it has a subject, and a section that it names is there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ TOP = Path(__file__).resolve().parents[2]
 SRC = TOP / "src" / "moldau"
 WHETHER = re.compile(r"(Return )?whether\b", re.I)
 BOOLS = re.compile(r"\b(bool|TypeGuard|TypeIs)\b")
+NO_SUBJECT = re.compile(r"\s*(Of|Those|And|That (?=a |an |the |one |of |topics ))\b")
 SECTION = re.compile(r'\((?:docs/)?([a-z-]+)(?:\.md)?,\s+"([^"]+)"\)')
 
 
@@ -40,3 +41,21 @@ def test_a_section_of_a_page_that_a_text_names_is_there() -> None:
             if text.exists() and not re.search(rf"^#+ {re.escape(' '.join(title.split()))}$", text.read_text(), re.M):
                 missing.append(f"{path.relative_to(SRC)}: {page}.md has no section {title!r}")
     assert not missing
+
+
+def test_a_docstring_says_what_it_is_about() -> None:
+    """Not "Those of one broker" under a class name, or "Of its socket": what is meant is a word of the sentence."""
+    assert not [
+        f"{path.relative_to(SRC)}:{line} {text[:60]}"
+        for path in sorted(SRC.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        for line, text in texts_of(node)
+        if NO_SUBJECT.match(text)
+    ]
+
+
+def texts_of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of the docstring of a module, class or function, and of those of its fields and constants."""
+    for part in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+        if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str):
+            yield part.lineno, part.value.value

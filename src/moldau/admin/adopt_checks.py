@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.admin.adopt_plane import folders, migrating_brokers, plane, session_times
+from moldau.admin.adopt_mode import folders, migrating_brokers, mode, session_times
 from moldau.admin.asking import silent_brokers
 from moldau.admin.each_broker import told_directories
 from moldau.admin.findings import ERROR, NOTE, WARNING, Finding, some
@@ -45,7 +45,7 @@ _OF_THIS_NODE = frozenset({
     "inter.broker.listener.name", "listener.security.protocol.map", "broker.rack", "zookeeper.connect",
 })  # fmt: skip
 _ANY = 1
-"""Of resource types, names, patterns, operations and permissions in a filter of ACLs."""
+"""What a filter of ACLs has for any resource type, kind of pattern, operation and permission."""
 
 
 def adopt_checks(talk: Talk, files: Sequence[str] = ()) -> list[Finding]:
@@ -56,7 +56,7 @@ def adopt_checks(talk: Talk, files: Sequence[str] = ()) -> list[Finding]:
     found = [
         Finding(WARNING, f"broker {id}", f"does not answer ({why}): {lacking}", mend) for id, why in silent.items()
     ]
-    for check in (_features, plane, _brokers, _topics, _acls, _groups, _transactions, _sizes):
+    for check in (_features, mode, _brokers, _topics, _acls, _groups, _transactions, _sizes):
         found += _asked(check, talk, silent.keys())
     return [*found, *folders(talk, files)]
 

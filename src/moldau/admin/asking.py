@@ -141,7 +141,7 @@ class Talk:
             fail(f"{self.bootstrap}: {error}")
 
     def topics(self, names: Collection[str]) -> dict[str, Topic]:
-        """Those of the named topics that exist; one that was made a moment ago is waited for until brokers know it."""
+        """The named topics that exist; one that was made a moment ago is waited for until brokers know it."""
         client = self.cluster.client
         self.cluster.run(client.know(sorted(names), grace=True))
         return {name: client.view.topics[name] for name in names if name in client.view.topics}
@@ -156,12 +156,12 @@ class Talk:
                 fail(no_such("topic", name, self.cluster.topics(), "`moldau topic list` lists them"))
         return found
 
-    def partitions(self, wish: str) -> list[TopicPartition]:
+    def partitions(self, text: str) -> list[TopicPartition]:
         """The partitions that ``orders`` or ``orders:0,3-5`` names; ends the command when one is not there."""
         from moldau.admin.options import partitions_of
         from moldau.model import TopicPartition
 
-        name, numbers = partitions_of(wish)
+        name, numbers = partitions_of(text)
         known = self.existing([name])[name].partitions
         for number in numbers or ():
             if number not in known:

@@ -23,7 +23,7 @@ def banner(config: NodeConfig) -> list[str]:
     """The lines that a start begins with."""
     roles = ",".join(sorted(config.roles))
     system = os.uname()  # what the module platform would say, without its 2 ms of a start
-    plane = " on the ZooKeeper plane" if config.on_zookeeper else ""
+    plane = " in ZooKeeper mode" if config.on_zookeeper else ""
     return [
         f"Moldau {__version__} starts: node {config.node_id} ({roles}){plane}, process {os.getpid()},"
         f" Python {sys.version.split()[0]}, {system.sysname} {system.release}",

@@ -87,11 +87,11 @@ def read_client_config(path: str) -> ClientConfig:
         given = read_properties(text)
     except ConfigError as error:
         raise BadClientConfig(f"{path}: {error}") from None
-    for key, wish in given.items():
-        if _SECURITY.match(key) and not (key == "security.protocol" and wish.strip().lower() == _PLAIN):
+    for key, value in given.items():
+        if _SECURITY.match(key) and not (key == "security.protocol" and value.strip().lower() == _PLAIN):
             raise BadClientConfig(
                 f"{path}: {key} is not supported: these commands speak PLAINTEXT only, without TLS and SASL; "
                 "remove it, and name a PLAINTEXT listener as --bootstrap-server"
             )
     given.pop("security.protocol", None)
-    return ClientConfig({_OF_LIBRDKAFKA.get(key, key): wish.strip() for key, wish in given.items()}, path)
+    return ClientConfig({_OF_LIBRDKAFKA.get(key, key): value.strip() for key, value in given.items()}, path)

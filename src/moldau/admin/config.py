@@ -71,33 +71,33 @@ def OF(command: F) -> F:
     return topic(broker(all_brokers(group(command))))
 
 
-def _places(talk: Talk, wish: Whose) -> list[Resource]:
+def _places(talk: Talk, options: Whose) -> list[Resource]:
     """Whose settings are meant, without brokers that do not answer, which a note names; ends the command when one is
     not there."""
     from moldau.client.admin import Resource, ResourceType
 
-    topics = talk.existing(wish["topics"]) if wish["topics"] else {}
-    alive = talk.cluster.brokers() if wish["brokers"] else {}
-    for broker in wish["brokers"]:
+    topics = talk.existing(options["topics"]) if options["topics"] else {}
+    alive = talk.cluster.brokers() if options["brokers"] else {}
+    for broker in options["brokers"]:
         if broker not in alive:
             fail(f"there is no broker {broker} that serves, only {', '.join(map(str, sorted(alive)))}")
-    brokers = list(dict.fromkeys(wish["brokers"]))
+    brokers = list(dict.fromkeys(options["brokers"]))
     answer = answering(talk, brokers, "nobody else knows its settings") if brokers else []
     return [
         *(Resource(ResourceType.TOPIC, name) for name in topics),
         *(Resource(ResourceType.BROKER, str(id)) for id in brokers if id in answer),
-        *(Resource(ResourceType.GROUP, name) for name in dict.fromkeys(wish["groups"])),
-        *([Resource(ResourceType.BROKER, "")] if wish["all_brokers"] else []),
+        *(Resource(ResourceType.GROUP, name) for name in dict.fromkeys(options["groups"])),
+        *([Resource(ResourceType.BROKER, "")] if options["all_brokers"] else []),
     ]
 
 
-def _count(wish: Whose) -> int:
+def _count(options: Whose) -> int:
     """How many are meant."""
-    return len({*wish["topics"]}) + len({*wish["brokers"]}) + len({*wish["groups"]}) + wish["all_brokers"]
+    return len({*options["topics"]}) + len({*options["brokers"]}) + len({*options["groups"]}) + options["all_brokers"]
 
 
-def _named(wish: Whose) -> None:
-    if not (wish["topics"] or wish["brokers"] or wish["groups"] or wish["all_brokers"]):
+def _named(options: Whose) -> None:
+    if not (options["topics"] or options["brokers"] or options["groups"] or options["all_brokers"]):
         refuse("whose settings? --topic NAME, --broker ID, --group ID or --all-brokers")
 
 
@@ -117,15 +117,15 @@ def _title(place: Resource) -> str:
 @SERVERS
 @OUTPUT
 def describe(
-    keys: tuple[str, ...], bootstrap: str, output: str, everything: bool, doc: bool, **wish: Unpack[Whose]
+    keys: tuple[str, ...], bootstrap: str, output: str, everything: bool, doc: bool, **options: Unpack[Whose]
 ) -> None:
     """Show settings with their source and default; those that somebody has set, or KEYS.
 
     Sources: topic, broker (this one, set while it ran), all brokers, file (server.properties), default.
     """
-    _named(wish)
+    _named(options)
     with Talk(bootstrap) as talk:
-        places = _places(talk, wish)
+        places = _places(talk, options)
         found = _described(talk, places, doc)
     if not found:
         raise SystemExit(1)
@@ -142,7 +142,7 @@ def describe(
     else:
         extra = ("documentation",) if doc else ()
         show(rows, output, ("of", "key", "value", "source", "default", *extra), ("read_only", "synonyms"))
-    if len(places) < _count(wish):
+    if len(places) < _count(options):
         raise SystemExit(MISMATCH)
 
 
@@ -192,7 +192,12 @@ def _no_such_key(key: str, entries: Mapping[str, object], whose: str) -> None:
 @YES
 @SERVERS
 def alter(
-    settings: tuple[str, ...], unset: tuple[str, ...], bootstrap: str, dry_run: bool, yes: bool, **wish: Unpack[Lists]
+    settings: tuple[str, ...],
+    unset: tuple[str, ...],
+    bootstrap: str,
+    dry_run: bool,
+    yes: bool,
+    **options: Unpack[Lists],
 ) -> None:
     """Change settings, after showing what changes. What holds for brokers asks before (--yes does not).
 
@@ -200,13 +205,13 @@ def alter(
     """
     from moldau.client.admin import AlterOp
 
-    _named(wish)
+    _named(options)
     wanted: Wanted = [
         (key, op, value)
         for texts, option, op in (
             (settings, "--set", AlterOp.SET),
-            (wish["append"], "--append", AlterOp.APPEND),
-            (wish["subtract"], "--subtract", AlterOp.SUBTRACT),
+            (options["append"], "--append", AlterOp.APPEND),
+            (options["subtract"], "--subtract", AlterOp.SUBTRACT),
         )
         for key, value in pairs(texts, option).items()
     ]
@@ -217,8 +222,8 @@ def alter(
     if twice := {key for key in keys if keys.count(key) > 1}:
         refuse(f"{sorted(twice)[0]} is to be changed in two ways")
     with Talk(bootstrap) as talk:
-        places = _places(talk, wish)
-        if len(places) < _count(wish):
+        places = _places(talk, options)
+        if len(places) < _count(options):
             fail("nothing was changed")
         before = _described(talk, places)
         for place in places:
@@ -229,7 +234,7 @@ def alter(
                 say(printable(f"{_title(place)}  {line}"))
         if dry_run:
             return
-        if wish["brokers"] or wish["all_brokers"]:
+        if options["brokers"] or options["all_brokers"]:
             confirm("Change how brokers run?", yes)
         _alter(talk, places, wanted, validate_only=False)
     note("changed.")

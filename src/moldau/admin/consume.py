@@ -22,7 +22,7 @@ from moldau.admin.options import SERVERS, F, refuse
 from moldau.admin.output import note
 from moldau.admin.record_text import COLUMNS, FORMATS, formatter, readable
 from moldau.admin.signals import Raised, Signals, caught_signals
-from moldau.admin.starting import PLACE, Place, offsets
+from moldau.admin.starting import PLACE, StartingPoint, offsets
 from moldau.admin.whole_records import Portion
 from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
@@ -40,7 +40,7 @@ LOOK_S = 10.0
 TAILED = "timestamp,partition,offset,key,value"
 
 
-class Read(TypedDict):
+class ReadOptions(TypedDict):
     """What the options of both commands say."""
 
     columns: tuple[str, ...]
@@ -91,7 +91,9 @@ def _columns(context: click.Context, parameter: click.Parameter, text: str) -> t
 @click.option("--columns", default="value", show_default=True, callback=_columns, help="Of text, with commas between.")
 @READ
 @SERVERS
-def consume(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, **wish: Unpack[Read]) -> None:
+def consume(
+    topics: tuple[str, ...], bootstrap: str, place: StartingPoint, follow: bool, **options: Unpack[ReadOptions]
+) -> None:
     """Read records of TOPICS from a place to where they end now.
 
     \b
@@ -100,7 +102,7 @@ def consume(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool,
     moldau consume orders --from -10m --grep paid -o json
     moldau consume orders --group billing --max 100
     """
-    _read(topics, bootstrap, place, follow, wish)
+    _read(topics, bootstrap, place, follow, options)
 
 
 @click.command()
@@ -109,7 +111,7 @@ def consume(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool,
 @click.option("--columns", default=TAILED, show_default=True, callback=_columns, help="Of text, with commas between.")
 @READ
 @SERVERS
-def tail(topics: tuple[str, ...], bootstrap: str, place: Place, **wish: Unpack[Read]) -> None:
+def tail(topics: tuple[str, ...], bootstrap: str, place: StartingPoint, **options: Unpack[ReadOptions]) -> None:
     """Follow the records of TOPICS as they come, until Ctrl-C.
 
     \b
@@ -117,11 +119,11 @@ def tail(topics: tuple[str, ...], bootstrap: str, place: Place, **wish: Unpack[R
     moldau tail orders --from -10m --grep 'paid|refund'
     moldau tail orders --from -5 --max 5 -o hex
     """
-    _read(topics, bootstrap, place, True, wish)
+    _read(topics, bootstrap, place, True, options)
 
 
-def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, wish: Read) -> None:
-    keep = _filter(wish)
+def _read(topics: tuple[str, ...], bootstrap: str, place: StartingPoint, follow: bool, options: ReadOptions) -> None:
+    keep = _filter(options)
     with caught_signals(Raised.WHEN_REPEATED) as signals:
         try:
             with signals.raised(Raised.AT_ONCE):
@@ -130,10 +132,10 @@ def _read(topics: tuple[str, ...], bootstrap: str, place: Place, follow: bool, w
             note("0 records.")
             return
         with talk:
-            reading = _Reading(talk, _consumer(talk, wish, latest=place.kind == "latest"), wish, keep, signals)
+            reading = _Reading(talk, _consumer(talk, options, latest=place.kind == "latest"), options, keep, signals)
             try:
                 with signals.raised(Raised.AT_ONCE):  # whatever is waited for; writing has a say of its own
-                    if wish["group"] is not None:
+                    if options["group"] is not None:
                         reading.join(topics, place)
                     else:
                         reading.assign(topics, place)
@@ -178,13 +180,13 @@ class _Reading:
     """A consumer, what it has printed, and where it ends."""
 
     def __init__(
-        self, talk: Talk, consumer: Consumer, wish: Read, keep: Callable[[Record], bool], signals: Signals
+        self, talk: Talk, consumer: Consumer, options: ReadOptions, keep: Callable[[Record], bool], signals: Signals
     ) -> None:
         self.talk = talk
         self.seen = self.printed = self._wanted = 0
         self._keep = keep
-        self._most: int | None = wish["most"]
-        self._show = formatter(wish["output"], wish["columns"])
+        self._most: int | None = options["most"]
+        self._show = formatter(options["output"], options["columns"])
         self._signals = signals
         self._consumer = consumer
         consumer.on_revoked = self._forget
@@ -197,7 +199,7 @@ class _Reading:
         self._quiet_since = time.monotonic()
         self._look_at = time.monotonic() + LOOK_S
 
-    def assign(self, topics: tuple[str, ...], place: Place) -> None:
+    def assign(self, topics: tuple[str, ...], place: StartingPoint) -> None:
         """Read these partitions alone."""
         asked = sorted({one for text in topics for one in self.talk.partitions(text)})
         self._consumer.assign(offsets(self.talk, asked, place, without=self.unread))
@@ -206,7 +208,7 @@ class _Reading:
             note(f"{len(self.unread)} of {have} no leader that answers; the others are read")
         self._topics = [text for text in topics if ":" not in text]
 
-    def join(self, topics: tuple[str, ...], place: Place) -> None:
+    def join(self, topics: tuple[str, ...], place: StartingPoint) -> None:
         """Read as a member of the group."""
         if split := [text for text in topics if ":" in text]:
             refuse(f"{split[0]}: a group shares partitions out itself; name topics only")
@@ -337,7 +339,7 @@ class _Reading:
         return True
 
     def _without_leader(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those of the partitions that have no leader now."""
+        """The partitions that have no leader now."""
         there = self.talk.cluster.topics(sorted({one.topic for one in partitions})) if partitions else {}
         return [one for one in partitions if one.topic in there and self.talk.cluster.client.view.leader(one) is None]
 
@@ -355,7 +357,7 @@ class _Reading:
             self._consumer.assign({**mine, **dict.fromkeys(new, EARLIEST)})
 
 
-def _consumer(talk: Talk, wish: Read, *, latest: bool) -> Consumer:
+def _consumer(talk: Talk, options: ReadOptions, *, latest: bool) -> Consumer:
     from moldau.admin.client_config import BadClientConfig
     from moldau.client.consumer import Consumer, ConsumerOptions
     from moldau.client.membership import GroupOptions
@@ -365,17 +367,17 @@ def _consumer(talk: Talk, wish: Read, *, latest: bool) -> Consumer:
     try:
         isolation = config.one_of("isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted")
         group = None
-        if wish["group"] is not None:
+        if options["group"] is not None:
             group = GroupOptions(
-                group_id=wish["group"],
+                group_id=options["group"],
                 instance_id=config.text("group.instance.id") or None,
                 session_timeout_ms=config.integer("session.timeout.ms", 45_000),
                 rack=config.text("client.rack") or None,
             )
-        options = ConsumerOptions(
+        settings = ConsumerOptions(
             group=group,
             reset=LATEST if latest else EARLIEST,
-            isolation=READ_COMMITTED if wish["committed"] or isolation == "read_committed" else READ_UNCOMMITTED,
+            isolation=READ_COMMITTED if options["committed"] or isolation == "read_committed" else READ_UNCOMMITTED,
             max_bytes=config.integer("fetch.max.bytes", 50 << 20),
             partition_max_bytes=config.integer("max.partition.fetch.bytes", 1 << 20),
             min_bytes=config.integer("fetch.min.bytes", 1),
@@ -384,17 +386,17 @@ def _consumer(talk: Talk, wish: Read, *, latest: bool) -> Consumer:
         )
     except BadClientConfig as error:
         refuse(f"--command-config {error}")
-    return Consumer(talk.cluster.client, options)
+    return Consumer(talk.cluster.client, settings)
 
 
-def _filter(wish: Read) -> Callable[[Record], bool]:
+def _filter(options: ReadOptions) -> Callable[[Record], bool]:
     """Whether a record is wanted."""
-    key = None if wish["key"] is None else wish["key"].encode()
-    name, equals, value = (wish["header"] or "").partition("=")
+    key = None if options["key"] is None else options["key"].encode()
+    name, equals, value = (options["header"] or "").partition("=")
     try:
-        pattern = None if wish["grep"] is None else re.compile(wish["grep"].encode())
+        pattern = None if options["grep"] is None else re.compile(options["grep"].encode())
     except re.error as error:
-        refuse(f"--grep {wish['grep']}: {error}")
+        refuse(f"--grep {options['grep']}: {error}")
 
     def keep(record: Record) -> bool:
         if key is not None and record.key != key:

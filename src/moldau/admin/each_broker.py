@@ -22,7 +22,7 @@ DIRECTORIES_S = 10.0
 
 
 def answering(talk: Talk, ids: Collection[int], lacking: str) -> list[int]:
-    """Those of the brokers that answer, sorted; a note names each of the others, and what is lacking therefore."""
+    """The brokers that answer, sorted; a note names each of the others, and what is lacking therefore."""
     silent = silent_brokers(talk, ids)
     for id, why in silent.items():
         note(f"broker {id} does not answer ({why}): {lacking}")

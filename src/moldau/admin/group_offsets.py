@@ -72,7 +72,7 @@ class Reset(NamedTuple):
 @YES
 @SERVERS
 @OUTPUT
-def reset(id: str, bootstrap: str, output: str, dry_run: bool, yes: bool, **wish: Unpack[ResetOptions]) -> None:
+def reset(id: str, bootstrap: str, output: str, dry_run: bool, yes: bool, **options: Unpack[ResetOptions]) -> None:
     """Set where GROUP goes on reading, in the partitions of --topic, of --all-topics, or of a file.
 
     Shows offsets before and after, then asks. Offsets that a partition does not have become its nearest.
@@ -83,22 +83,24 @@ def reset(id: str, bootstrap: str, output: str, dry_run: bool, yes: bool, **wish
     moldau group reset billing --all-topics --by-duration 1h30m --yes
     moldau group reset billing --from-file billing.json --yes
     """
-    given = [name for name in ("to", "shift_by", "by_duration", "to_datetime", "from_file") if wish[name] is not None]
+    given = [
+        name for name in ("to", "shift_by", "by_duration", "to_datetime", "from_file") if options[name] is not None
+    ]
     if len(given) != 1:
         refuse("to where? One of --to, --shift-by, --by-duration, --to-datetime, --from-file")
-    if (path := wish["from_file"]) is not None:
-        if wish["topics"] or wish["all_topics"]:
+    if (path := options["from_file"]) is not None:
+        if options["topics"] or options["all_topics"]:
             refuse("--from-file names the partitions itself: leave --topic and --all-topics out")
-    elif bool(wish["topics"]) == wish["all_topics"]:
+    elif bool(options["topics"]) == options["all_topics"]:
         refuse("of which partitions? Either --topic (repeat it) or --all-topics")
-    moment = _moment(wish)
+    moment = _moment(options)
     listed = {} if path is None else read_offsets(path)
     with Talk(bootstrap) as talk:
-        found = existing(talk, id) if wish["all_topics"] else described(talk, id)
+        found = existing(talk, id) if options["all_topics"] else described(talk, id)
         if found.state not in INACTIVE:
             busy(found)
         before = _committed(talk, id)
-        asked: Collection[TopicPartition] = listed or _asked(talk, id, wish, before)
+        asked: Collection[TopicPartition] = listed or _asked(talk, id, options, before)
         plan = _plan(talk, asked, before, moment, listed)
         rows = [_row(one) for one in plan]
         show(rows, output, ("topic", "partition", "before", "after", "change", "note"), ("start", "end"))
@@ -116,18 +118,18 @@ Moment = tuple[str, int]
 """What was asked for: one of earliest, latest, current, offset, shift, time, file; and its number."""
 
 
-def _moment(wish: ResetOptions) -> Moment:
-    if wish["from_file"] is not None:
+def _moment(options: ResetOptions) -> Moment:
+    if options["from_file"] is not None:
         return "file", 0
-    if wish["shift_by"] is not None:
-        return "shift", wish["shift_by"]
-    if wish["by_duration"] is not None:
-        ago_ms = _read(duration_ms, wish["by_duration"].removeprefix("-"), "by-duration")
+    if options["shift_by"] is not None:
+        return "shift", options["shift_by"]
+    if options["by_duration"] is not None:
+        ago_ms = _read(duration_ms, options["by_duration"].removeprefix("-"), "by-duration")
         return "time", int(time.time() * 1000) - ago_ms
-    if wish["to_datetime"] is not None:
-        return "time", _read(instant_ms, wish["to_datetime"], "to-datetime")
-    text = wish["to"]
-    assert text is not None, wish
+    if options["to_datetime"] is not None:
+        return "time", _read(instant_ms, options["to_datetime"], "to-datetime")
+    text = options["to"]
+    assert text is not None, options
     if text in ("earliest", "latest", "current"):
         return text, 0
     if not text.isdecimal() or len(text) > 18:
@@ -142,9 +144,11 @@ def _read(read: Callable[[str], int], text: str, option: str) -> int:
         refuse(f"--{option}: {error}")
 
 
-def _asked(talk: Talk, id: str, wish: ResetOptions, before: Collection[TopicPartition]) -> Collection[TopicPartition]:
-    if wish["topics"]:
-        return sorted({one for text in wish["topics"] for one in talk.partitions(text)})
+def _asked(
+    talk: Talk, id: str, options: ResetOptions, before: Collection[TopicPartition]
+) -> Collection[TopicPartition]:
+    if options["topics"]:
+        return sorted({one for text in options["topics"] for one in talk.partitions(text)})
     if not before:
         fail(f"group {id} has committed nothing: name topics with --topic")
     return sorted(before)

@@ -235,12 +235,12 @@ def _show(
 ) -> list[dict[str, object]]:
     """Tell a job's table; its rows. Ends with 1 when what was asked for is not there, which would look sound."""
     from moldau.clusterdata.jobs import JOBS, tell
-    from moldau.clusterdata.jobs.wish import Wish
+    from moldau.clusterdata.jobs.options import JobOptions
     from moldau.storage.errors import BrokenFile
 
     names = [one.name for one in JOBS[name].columns]
     try:
-        told = tell(name, Wish(paths, topics, groups, every_ms, ids, longest_ms))
+        told = tell(name, JobOptions(paths, topics, groups, every_ms, ids, longest_ms))
         rows = [dict(zip(names, row, strict=True)) for row in told.rows]
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")

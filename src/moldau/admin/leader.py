@@ -43,7 +43,7 @@ def leader() -> None:
 @DRY_RUN
 @YES
 @OUTPUT
-def elect(bootstrap: str, output: str, kind: str, topic: str | None, **wish: Any) -> None:
+def elect(bootstrap: str, output: str, kind: str, topic: str | None, **options: Any) -> None:
     """Elect leaders: the preferred replica, or (unclean) any that lives, which may LOSE acknowledged records: that is
     asked about, unless --yes says it beforehand.
 
@@ -52,16 +52,16 @@ def elect(bootstrap: str, output: str, kind: str, topic: str | None, **wish: Any
 
     Exit 0 when every partition named has the leader asked for, 1 when one could not.
     """
-    if bool(topic) == wish["everything"]:
+    if bool(topic) == options["everything"]:
         fail("for what? Give either --topic (and --partition), or --all", 2)
-    if wish["numbers"] and topic is None:
+    if options["numbers"] and topic is None:
         fail("--partition needs --topic", 2)
     unclean = kind == "unclean"
-    if unclean and not wish["dry_run"]:
-        confirm("An unclean election may lose records that were acknowledged. Go on?", wish["yes"])
+    if unclean and not options["dry_run"]:
+        confirm("An unclean election may lose records that were acknowledged. Go on?", options["yes"])
     with Talk(bootstrap) as talk:
-        wanted = None if topic is None else _partitions(talk, topic, wish["numbers"])
-        if wish["dry_run"]:
+        wanted = None if topic is None else _partitions(talk, topic, options["numbers"])
+        if options["dry_run"]:
             topics = talk.cluster.topics() if topic is None else talk.topics([topic])
             rows = would_elect(topics, talk.cluster.brokers(), wanted, unclean=unclean)
             show(rows, output, ("topic", "partition", "result", "leader", "next_leader", "reason"))

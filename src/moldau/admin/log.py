@@ -21,7 +21,7 @@ from moldau.admin.main import fail
 from moldau.admin.options import instant_ms
 from moldau.admin.output import printable, say
 from moldau.clusterdata.state_changes.eras import Event, parse
-from moldau.clusterdata.state_changes.history import IN_ASCII, Change, bar, changes
+from moldau.clusterdata.state_changes.history import IN_ASCII, PartitionChange, bar, changes
 from moldau.clusterdata.state_changes.lines import time_of
 from moldau.clusterdata.state_changes.merging import logs, merge, one_after_the_other, wanted
 from moldau.clusterdata.state_changes.skew import milliseconds, skews
@@ -180,7 +180,7 @@ def timeline(partition: TopicPartition, paths: tuple[str, ...], output: str) -> 
     damaged.end()
 
 
-def _heads(partition: TopicPartition, found: list[Change]) -> list[str]:
+def _heads(partition: TopicPartition, found: list[PartitionChange]) -> list[str]:
     """The replicas; of each topic where several had the name."""
     firsts = {change.topic: change for change in reversed(found)}
     replicas = _replicas(found)
@@ -191,12 +191,12 @@ def _heads(partition: TopicPartition, found: list[Change]) -> list[str]:
     return [f"{partition} from {of.time} on, topic id {of.topic_id or 'unknown'}: replicas {one}" for of, one in told]
 
 
-def _are_several(found: list[Change]) -> bool:
+def _are_several(found: list[PartitionChange]) -> bool:
     """Whether topics of one name were made one after the other."""
     return len({change.topic for change in found}) > 1
 
 
-def _rows(some: Iterable[Change], found: list[Change]) -> list[dict[str, object]]:
+def _rows(some: Iterable[PartitionChange], found: list[PartitionChange]) -> list[dict[str, object]]:
     """A row for some of the changes that were found."""
     several, replicas = _are_several(found), _replicas(found)
     rows = []
@@ -237,7 +237,7 @@ def why(partition: TopicPartition, at: bytes | None, paths: tuple[str, ...], out
     damaged.end()
 
 
-def _tell_why(partition: TopicPartition, found: list[Change], at: bytes | None, output: str) -> None:
+def _tell_why(partition: TopicPartition, found: list[PartitionChange], at: bytes | None, output: str) -> None:
     until = "9999" if at is None else at.decode()
     before = [change for change in found if change.time <= until]
     if not before:
@@ -322,7 +322,7 @@ def _note_no_dates(entries: Sequence[Event], what: str) -> None:
         note(f"{count} a time that is no date, as {entries[0].time}: {what}")
 
 
-def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damaged) -> list[Change]:
+def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damaged) -> list[PartitionChange]:
     of = partition.topic, partition.partition
     lines = [event for event in _events(files, partition.topic, damaged) if of in event.partitions]
     twins = [event for one in files for event in told(one, [partition.topic], damaged) if of in event.partitions]
@@ -334,8 +334,8 @@ def _history(partition: TopicPartition, files: list[list[str]], damaged: _Damage
     return found
 
 
-def _replicas(found: list[Change]) -> dict[int, tuple[int, ...]]:
-    """Of each topic the replicas of its partition: those that are assigned first, then those that led or were in
+def _replicas(found: list[PartitionChange]) -> dict[int, tuple[int, ...]]:
+    """The replicas of each topic's partition: those that are assigned first, then those that led or were in
     sync."""
     named: dict[int, tuple[int, ...]] = {}
     ids: dict[int, set[int]] = {}

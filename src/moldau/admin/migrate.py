@@ -1,4 +1,4 @@
-"""``moldau migrate``: a cluster that ``moldau up --plane zookeeper`` made moves to KRaft, step by step."""
+"""``moldau migrate``: a cluster that ``moldau up --mode zookeeper`` made moves to KRaft, step by step."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def next_step(migration: Migration, progress: MigrationPhase) -> str:
 
 def _found(data: Path) -> Migration:
     if not (data / "cluster.json").exists():
-        fail(f"no cluster in {data}: start one with `moldau up --plane zookeeper --data {data}`")
+        fail(f"no cluster in {data}: start one with `moldau up --mode zookeeper --data {data}`")
     return Migration(Cluster(data=data.resolve()))
 
 

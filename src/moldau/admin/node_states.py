@@ -22,7 +22,7 @@ ANSWER_MS = 4_000
 """How long a node, or the cluster, may take for an answer."""
 
 
-class State(Enum):
+class NodeState(Enum):
     """The value is what is printed."""
 
     STOPPED = "stopped"
@@ -31,18 +31,18 @@ class State(Enum):
     NOT_ANSWERING = "not answering"
 
 
-class Seen(NamedTuple):
+class NodeStates(NamedTuple):
     """The state of each node by id; one broker's address that answered; what else is to be told, a line each."""
 
-    states: dict[int, State]
+    states: dict[int, NodeState]
     answered: tuple[str, int] | None
     notes: list[str]
 
 
-def look_at_nodes(cluster: Cluster) -> Seen:
+def look_at_nodes(cluster: Cluster) -> NodeStates:
     """How every node of the cluster stands now. A broker serves when it answers, and others who answer show it too, or
     nobody else answers: by its own word alone one that was cut off would serve."""
-    states: dict[int, State] = {}
+    states: dict[int, NodeState] = {}
     shown: dict[int, set[int]] = {}
     answered = None
     notes = []
@@ -50,11 +50,11 @@ def look_at_nodes(cluster: Cluster) -> Seen:
         states[node.id], why = _state(node)
         if why:
             notes.append(why)
-        if states[node.id] is not State.SERVING or not node.is_broker:
+        if states[node.id] is not NodeState.SERVING or not node.is_broker:
             continue
         brokers = _shown_by(cluster, node)
         if brokers is None:
-            states[node.id] = State.NOT_ANSWERING
+            states[node.id] = NodeState.NOT_ANSWERING
             notes.append(f"what answers at {HOST}:{node.port} is not node {node.id} of this cluster")
             continue
         shown[node.id] = brokers
@@ -62,25 +62,25 @@ def look_at_nodes(cluster: Cluster) -> Seen:
     for id in shown:
         others = [brokers for other, brokers in shown.items() if other != id] or [shown[id]]
         if not any(id in brokers for brokers in others):
-            states[id] = State.STARTING
-    return Seen(states, answered, notes)
+            states[id] = NodeState.STARTING
+    return NodeStates(states, answered, notes)
 
 
-def _state(node: NodeSpec) -> tuple[State, str]:
+def _state(node: NodeSpec) -> tuple[NodeState, str]:
     """What its process and its port say of a node, and why it does not answer."""
     if not is_alive(node.pid):
-        return State.STOPPED, ""
+        return NodeState.STOPPED, ""
     if is_paused(node.pid):
-        return State.NOT_ANSWERING, _paused(node)
+        return NodeState.NOT_ANSWERING, _paused(node)
     try:
         other = why_not_kafka(HOST, node.port or node.controller_port, ANSWER_MS / 1000)
     except ConnectionRefusedError:
-        return State.STARTING, ""
+        return NodeState.STARTING, ""
     except OSError as error:
         other = f"{HOST}:{node.port or node.controller_port} cannot be reached: {error}"
     if other is None:
-        return State.SERVING, ""
-    return State.NOT_ANSWERING, _paused(node) if is_paused(node.pid) else f"node {node.id}: {other}"
+        return NodeState.SERVING, ""
+    return NodeState.NOT_ANSWERING, _paused(node) if is_paused(node.pid) else f"node {node.id}: {other}"
 
 
 def _paused(node: NodeSpec) -> str:

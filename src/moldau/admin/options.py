@@ -254,10 +254,10 @@ def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     """``key=value`` words as a mapping; ends the command when one is none, or a key is there twice."""
     found: dict[str, str] = {}
     for text in texts:
-        key, equals, wish = text.partition("=")
+        key, equals, value = text.partition("=")
         if not equals or not key.strip():
             refuse(f"{option} {text}: KEY=VALUE is expected")
-        if found.setdefault(key.strip(), wish) != wish:
+        if found.setdefault(key.strip(), value) != value:
             refuse(f"{option} {key.strip()} is given twice")
     return found
 

@@ -104,7 +104,7 @@ def perf() -> None:
 @click.option("-z", "--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @SERVERS
 @OUTPUT
-def produce(topic: str, bootstrap: str, output: str, **wish: Unpack[Writing]) -> None:
+def produce(topic: str, bootstrap: str, output: str, **options: Unpack[Writing]) -> None:
     """Write records of random bytes to TOPIC, spread over its partitions: rate, and latencies until acknowledged."""
     import asyncio
 
@@ -114,11 +114,11 @@ def produce(topic: str, bootstrap: str, output: str, **wish: Unpack[Writing]) ->
         talk.existing([topic])
         config = talk.config
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        row = runner.run(_produced(bootstrap, topic, config, wish))
+        row = runner.run(_produced(bootstrap, topic, config, options))
     _show([row], output)
 
 
-async def _produced(bootstrap: str, topic: str, config: ClientConfig, wish: Writing) -> Measured:
+async def _produced(bootstrap: str, topic: str, config: ClientConfig, options: Writing) -> Measured:
     import asyncio
 
     from moldau.client.client import Client
@@ -128,23 +128,23 @@ async def _produced(bootstrap: str, topic: str, config: ClientConfig, wish: Writ
     from moldau.wire.compression import Codec
 
     world = real_world(asyncio.get_running_loop(), lambda name, error: note(f"moldau: {name}: {error}"))
-    options, connection = client_options(config)
-    client = Client(WorldLines(world, connection), bootstrap, options)
-    acks = ACKS[wish["acks"]]
-    producing = ProducerOptions(acks=acks, idempotent=acks == -1, codec=Codec[wish["compression"].upper()])
+    settings, connection = client_options(config)
+    client = Client(WorldLines(world, connection), bootstrap, settings)
+    acks = ACKS[options["acks"]]
+    producing = ProducerOptions(acks=acks, idempotent=acks == -1, codec=Codec[options["compression"].upper()])
     producer = Producer(client, producing)
     try:
         await producer.prepare(topic)
-        return await _send(producer, topic, wish)
+        return await _send(producer, topic, options)
     finally:
         client.close()
         await asyncio.sleep(0)  # whoever waits on its connections hears of it before the loop ends
 
 
-async def _send(producer: Producer, topic: str, wish: Writing) -> Measured:
+async def _send(producer: Producer, topic: str, options: Writing) -> Measured:
     import asyncio
 
-    count, rate, value = wish["count"], wish["rate"], os.urandom(wish["size"])
+    count, rate, value = options["count"], options["rate"], os.urandom(options["size"])
     parts = len(producer.client.view.topics[topic].partitions)
     watch = _Watch()
     started = time.perf_counter()

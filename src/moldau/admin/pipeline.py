@@ -278,11 +278,11 @@ def run(
             note(f"metrics at http://{metrics_host}:{server.port}/metrics")
         runner: Runner | Ticks
         if times is None:
-            runner = runner_of(pipeline, file=file, once=once, say=note, heard=tell, session=spark)
+            runner = runner_of(pipeline, file=file, once=once, say=note, on_line=tell, session=spark)
         else:
 
             def begin() -> Runner:
-                return runner_of(sound(file), file=file, once=True, say=note, heard=tell, session=spark)
+                return runner_of(sound(file), file=file, once=True, say=note, on_line=tell, session=spark)
 
             runner = Ticks(parse_schedule(times), begin, say=note)
         with stopped_by_signals(runner):
@@ -464,7 +464,7 @@ def dlq_replay(file: Path, stage: str | None, dry_run: bool, yes: bool) -> None:
             return
         confirm("Take them up again?", yes)
         with folder.locked():
-            replays.replay(start_spark(pipeline), found, modules=file.parent, heard=tell)
+            replays.replay(start_spark(pipeline), found, modules=file.parent, on_line=tell)
 
 
 def _waiting(file: Path, stage: str | None) -> list[Group]:

@@ -136,7 +136,7 @@ def _read(
         if unfinished and not dry_run:
             note("a backfill was cut off and is finished first")
             with folder.locked():
-                backfills.finish(start_spark(pipeline), modules=file.parent, heard=tell)
+                backfills.finish(start_spark(pipeline), modules=file.parent, on_line=tell)
         wanted = backfills.wanted(start, end, topics)
         twice = sum(one.size for one in wanted.again)
         for span in wanted.spans:
@@ -158,6 +158,6 @@ def _read(
             return
         confirm("Do it?", yes)
         with folder.locked():
-            backfills.carry_out(start_spark(pipeline), wanted, modules=file.parent, heard=tell)
+            backfills.carry_out(start_spark(pipeline), wanted, modules=file.parent, on_line=tell)
     if wanted.go_on is not None:
         note(f"the first run begins at {wanted.go_on}")

@@ -15,7 +15,7 @@ from moldau.model.counted import counted
 
 if TYPE_CHECKING:
     from moldau.pipeline.books import Drift, Totals
-    from moldau.pipeline.folder import Folder, State
+    from moldau.pipeline.folder import Folder, RunState
     from moldau.pipeline.spec import Pipeline
 
 
@@ -81,7 +81,7 @@ def draw_status(pipeline: Pipeline, folder: Folder, output: str, *, verify: bool
     return 0 if whole["balanced"] else MISMATCH
 
 
-def _state_fields(state: State | None) -> dict[str, object]:
+def _state_fields(state: RunState | None) -> dict[str, object]:
     if state is None:
         return {"state": "new", "message": None, "since_ms": None}
     return {"state": state.state, "message": state.message, "since_ms": state.at_ms}

@@ -17,7 +17,7 @@ Directories = dict[tuple[TopicPartition, int], str]
 """(partition, broker) -> the log directory that the broker's replica is to be in, if it is to be in one."""
 ANY = "any"
 VERSION = 1
-"""Of the file's form."""
+"""The version of the file's format."""
 
 
 class BadPlan(ValueError):

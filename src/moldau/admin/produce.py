@@ -75,7 +75,9 @@ class BadRecord(Exception):
 )
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="How batches are compressed (none).")
 @SERVERS
-def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | None, **wish: Unpack[Written]) -> None:
+def produce(
+    topic: str, bootstrap: str, messages: tuple[str, ...], path: str | None, **options: Unpack[Written]
+) -> None:
     """Write records to TOPIC: a line of standard input is one record.
 
     With acks=all each record is written once, whatever connections break. Exit 1 when any was not written.
@@ -89,17 +91,17 @@ def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | N
     if messages and path is not None:
         refuse("--message and --file are both what to write: leave one out")
     headers: list[tuple[str, bytes | None]] = [
-        (key, value.encode()) for key, value in pairs(wish["headers"], "--header").items()
+        (key, value.encode()) for key, value in pairs(options["headers"], "--header").items()
     ]
-    read = _reader(wish, headers)
+    read = _reader(options, headers)
     with Talk(bootstrap) as talk:
-        feed = _feed(talk, topic, wish)
+        feed = _feed(talk, topic, options)
         try:
             if messages:
                 for message in messages:
-                    _add(feed, read, message.encode(), wish, "--message")
+                    _add(feed, read, message.encode(), options, "--message")
             else:
-                _copy(talk, feed, read, wish, path)
+                _copy(talk, feed, read, options, path)
             flush(talk, feed)
         except BadRecord as error:
             flush(talk, feed)
@@ -110,26 +112,26 @@ def produce(topic: str, bootstrap: str, messages: tuple[str, ...], path: str | N
     note(f"{counted(feed.written, 'record was', 'records were')} written to {topic}.")
 
 
-def _feed(talk: Talk, topic: str, wish: Written) -> Feed:
+def _feed(talk: Talk, topic: str, options: Written) -> Feed:
     from moldau.admin.client_config import BadClientConfig
     from moldau.client.feeding import Feed, FeedOptions
     from moldau.wire.compression import Codec
 
     try:
-        acks = wish["acks"] or talk.config.one_of("acks", tuple(ACKS), "all")
-        codec = wish["compression"] or talk.config.one_of("compression.type", CODECS, "none")
+        acks = options["acks"] or talk.config.one_of("acks", tuple(ACKS), "all")
+        codec = options["compression"] or talk.config.one_of("compression.type", CODECS, "none")
         timeout_ms = talk.config.integer("request.timeout.ms", 30_000)
     except BadClientConfig as error:
         refuse(f"--command-config {error}")
     known = talk.existing([topic])[topic].partitions
-    number = wish["partition"]
+    number = options["partition"]
     if number is not None and number not in known:
         fail(f"topic {topic} has no partition {number}: it has {len(known)}, 0 to {len(known) - 1}")
-    options = FeedOptions(acks=ACKS[acks], codec=Codec[codec.upper()], timeout_ms=timeout_ms)
-    return Feed(talk.cluster.client, topic, options)
+    settings = FeedOptions(acks=ACKS[acks], codec=Codec[codec.upper()], timeout_ms=timeout_ms)
+    return Feed(talk.cluster.client, topic, settings)
 
 
-def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], wish: Written, path: str | None) -> None:
+def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], options: Written, path: str | None) -> None:
     """Everything of the input; what has gathered is written whenever no more comes at once."""
     try:
         source = sys.stdin.buffer if path is None else open(path, "rb")  # noqa: SIM115  # the command ends with it
@@ -139,8 +141,8 @@ def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], wish: 
         fail("standard input is closed")
     if path is None and sys.stdin.isatty():
         note("a line is a record; Ctrl-D ends")
-    if wish["kind"] == "raw":
-        _add(feed, read, source.read(), wish, "the input")
+    if options["kind"] == "raw":
+        _add(feed, read, source.read(), options, "the input")
         return
     number = 0
     whole = None if path is None else os.fstat(source.fileno()).st_size or None  # of a pipe nobody knows
@@ -148,7 +150,7 @@ def _copy(talk: Talk, feed: Feed, read: Callable[[bytes], RecordToWrite], wish: 
         for lines, read_so_far in _lines(source, lambda: flush(talk, feed)):
             for line in lines:
                 number += 1
-                _add(feed, read, line, wish, f"line {number}")
+                _add(feed, read, line, options, f"line {number}")
                 if feed.full:
                     flush(talk, feed)
             if path is not None:
@@ -190,13 +192,13 @@ def _has_more(source: BinaryIO) -> bool:
         return True
 
 
-def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], RecordToWrite]:
+def _reader(options: Written, headers: list[tuple[str, bytes | None]]) -> Callable[[bytes], RecordToWrite]:
     """A function that makes a record of a line; ValueError says what is wrong with it."""
     from moldau.admin.record_text import RecordToWrite, read_json
 
-    separator, kind = wish["separator"].encode(), wish["kind"]
-    null = None if wish["null"] is None else wish["null"].encode()
-    fixed = None if wish["key"] is None else wish["key"].encode()
+    separator, kind = options["separator"].encode(), options["kind"]
+    null = None if options["null"] is None else options["null"].encode()
+    fixed = None if options["key"] is None else options["key"].encode()
     if kind == "key-value" and not separator:
         refuse("--separator is empty")
     if kind in ("key-value", "json") and fixed is not None:
@@ -213,16 +215,16 @@ def _reader(wish: Written, headers: list[tuple[str, bytes | None]]) -> Callable[
         elif kind == "key-value":
             key, found_it, value = line.partition(separator)
             if not found_it:
-                raise ValueError(f"there is no {wish['separator']!r} between key and value")
+                raise ValueError(f"there is no {options['separator']!r} between key and value")
         return RecordToWrite(None if key == null else key, None if value == null else value, headers)
 
     return read
 
 
-def _add(feed: Feed, read: Callable[[bytes], RecordToWrite], line: bytes, wish: Written, what: str) -> None:
+def _add(feed: Feed, read: Callable[[bytes], RecordToWrite], line: bytes, options: Written, what: str) -> None:
     try:
         record = read(line)
-        partition = wish["partition"] if wish["partition"] is not None else record.partition
+        partition = options["partition"] if options["partition"] is not None else record.partition
         feed.add(record.key, record.value, record.headers, partition=partition, timestamp_ms=record.timestamp_ms)
     except KeyError:
         raise BadRecord(f"{what}: topic {feed.topic} has no partition {partition}") from None

@@ -35,7 +35,7 @@ STATE_CHANGES, METRICS = "state-changes", "metrics"
 COLUMNS = ("node", "lines", "left_bytes", "metrics", "page", "folder")
 
 
-class Wish(TypedDict):
+class PublishOptions(TypedDict):
     """What is published, and where to, as the options say it."""
 
     state_changes: str
@@ -79,7 +79,7 @@ def publish(
     once: bool,
     patient: bool,
     dry_run: bool,
-    **wish: Unpack[Wish],
+    **options: Unpack[PublishOptions],
 ) -> None:
     """Write the state changes and metrics of nodes to topics, as they come, until Ctrl-C or SIGTERM.
 
@@ -100,15 +100,15 @@ def publish(
     from moldau.publishing.stream import Away, NotTaken
     from moldau.wire.compression import BatchError
 
-    nodes = _nodes(paths, wish)
+    nodes = _nodes(paths, options)
     found = nodes()
     with caught_signals(), ExitStack() as stack:
         try:
-            publisher = _Publisher(stack, bootstrap, wish, patient=patient)
+            publisher = _Publisher(stack, bootstrap, options, patient=patient)
             if dry_run:
                 show(publisher.rows(found, look=True), output, COLUMNS)
                 return
-            _tell_pages(found, wish)
+            _tell_pages(found, options)
             publisher.run(nodes, once=once)
             show(publisher.rows(found), output, COLUMNS)
         except KeyboardInterrupt:
@@ -119,16 +119,16 @@ def publish(
             fail(f"{bootstrap}: {error}")
 
 
-def _nodes(paths: tuple[str, ...], wish: Wish) -> Callable[[], list[NodeFolder]]:
+def _nodes(paths: tuple[str, ...], options: PublishOptions) -> Callable[[], list[NodeFolder]]:
     """A function that looks for nodes, which has found some; ends the command when there are none."""
     from moldau.publishing.nodes import NoNodes, nodes_in, pages_of
 
-    if wish["every"] < LEAST_MS:
+    if options["every"] < LEAST_MS:
         refuse("--every: at least 1s")
-    if wish["state_changes"] == wish["metrics"]:
-        refuse(f"--state-changes and --metrics are both {wish['metrics']}: a reader of either would get both")
+    if options["state_changes"] == options["metrics"]:
+        refuse(f"--state-changes and --metrics are both {options['metrics']}: a reader of either would get both")
     try:
-        pages = pages_of(wish["pages"])
+        pages = pages_of(options["pages"])
     except ValueError as error:
         refuse(f"--page {error}")
 
@@ -148,10 +148,10 @@ def _nodes(paths: tuple[str, ...], wish: Wish) -> Callable[[], list[NodeFolder]]
     return nodes
 
 
-def _tell_pages(found: list[NodeFolder], wish: Wish) -> None:
+def _tell_pages(found: list[NodeFolder], options: PublishOptions) -> None:
     """Name the nodes whose metrics nobody can ask for."""
     without = [str(one.node) for one in found if not one.page]
-    if without and wish["only"] != STATE_CHANGES:
+    if without and options["only"] != STATE_CHANGES:
         what = "its records of metrics say so" if len(without) == 1 else "their records of metrics say so"
         note(f"no http.listener is known of node {', '.join(without)}: {what}; --page NODE=HOST:PORT names one")
 
@@ -159,19 +159,19 @@ def _tell_pages(found: list[NodeFolder], wish: Wish) -> None:
 class _Publisher:
     """What is published, and how far it is."""
 
-    def __init__(self, stack: ExitStack, bootstrap: str, wish: Wish, *, patient: bool) -> None:
-        self._stack, self._bootstrap, self._wish, self._patient = stack, bootstrap, wish, patient
+    def __init__(self, stack: ExitStack, bootstrap: str, options: PublishOptions, *, patient: bool) -> None:
+        self._stack, self._bootstrap, self._options, self._patient = stack, bootstrap, options, patient
         self._written: dict[int, int] = {}
         self._streams: dict[int, Stream] = {}
-        self._lines_topic = None if wish["only"] == METRICS else self._topic("state_changes")
-        self._metrics_topic = None if wish["only"] == STATE_CHANGES else self._topic("metrics")
+        self._lines_topic = None if options["only"] == METRICS else self._topic("state_changes")
+        self._metrics_topic = None if options["only"] == STATE_CHANGES else self._topic("metrics")
 
     def run(self, nodes: Callable[[], list[NodeFolder]], *, once: bool) -> None:
         """Until a signal comes, or (``once``) until what is there is written."""
         from moldau.publishing.figures import PAGE_S, Figures
         from moldau.publishing.running import Lines, MetricsThread
 
-        every_ms = self._wish["every"]
+        every_ms = self._options["every"]
 
         def pages() -> dict[int, str]:
             return {one.node: one.page for one in nodes()}
@@ -219,7 +219,7 @@ class _Publisher:
             fail(f"--bootstrap-server {bootstrap}: {error}", 2)
         talk = self._stack.enter_context(Talk(bootstrap, PATIENCE_MS, answered=first))
         like = topic.STATE_CHANGES if kind == "state_changes" else topic.METRICS
-        return topic.ClusterTopic(talk.cluster, self._wish[kind], like=like, replicas=self._wish["replicas"])
+        return topic.ClusterTopic(talk.cluster, self._options[kind], like=like, replicas=self._options["replicas"])
 
     def _compression(self) -> Codec:
         from moldau.admin.client_config import BadClientConfig

@@ -134,13 +134,13 @@ def generate(bootstrap: str, names: tuple[str, ...], topics_file: Path | None, b
 )  # fmt: skip
 @DRY_RUN
 @OUTPUT
-def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
+def execute(path: Path, bootstrap: str, output: str, **options: Any) -> None:
     """Begin the moves of a plan. Refused moves are named, and harm no others."""
     plan, placed = read(path, plans.parse), read(path, plans.directories_in)
     with Talk(bootstrap) as talk:
         demand_cluster(talk, path)
         before = current(talk, {p.topic for p in plan}, plan)
-        if wish["dry_run"]:
+        if options["dry_run"]:
             dead = _to_the_dead(talk, plan, before)
             would = {p: "would move" if plan[p] != before[p] else "as it is" for p in plan}
             would |= dict.fromkeys(dead, "would be refused")
@@ -148,17 +148,17 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
             tell_refusals(Outcome(Code.NONE), dead)
             raise SystemExit(1 if dead else 0)
         moving = under_way(talk, None)
-        if moving and not wish["additional"]:
+        if moving and not options["additional"]:
             are = counted(len(moving), "move is", "moves are")
             fail(f"{are} under way (`moldau reassign list`); --additional begins these as well")
-        if wish["rollback"] is not None:
+        if options["rollback"] is not None:
             back = origins(before, moving)
             text = plans.text_of(back, talk.cluster.cluster_id(), directories.current(talk, back))
-            _write_rollback(wish["rollback"], text + "\n")
-        if wish["throttle"] is not None:
+            _write_rollback(options["rollback"], text + "\n")
+        if options["throttle"] is not None:
             record = partial(save_throttles, path)
             now = origins(before, moving)
-            away = throttle(talk, plan, now, rate=wish["throttle"], recorded=throttles_of(path), save=record)
+            away = throttle(talk, plan, now, rate=options["throttle"], recorded=throttles_of(path), save=record)
             if away:
                 note(f"{not_alive(away)}: no rate is set there.")
         whole, outcomes = _ask(talk, plan, before)
@@ -169,9 +169,9 @@ def execute(path: Path, bootstrap: str, output: str, **wish: Any) -> None:
             told = {p: "refused" if not outcomes.get(p, whole).ok else "begun" for p in plan}
             show([_row(p, told[p], before[p], plan[p]) for p in plan], output, COLUMNS)
         taken = {(p, broker): folder for (p, broker), folder in placed.items() if outcomes.get(p, whole).ok}
-        refused += directories.place(talk, taken, wish["timeout"] if wish["wait"] else DIRECTORIES_S)
-        if wish["wait"] and begun:
-            code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, taken, wish["timeout"])
+        refused += directories.place(talk, taken, options["timeout"] if options["wait"] else DIRECTORIES_S)
+        if options["wait"] and begun:
+            code = _stay(talk, {p: plan[p] for p in plan if outcomes.get(p, whole).ok}, taken, options["timeout"])
             if code != IN_PROGRESS:
                 take_away(talk, path)
             elif throttles_of(path):

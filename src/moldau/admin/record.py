@@ -15,7 +15,7 @@ from moldau.admin.options import DRY_RUN, INSTANT, OUTPUT, SERVERS, YES, confirm
 from moldau.admin.output import note, say, show
 from moldau.admin.progress import Progress
 from moldau.admin.record_text import FORMATS, formatter, readable
-from moldau.admin.starting import PLACE, Place, offsets
+from moldau.admin.starting import PLACE, StartingPoint, offsets
 from moldau.model.counted import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def get(partition: str, bootstrap: str, offset: str | None, at: int | None, coun
         place = _partition(talk, partition)
         start, end = _bounds(talk, place)
         if at is not None:
-            found = offsets(talk, [place], Place("time", at))[place]
+            found = offsets(talk, [place], StartingPoint("time", at))[place]
             first, last = found, None
         elif first >= end or (last is not None and last < start):
             what = "is deleted" if first < start else "is not written yet"
@@ -168,7 +168,9 @@ def _refuse_compacted(talk: Talk, topics: Collection[str]) -> None:
 @YES
 @SERVERS
 @OUTPUT
-def delete(places: tuple[str, ...], bootstrap: str, place: Place, dry_run: bool, yes: bool, output: str) -> None:
+def delete(
+    places: tuple[str, ...], bootstrap: str, place: StartingPoint, dry_run: bool, yes: bool, output: str
+) -> None:
     """Delete all records before a place, of all replicas; there is no way back.
 
     \b

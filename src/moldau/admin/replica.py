@@ -20,7 +20,7 @@ from moldau.admin.output import TABLES
 from moldau.admin.progress import Progress
 from moldau.admin.rate import Rate
 from moldau.clusterdata.replica_check.assigned import assigned
-from moldau.clusterdata.replica_check.comparing import Finding, Verdict
+from moldau.clusterdata.replica_check.comparing import Finding, ReplicaVerdict
 from moldau.clusterdata.replica_check.folders import Pace, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as verify_folders
 from moldau.model import TopicPartition
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("partition", "broker", "verdict", "offset", "compared_to", "detail")
 
 LIMITED_SHOWN = 5
-"""Of so many partitions it is said by name that they were not compared to their end."""
+"""How many partitions that were not compared to their end are shown by name."""
 
 
 @click.group()
@@ -87,7 +87,7 @@ def verify(
         with Progress("verify") as progress:
             look = _folders(paths, topics, pace, progress) if folders else _brokers(bootstrap, topics, pace, progress)
             found = list(look)
-        rows = [_row(partition, one) for partition, one in found if everything or one.verdict is not Verdict.OK]
+        rows = [_row(partition, one) for partition, one in found if everything or one.verdict is not ReplicaVerdict.OK]
         if rows != told:
             _tell(rows, found, output, (pace.total, time.monotonic() - began))
             told = rows
@@ -95,9 +95,9 @@ def verify(
             break
         time.sleep(interval)
     verdicts = {finding.verdict for _, finding in found}
-    if Verdict.DIVERGED in verdicts:
+    if ReplicaVerdict.DIVERGED in verdicts:
         raise SystemExit(MISMATCH)
-    raise SystemExit(1 if verdicts - {Verdict.OK} else 0)
+    raise SystemExit(1 if verdicts - {ReplicaVerdict.OK} else 0)
 
 
 def _tell(
@@ -107,14 +107,14 @@ def _tell(
         show(rows, output, _COLUMNS)
         sys.stdout.flush()
     size, took_s = cost
-    well = sum(finding.verdict is Verdict.OK for _, finding in found)
+    well = sum(finding.verdict is ReplicaVerdict.OK for _, finding in found)
     partitions = len({partition for partition, _ in found})
     is_well = "is well as far as it was" if len(found) == 1 else "are well as far as they were"
     note(
         f"{well} of {counted(len(found), 'replica')} of {counted(partitions, 'partition')} {is_well} compared;"
         f" {size / 1e6:,.1f} MB in {took_s:.1f} s"
     )
-    limited = {partition: one for partition, one in found if one.verdict is Verdict.OK and one.detail}
+    limited = {partition: one for partition, one in found if one.verdict is ReplicaVerdict.OK and one.detail}
     for partition, one in sorted(limited.items())[:LIMITED_SHOWN]:
         note(f"{partition}: compared up to offset {one.compared_to}: {one.detail}")
     if len(limited) > LIMITED_SHOWN:
@@ -163,7 +163,7 @@ def _folders(paths: tuple[str, ...], topics: tuple[str, ...], pace: Pace, progre
             yield partition, finding
         there = {replica.broker for replica in replicas[partition]}
         for broker in sorted((brokers & set(known.get(partition, ()))) - there):
-            yield partition, Finding(broker, Verdict.MISSING, None, "assigned, and not in its directories")
+            yield partition, Finding(broker, ReplicaVerdict.MISSING, None, "assigned, and not in its directories")
 
 
 def _silent(talk: Talk, known: Mapping[str, Topic]) -> Silent:

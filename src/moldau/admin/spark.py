@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moldau.spark.tables import Entry, Table
 
 
-class Place(TypedDict):
+class PipelineOfTable(TypedDict):
     """Which pipeline of which table."""
 
     table: str
@@ -30,7 +30,7 @@ class Place(TypedDict):
 
 
 def TABLE(command: F) -> F:
-    """TABLE, --pipeline, --format, --catalog and --storage-option: what ``Place`` has."""
+    """TABLE, --pipeline, --format, --catalog and --storage-option: what ``PipelineOfTable`` has."""
     for option in (
         click.option("--storage-option", "storage_options", multiple=True, metavar="KEY=VALUE",
                      help="AWS_ENDPOINT_URL=http://..., as delta-rs names it. Repeat it."),
@@ -55,7 +55,7 @@ def spark() -> None:
 @spark.command()
 @TABLE
 @OUTPUT
-def table(output: str, **place: Unpack[Place]) -> None:
+def table(output: str, **place: Unpack[PipelineOfTable]) -> None:
     """Show the newest batch of TABLE's pipeline, and where a stream goes on.
 
     \b
@@ -63,7 +63,7 @@ def table(output: str, **place: Unpack[Place]) -> None:
     moldau spark table /data/orders --pipeline orders -o json
     """
     found = opened(place)
-    with Told():
+    with EndsOnTableError():
         last = line_of(found)
         row = {
             "pipeline": last.pipeline, "what": last.what, "batch": last.batch_id if last.batch_id >= 0 else None,
@@ -78,7 +78,7 @@ def table(output: str, **place: Unpack[Place]) -> None:
 @click.option("--positions", metavar="JSON", help='Where the table ends, as {"topic": {"0": 23}}; what it says itself.')
 @DRY_RUN
 @YES
-def adopt(positions: str | None, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+def adopt(positions: str | None, dry_run: bool, yes: bool, **place: Unpack[PipelineOfTable]) -> None:
     """Let a stream with a new checkpoint go on where TABLE ends.
 
     Changes no row: the table's ledger gets a line after which any query may follow, from that place alone.
@@ -88,7 +88,7 @@ def adopt(positions: str | None, dry_run: bool, yes: bool, **place: Unpack[Place
     moldau spark adopt /data/orders --positions '{"orders": {"0": 23}}' --yes
     """
     found = opened(place)
-    with Told():
+    with EndsOnTableError():
         if positions is None:
             last, where = line_of(found), found.positions()
             note(
@@ -111,7 +111,7 @@ def adopt(positions: str | None, dry_run: bool, yes: bool, **place: Unpack[Place
 @click.argument("batch", type=click.IntRange(min=0))
 @DRY_RUN
 @YES
-def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[PipelineOfTable]) -> None:
     """Take TABLE back to the end of BATCH; what came later is removed.
 
     \b
@@ -119,7 +119,7 @@ def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None
     moldau spark rewind /data/orders 41 --yes
     """
     found = opened(place)
-    with Told():
+    with EndsOnTableError():
         before, after = found.count(), found.rows_at(batch)
         parts = f"{counted(after, 'stays', 'stay')}, {counted(before - after, 'goes', 'go')}"
         note(f"{found.store}: of {counted(before, 'row')} {parts}: all after batch {batch}.")
@@ -136,7 +136,7 @@ def rewind(batch: int, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None
 @TABLE
 @DRY_RUN
 @YES
-def reset(dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+def reset(dry_run: bool, yes: bool, **place: Unpack[PipelineOfTable]) -> None:
     """Let TABLE take whatever batch comes next, with its gap or doubles.
 
     \b
@@ -144,7 +144,7 @@ def reset(dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
     moldau spark reset /data/orders --yes
     """
     found = opened(place)
-    with Told():
+    with EndsOnTableError():
         last = found.last()
         where = "an unknown place" if last is None or last.end is None else " and ".join(last.end)
         note(
@@ -159,7 +159,7 @@ def reset(dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
     note("done.")
 
 
-def opened(place: Place) -> Table:
+def opened(place: PipelineOfTable) -> Table:
     """The table at this place, which must be there; ends the command when what reads it is not installed."""
     options = dict(each.partition("=")[::2] for each in place["storage_options"])
     kind, catalog = place["kind"], place["catalog"]
@@ -194,7 +194,7 @@ def line_of(found: Table) -> Entry:
     return last
 
 
-class Told:
+class EndsOnTableError:
     """Ends the command with what a table refuses, in its own words."""
 
     def __enter__(self) -> None:

@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from moldau.model import TopicPartition
 
 
-class Place(NamedTuple):
+class StartingPoint(NamedTuple):
     """earliest, latest, offset, last (so many before the end) or time (ms), and the number."""
 
     kind: str
     number: int = 0
 
 
-class _Place(click.ParamType[Place]):
+class _Place(click.ParamType[StartingPoint]):
     name = "PLACE"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> StartingPoint:
         """The place that a word names."""
-        if isinstance(value, Place):
+        if isinstance(value, StartingPoint):
             return value
         text = str(value)
         if text in ("earliest", "latest"):
-            return Place(text)
+            return StartingPoint(text)
         if re.fullmatch(r"\d{1,18}", text, re.ASCII):
-            return Place("offset", int(text))
+            return StartingPoint("offset", int(text))
         if re.fullmatch(r"-\d{1,18}", text, re.ASCII):
-            return Place("last", int(text[1:]))
+            return StartingPoint("last", int(text[1:]))
         try:
-            return Place("time", instant_ms(text))
+            return StartingPoint("time", instant_ms(text))
         except ValueError:
             self.fail(
                 f"{text!r} is no place; earliest, latest, an offset, -5 (the last five), -10m (ten minutes ago), "
@@ -59,7 +59,7 @@ PLACE = _Place()
 def offsets(
     talk: Talk,
     asked: Collection[TopicPartition],
-    place: Place,
+    place: StartingPoint,
     *,
     destroys: bool = False,
     without: list[TopicPartition] | None = None,
@@ -70,7 +70,7 @@ def offsets(
     ``without``, if there is such a list and there are others; else they end the command."""
     from moldau.client.group_lags import bounds, offsets_since
 
-    if destroys and place == Place("last", 0):
+    if destroys and place == StartingPoint("last", 0):
         fail("-0 would leave the last 0 records: nothing is deleted. All there are is `latest`, none of them 0", 2)
     starts, ends = talk.ask(bounds, asked)
     if place.kind == "time":

@@ -177,7 +177,7 @@ def without(listed: Listed, ours: Listed) -> Changes:
 
 
 def throttled(talk: Talk, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the partitions that a topic's lists name, whoever put them there."""
+    """The partitions that a topic's lists name, whoever put them there."""
     wanted = sorted(partitions)
     there = talk.cluster.topics()
     listed = _listed(talk, sorted({p.topic for p in wanted if p.topic in there}))

@@ -91,7 +91,7 @@ def list_(
     exclude_internal: bool,
     every_s: float | None,
     output: str,
-    **wish: Unpack[Filters],
+    **options: Unpack[Filters],
 ) -> None:
     """List topics, all or those that match PATTERNS ('order*'), with the worst that is to say of their partitions."""
 
@@ -105,7 +105,7 @@ def list_(
         rows = [
             _row(topics[name], parts)
             for name, parts in by_topic.items()
-            if not any(wish.values()) or _kept(parts, wish)
+            if not any(options.values()) or _kept(parts, options)
         ]
         show(rows, output, ("topic", "partitions", "replication_factor", "state"), ("internal", "id"))
         _end(moves_are_known, every_s)
@@ -121,7 +121,7 @@ def describe(
     exclude_internal: bool,
     every_s: float | None,
     output: str,
-    **wish: Unpack[Filters],
+    **options: Unpack[Filters],
 ) -> None:
     """Show leader, replicas and state of each partition; of all topics, or of those that match PATTERNS.
 
@@ -133,15 +133,17 @@ def describe(
         with Talk(bootstrap) as talk:
             topics = matching(talk, patterns, exclude_internal)
             parts, moves_are_known = seen_partitions(talk, topics)
-            _describe(talk, output, topics, parts, wish)
+            _describe(talk, output, topics, parts, options)
         _end(moves_are_known, every_s)
 
     watch(show_once, every_s)
 
 
-def _describe(talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionState], wish: Filters) -> None:
-    filtered = any(wish.values())
-    kept = _kept(parts, wish) if filtered else parts
+def _describe(
+    talk: Talk, output: str, topics: Mapping[str, Topic], parts: list[PartitionState], options: Filters
+) -> None:
+    filtered = any(options.values())
+    kept = _kept(parts, options) if filtered else parts
     rows = [one.row() for one in kept]
     if output in ("wide", "json", "yaml"):
         _add_offsets(talk, kept, rows)
@@ -188,10 +190,10 @@ def _row(topic: Topic, parts: list[PartitionState]) -> Row:
     }
 
 
-def _kept(parts: list[PartitionState], wish: Filters) -> list[PartitionState]:
+def _kept(parts: list[PartitionState], options: Filters) -> list[PartitionState]:
     from moldau.admin.partition_states import FILTERS
 
-    wanted = [FILTERS[name] for name, on in wish.items() if on]
+    wanted = [FILTERS[name] for name, on in options.items() if on]
     return [one for one in parts if any(matches(one) for matches in wanted)]
 
 

@@ -40,7 +40,7 @@ class Waiting(TypedDict):
     timeout_s: float
 
 
-class Change(Waiting):
+class TopicChange(Waiting):
     """What becomes of a topic, but for its settings."""
 
     partitions: int | None
@@ -48,7 +48,7 @@ class Change(Waiting):
     dry_run: bool
 
 
-class NewTopics(Change):
+class NewTopics(TopicChange):
     """What topics that are created are to have, but for their settings."""
 
     factor: int | None
@@ -85,7 +85,7 @@ ASSIGNMENT = click.option(
 @DRY_RUN
 @WAIT
 @SERVERS
-def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **wish: Unpack[NewTopics]) -> None:
+def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **options: Unpack[NewTopics]) -> None:
     """Make topics, all alike.
 
     \b
@@ -97,15 +97,15 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
     from moldau.client.admin import NewTopic
     from moldau.model import Code
 
-    if wish["assignment"] is not None and (wish["partitions"] or wish["factor"]):
+    if options["assignment"] is not None and (options["partitions"] or options["factor"]):
         refuse("--assignment says how many partitions and replicas there are: leave the other two options out")
-    assignment = _assignment(wish["assignment"])
+    assignment = _assignment(options["assignment"])
     configs = pairs(settings, "--set")
     wanted = {
         name: NewTopic(
             name=name,
-            partitions=wish["partitions"] or -1,
-            replication_factor=wish["factor"] or -1,
+            partitions=options["partitions"] or -1,
+            replication_factor=options["factor"] or -1,
             configs=configs,
             assignment=assignment,
         )
@@ -114,11 +114,11 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
     with Talk(bootstrap) as talk:
         tried = _but_throttled(talk.ask(admin.create_topics, list(wanted.values()), validate_only=True))
         there = [name for name, one in tried.items() if one.code is Code.TOPIC_ALREADY_EXISTS]
-        for name in there if wish["if_not_exists"] else ():
+        for name in there if options["if_not_exists"] else ():
             note(f"topic {name} exists already")
             wanted.pop(name), tried.pop(name, None)
         _all_well(tried, configs)
-        if wish["dry_run"]:
+        if options["dry_run"]:
             for name in wanted:
                 say(f"topic {name} would be made")
             return
@@ -128,9 +128,12 @@ def create(names: tuple[str, ...], bootstrap: str, settings: tuple[str, ...], **
             if one.ok:
                 say(f"topic {name} was made")
         _all_well(done, configs)
-        if wish["wait"] and wanted:
+        if options["wait"] and wanted:
             wait_until(
-                lambda: _are_led(talk, list(wanted)), wish["timeout_s"], "every partition has a leader", since_s=began_s
+                lambda: _are_led(talk, list(wanted)),
+                options["timeout_s"],
+                "every partition has a leader",
+                since_s=began_s,
             )
 
 
@@ -236,7 +239,9 @@ def _assignment(text: str | None) -> dict[int, list[int]] | None:
 @DRY_RUN
 @WAIT
 @SERVERS
-def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str, ...], **wish: Unpack[Change]) -> None:
+def alter(
+    name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str, ...], **options: Unpack[TopicChange]
+) -> None:
     """Add partitions to a topic, and change its settings. Records of a key may go to another partition from then on.
 
     --assignment places the new partitions only. For other replicas: `moldau reassign`.
@@ -245,18 +250,18 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
     moldau topic alter orders --partitions 12 --set retention.ms=3600000 --dry-run
     """
     changes = pairs(settings, "--set")
-    if not (wish["partitions"] or changes or unset):
+    if not (options["partitions"] or changes or unset):
         refuse("what is to change? --partitions, --set or --unset")
     if twice := set(changes) & set(unset):
         refuse(f"{sorted(twice)[0]} is to be set and unset")
-    placed = _assignment(wish["assignment"])
+    placed = _assignment(options["assignment"])
     with Talk(bootstrap) as talk:
         before = talk.existing([name])[name]
-        new = _new_partitions(before, wish["partitions"], placed)
+        new = _new_partitions(before, options["partitions"], placed)
         _apply(talk, name, new, changes, unset, validate_only=True)
         began_s = time.monotonic()
-        verb = "would be changed" if wish["dry_run"] else "was changed"
-        if not wish["dry_run"]:
+        verb = "would be changed" if options["dry_run"] else "was changed"
+        if not options["dry_run"]:
             _apply(talk, name, new, changes, unset, validate_only=False)
         if new is not None:
             say(f"topic {name} {verb}: {len(before.partitions)} -> {counted(new[0], 'partition')}")
@@ -264,11 +269,11 @@ def alter(name: str, bootstrap: str, settings: tuple[str, ...], unset: tuple[str
             say(printable(f"topic {name} {verb}: {key}={value}"))
         for key in unset:
             say(f"topic {name} {verb}: {key} as the cluster has it")
-        if wish["wait"] and new is not None and not wish["dry_run"]:
+        if options["wait"] and new is not None and not options["dry_run"]:
             count = new[0]
             wait_until(
                 lambda: _are_led(talk, [name], count),
-                wish["timeout_s"],
+                options["timeout_s"],
                 counted(count, "partition has a leader", "partitions have leaders"),
                 since_s=began_s,
             )
@@ -338,7 +343,7 @@ def _apply(
 @WAIT
 @SERVERS
 def delete(
-    names: tuple[str, ...], bootstrap: str, if_exists: bool, dry_run: bool, yes: bool, **wish: Unpack[Waiting]
+    names: tuple[str, ...], bootstrap: str, if_exists: bool, dry_run: bool, yes: bool, **options: Unpack[Waiting]
 ) -> None:
     """Delete topics with all their records; there is no way back.
 
@@ -365,18 +370,18 @@ def delete(
         count = sum(len(one.partitions) for one in known.values())
         confirm(f"Delete {', '.join(known)} with {counted(count, 'partition')} and all records?", yes)
         began_s = time.monotonic()
-        most_ms = int(1000 * min(wish["timeout_s"] if wish["wait"] else LONGEST_S, LONGEST_S))
+        most_ms = int(1000 * min(options["timeout_s"] if options["wait"] else LONGEST_S, LONGEST_S))
         outcomes = _patiently(lambda left: talk.ask(admin.delete_topics, left, timeout_ms=most_ms), known)
         for name, outcome in outcomes.items():
             if outcome.ok:
                 say(f"topic {name} was deleted")
-            elif wish["wait"] and is_going(outcome.message):
+            elif options["wait"] and is_going(outcome.message):
                 note(outcome.message or "")  # in ZooKeeper mode, while a broker is down or the topic moves
-        _all_well({n: o for n, o in outcomes.items() if not (wish["wait"] and is_going(o.message))}, {})
-        if wish["wait"]:
+        _all_well({n: o for n, o in outcomes.items() if not (options["wait"] and is_going(o.message))}, {})
+        if options["wait"]:
             wait_until(
                 lambda: all(one.error_code != Code.NONE for one in _seen_by_all(talk, list(known))),
-                wish["timeout_s"],
+                options["timeout_s"],
                 "no broker knows it any more",
                 since_s=began_s,
             )

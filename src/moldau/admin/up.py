@@ -17,8 +17,9 @@ from moldau.admin.asking import DATA as DATA
 from moldau.admin.main import INTERRUPTED, fail, reason
 from moldau.admin.options import OUTPUT
 from moldau.admin.output import note, say, show, show_one
-from moldau.cluster.cluster import EMBEDDED, PLANES, QUORUM, ZOOKEEPER, Cluster, ClusterError
+from moldau.cluster.cluster import EMBEDDED, QUORUM, ZOOKEEPER, Cluster, ClusterError
 from moldau.cluster.layout import COMBINED, PAGES, take_back
+from moldau.cluster.mode import MODE, mode_of
 from moldau.cluster.nodes import ClusterSpec, is_alive, setting
 from moldau.cluster.publisher import LOG, end_publisher
 from moldau.cluster.serving import zookeeper_trouble
@@ -70,11 +71,11 @@ LOOKS_UNTIL_GONE = 4
 @click.option(
     "--config", "settings", multiple=True, metavar="KEY=VALUE", help="A server.properties key for every node."
 )
-@click.option("--plane", type=click.Choice(PLANES), default=QUORUM, show_default=True, help="The control plane.")
+@MODE
 @click.option(
     "--zookeeper",
     metavar=f"{EMBEDDED}|HOST:PORT,.../CHROOT",
-    help="The ZooKeeper plane, on a server of the cluster's own or on yours; implies --plane zookeeper.",
+    help="ZooKeeper mode, on a server of the cluster's own or on yours; implies --mode zookeeper.",
 )
 @click.option(
     "--publish/--no-publish",
@@ -149,9 +150,9 @@ def _demand_sense(controllers: str, plane: str, zookeeper: str | None) -> None:
         fail(f"--controllers {controllers}: a number from 1 on, or {COMBINED}, is expected", 2)
     asked = context.get_parameter_source("plane") is ParameterSource.COMMANDLINE
     if zookeeper is not None and asked and plane != ZOOKEEPER:
-        fail(f"--plane {plane} and --zookeeper {zookeeper}: a cluster has one control plane; leave one out", 2)
+        fail(f"--mode {mode_of(plane)} and --zookeeper {zookeeper}: a cluster is in one mode; leave one out", 2)
     if controllers != COMBINED and (zookeeper is not None or plane == ZOOKEEPER):
-        why = "on the ZooKeeper plane every broker is a candidate for controller, and none is one alone"
+        why = "in ZooKeeper mode every broker is a candidate for controller, and none is one alone"
         fail(f"--controllers {controllers}: {why}; leave it out", 2)
     if zookeeper is not None and zookeeper != EMBEDDED:
         try:
@@ -271,8 +272,10 @@ def _agree(cluster: Cluster, pairs: dict[str, str]) -> None:
         if not given or asked == is_so or (name == "port" and asked == 0):
             continue
         if name != "port":
+            option = "mode" if name == "plane" else name
+            has, wanted = mode_of(str(is_so)), mode_of(str(asked))
             raise ClusterError(
-                f"the cluster in {cluster.folder} has --{name} {is_so}, not {asked}: take another --data, or remove it"
+                f"the cluster in {cluster.folder} has --{option} {has}, not {wanted}: take another --data, or remove it"
                 f" with all that it holds (moldau down --data {cluster.folder}; rm -r {cluster.folder})"
             )
         if cluster.alive():
@@ -368,7 +371,7 @@ def found(data: Path) -> Cluster:
 
 
 def _rows(cluster: Cluster) -> list[dict[str, Any]]:
-    from moldau.admin.node_states import ANSWER_MS, State, has_controller, look_at_nodes, partitions_of
+    from moldau.admin.node_states import ANSWER_MS, NodeState, has_controller, look_at_nodes, partitions_of
 
     seen = look_at_nodes(cluster)
     for word in seen.notes:
@@ -393,7 +396,7 @@ def _rows(cluster: Cluster) -> list[dict[str, Any]]:
                 "node": node.id,
                 "roles": node.roles,
                 "state": state.value,
-                "pid": node.pid if state is not State.STOPPED else None,
+                "pid": node.pid if state is not NodeState.STOPPED else None,
                 "port": node.port or None,
                 "pages": setting(node, "http.listener") or None,
                 "controller": node.id == controller,

@@ -149,9 +149,9 @@ class DataSide:
             send_to_controller=node.controller_channel.send,
             connect=lambda host, port: connect(node.world, host, port, node.connection_options),
             broker_epoch=self._broker_epoch,
-            refused=node.leader_refused,
-            survived=node.survived,
-            broke=node.leader_broke,
+            on_leader_refused=node.leader_refused,
+            on_unexpected_error=node.survived,
+            on_leader_lost=node.leader_broke,
             requests=node.request_memory,
         )
         self.replicas = ReplicaManager(deps)
@@ -370,7 +370,7 @@ class DataSide:
             await self._run_flushes(dir.path, due)
 
     async def _run_flushes(self, path: str, flushes: list[tuple[Log, Flush]]) -> None:
-        """Those of one directory, one after the other."""
+        """Run the flushes of one directory, one after the other."""
         for partition_log, flush in flushes:
             await self._world.tasks.off_loop(flush.run, pools.log_directory(path))
             try:

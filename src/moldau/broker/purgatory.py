@@ -59,7 +59,7 @@ class DelayedOperationPurgatory:
         self._timer_at = 0
         self._called: dict[int, DelayedOperation] = {}
         self._is_due = False
-        """Those who were called are looked at in the next turn."""
+        """Whether the operations that were called are looked at in the next turn."""
 
     def __len__(self) -> int:
         """How many wait."""

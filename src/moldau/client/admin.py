@@ -304,8 +304,8 @@ async def reassign(
     kind = AlterPartitionReassignmentsRequest
     topics: dict[str, list[AlterPartitionReassignmentsRequest.ReassignablePartition]] = {}
     for p, replicas in targets.items():
-        wish = None if replicas is None else list(replicas)
-        topics.setdefault(p.topic, []).append(kind.ReassignablePartition(partition_index=p.partition, replicas=wish))
+        wanted = None if replicas is None else list(replicas)
+        topics.setdefault(p.topic, []).append(kind.ReassignablePartition(partition_index=p.partition, replicas=wanted))
     request = kind(
         timeout_ms=timeout_ms,
         allow_replication_factor_change=other_factor,
@@ -440,7 +440,7 @@ async def add_voter(
     """
     kind = AddRaftVoterRequest
     listeners = [kind.Listener(name=name, host=host, port=port) for name, host, port in endpoints]
-    wish = kind(
+    request = kind(
         cluster_id=None,
         timeout_ms=timeout_ms,
         voter_id=voter_id,
@@ -448,14 +448,14 @@ async def add_voter(
         listeners=listeners,
     )
     patient_ms = timeout_ms + 5_000  # asked again before the answer comes, it would find its first request in the way
-    response = await client.ask(wish, CONTROLLER, timeout_ms=patient_ms, request_timeout_ms=patient_ms)
+    response = await client.ask(request, CONTROLLER, timeout_ms=patient_ms, request_timeout_ms=patient_ms)
     return Outcome(Code(response.error_code), response.error_message)
 
 
 async def remove_voter(client: Client, voter_id: int, directory_id: bytes) -> Outcome:
     """Let a controller vote no more (KIP-853), the leader too."""
-    wish = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
-    response = await client.ask(wish, CONTROLLER)
+    request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
+    response = await client.ask(request, CONTROLLER)
     return Outcome(Code(response.error_code), response.error_message)
 
 

@@ -340,10 +340,10 @@ class Consumer:
         topics: dict[str, list[FetchRequest.FetchPartition]] = {}
         options, view = self.options, self.client.view
         for p in partitions:
-            wish = self._wishes.get(p, self.options.partition_max_bytes)
+            bytes_max = self._wishes.get(p, self.options.partition_max_bytes)
             part = FetchRequest.FetchPartition(
                 partition=p.partition, current_leader_epoch=view.leader_epoch(p),
-                fetch_offset=self._positions[p], partition_max_bytes=wish,
+                fetch_offset=self._positions[p], partition_max_bytes=bytes_max,
             )  # fmt: skip
             topics.setdefault(p.topic, []).append(part)
         return FetchRequest(

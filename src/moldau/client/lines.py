@@ -108,7 +108,7 @@ class Served(dict[int, tuple[int, int]]):
     """What a peer serves: api key -> (lowest, highest version)."""
 
     migrates_at: int | None = None
-    """Of a controller that takes part in a migration from ZooKeeper (KIP-866): the highest metadata.version that it
+    """Where a controller takes part in a migration from ZooKeeper (KIP-866), the highest metadata.version that it
     supports, 0 when it does not say."""
 
     def pick(self, request: type[Message], highest: int | None, peer: str) -> int:

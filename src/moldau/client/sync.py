@@ -143,7 +143,7 @@ class Cluster:
         return drive(sent.written())
 
     def ready(self, sent: Collection[writing.Sent]) -> list[writing.Sent]:
-        """Those whose answer can be had without waiting."""
+        """The sends whose response has come."""
         given = list(sent)
         answered = [index for index, each in enumerate(given) if each.answer is None]
         asked = [index for index, each in enumerate(given) if each.answer is not None]

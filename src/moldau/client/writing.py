@@ -19,11 +19,11 @@ from moldau.wire.messages.k00_produce import ProduceRequest, ProduceResponse
 from moldau.wire.messages.k22_init_producer_id import InitProducerIdRequest
 
 LAST_WITHOUT_IDS = 12
-"""Of Produce: from 13 on topics are named by id only."""
+"""The last version of Produce that names topics: from 13 on topics are named by id only."""
 UNTOUCHED = frozenset({
     Code.LEADER_NOT_AVAILABLE, Code.NOT_ENOUGH_REPLICAS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID,
 })  # fmt: skip
-"""Of the codes that may pass: those after which the batch surely is not in the log. After any other it may be:
+"""The retriable codes after which the batch surely is not in the log. After any other it may be:
 NOT_LEADER_OR_FOLLOWER, above all, is also what a leader says that appended, was deposed while it waited for its
 followers, and whose successor has the batch."""
 

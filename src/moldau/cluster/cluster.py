@@ -88,7 +88,7 @@ class Cluster:
         if plane not in PLANES:
             raise ValueError(f"there is no plane {plane!r}: {' or '.join(PLANES)}")
         if plane == ZOOKEEPER and controllers != COMBINED:
-            raise ValueError("on the ZooKeeper plane every broker is a candidate for controller; none is one alone")
+            raise ValueError("in ZooKeeper mode every broker is a candidate for controller; none is one alone")
         self._config = {key: str(value) for key, value in (config or {}).items()}
         self._temporary = data is None
         self.folder = Path(tempfile.mkdtemp(prefix="moldau-")) if data is None else Path(data)

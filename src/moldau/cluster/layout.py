@@ -18,7 +18,7 @@ from moldau.cluster.nodes import HOST, ClusterSpec, NodeSpec, free_ports, is_ali
 COMBINED = "combined"
 ALL_BROKERS = "all brokers"
 SESSION_MS = 4_000
-"""Of brokers on the ZooKeeper plane: both ends are on this machine."""
+"""The session timeout of brokers in ZooKeeper mode, short as both ends are on this machine."""
 REPLICATION_FACTOR = 3
 ENDING_S = 3.0
 """How long a port may belong to what is left of a process that was killed."""

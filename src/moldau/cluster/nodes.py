@@ -60,7 +60,7 @@ class ClusterSpec:
     """Empty until ZooKeeper has given one, on its plane."""
     nodes: list[NodeSpec] = field(default_factory=list)
     zookeeper: str = ""
-    """``host:port,.../chroot`` of the ZooKeeper plane; empty on the quorum's."""
+    """``host:port,.../chroot`` of a cluster in ZooKeeper mode; empty in KRaft mode."""
     embedded: bool = False
     """Whether that ZooKeeper is part of this cluster."""
     publishing: bool = False

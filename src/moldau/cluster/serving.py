@@ -1,6 +1,6 @@
 """Whether a cluster serves, by what its brokers say each for itself, and whether ZooKeeper is still that of its nodes.
 
-One broker that shows all the others proves little on the ZooKeeper plane: it may show registrations that dead
+One broker that shows all the others proves little in ZooKeeper mode: it may show registrations that dead
 processes left behind, and those who are back have been told nothing yet.
 """
 

@@ -81,7 +81,7 @@ def _refusal(context: DecisionContext, request: RegisterBroker) -> Refused | Non
             Code.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {context.settings.cluster_id}, but got {request.cluster_id}",
         )
-    misplaced = migration.wrong_plane(context.image, request)
+    misplaced = migration.wrong_mode(context.image, request)
     if misplaced is not None:
         return misplaced
     existing = context.image.brokers.get(request.broker_id)

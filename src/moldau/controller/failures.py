@@ -103,7 +103,7 @@ def concerned(context: DecisionContext, gone: Iterable[int], *, lost_tail: bool 
 def still_concerned(
     context: DecisionContext, gone: Iterable[int], keys: Iterable[Key], *, lost_tail: bool
 ) -> list[Key]:
-    """Those of some partitions that are there and change when brokers go."""
+    """The partitions among some that exist and change when brokers go."""
     found = []
     for key in keys:
         p = context.image.partition(*key)

@@ -1,8 +1,9 @@
 """Laws of the control plane, one function each; tests and the simulator run them after every committed batch.
 
-A law takes the images before and after (``Step``) and raises AssertionError with what is wrong. ``LawChecker`` keeps
-the image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control plane's invariants, and
-the controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the simulator.
+A law takes the images before and after (``CommittedBatch``) and raises AssertionError with what is wrong.
+``LawChecker`` keeps the image before and runs them all. Here are C1, C2, C3, C7, C8, C10, C11 and C12 of the control
+plane's invariants, and the controller's part of S10 and S11; C4, C5 and C13 are about nodes, and live with the
+simulator.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ReplicaHistory:
         self.told: dict[tuple[Key, int], ReplicaState] = {}
 
 
-class Step(NamedTuple):
+class CommittedBatch(NamedTuple):
     """One committed batch: images around it, what it changed, the request behind it (where known), topic ids deleted,
     and the brokers of which this controller has heard within the session timeout (where that is known)."""
 
@@ -73,7 +74,7 @@ class Step(NamedTuple):
         return DecisionContext(self.before, SoftState(self.settings), Facts(now_ms=0, next_offset=0))
 
 
-def c1_epochs_never_go_back(step: Step) -> None:
+def c1_epochs_never_go_back(step: CommittedBatch) -> None:
     """C1: leader, partition and broker epochs never decrease; one leader per leader epoch; every change is counted."""
     for topic, key, before, after in step.changes:
         if before is None or after is None:
@@ -91,7 +92,7 @@ def c1_epochs_never_go_back(step: Step) -> None:
             assert now.epoch >= broker.epoch, f"broker epoch went back: {broker} -> {now}"
 
 
-def c2_partitions_are_well_formed(step: Step) -> None:
+def c2_partitions_are_well_formed(step: CommittedBatch) -> None:
     """C2: ISR and ELR are disjoint parts of the replicas; the leader is in the ISR; nobody fenced is in it."""
     touched = {key for key in step.delta.partitions if step.after.partition(*key) is not None}
     for id in step.delta.brokers:
@@ -103,7 +104,7 @@ def c2_partitions_are_well_formed(step: Step) -> None:
         _well_formed(step, context, step.after.at(key))
 
 
-def _well_formed(step: Step, context: DecisionContext, p: Partition) -> None:
+def _well_formed(step: CommittedBatch, context: DecisionContext, p: Partition) -> None:
     image = step.after
     topic = image.topics[p.topic_id].name
     where = f"{topic}-{p.id}: {p}"
@@ -132,7 +133,7 @@ def _well_formed(step: Step, context: DecisionContext, p: Partition) -> None:
         assert not inactive or awaits_election, f"fenced brokers beside others in the ISR: {where}"
 
 
-def c3_same_log_same_state(step: Step) -> None:
+def c3_same_log_same_state(step: CommittedBatch) -> None:
     """C3: the image rebuilt from its own snapshot has the same one, which can be written, and its look-ups are those of
     a fresh fold."""
     snapshot = list(snapshot_records(step.after))
@@ -144,7 +145,7 @@ def c3_same_log_same_state(step: Step) -> None:
         assert getattr(again.index, name) == getattr(step.after.index, name), f"look-up {name} is wrong"
 
 
-def c6_states_move_by_the_table(step: Step) -> None:
+def c6_states_move_by_the_table(step: CommittedBatch) -> None:
     """C6: what is told of each partition leads from the state it had to the one it has, by the table's moves only."""
     if all(state_of(before) is state_of(after) for _, _, before, after in step.changes):
         return  # every state leads to itself; words for thousands of ISR changes would cost more than all other laws
@@ -162,7 +163,7 @@ def c6_states_move_by_the_table(step: Step) -> None:
         assert at[key] is state_of(after), f"partition {key} is {state_of(after).value}, and was told {at[key].value}"
 
 
-def c6_replicas_move_by_the_table(step: Step) -> None:
+def c6_replicas_move_by_the_table(step: CommittedBatch) -> None:
     """C6: what is told of each replica in ZooKeeper mode leads from the state that it had, by the table's moves only,
     to what its broker and its partition make of it: online, on the way in a move, offline, or gone."""
     if step.replicas is None:
@@ -201,7 +202,7 @@ def _replicas_are_what_they_are_told(image: Image, p: Partition, told: Mapping[t
             assert state in (None, ReplicaState.ONLINE), f"it is there, and {where}"
 
 
-def c7_one_incarnation(step: Step) -> None:
+def c7_one_incarnation(step: CommittedBatch) -> None:
     """C7: a registration passes to another process only fenced, and under a new epoch; the same one keeps its epoch.
 
     It never passes from a process that is heard, unless that is proven dead or stopped cleanly.
@@ -221,7 +222,7 @@ def c7_one_incarnation(step: Step) -> None:
                 assert proven, f"a living broker is replaced: {broker} -> {now}"
 
 
-def c8_deleted_topics_stay_deleted(step: Step) -> None:
+def c8_deleted_topics_stay_deleted(step: CommittedBatch) -> None:
     """C8: a deleted topic id never returns, and its name's settings go with it."""
     for id, (name, _) in step.delta.topics.items():
         if id in step.after.topics:
@@ -231,7 +232,7 @@ def c8_deleted_topics_stay_deleted(step: Step) -> None:
             assert not step.after.config(2, name) or name in step.after.names, f"settings of no topic: {name}"
 
 
-def c8_deletions_wait_in_zookeeper_mode(step: Step) -> None:
+def c8_deletions_wait_in_zookeeper_mode(step: CommittedBatch) -> None:
     """C8: in ZooKeeper mode no topic is deleted while a partition of it moves, or before its replicas (TD-1, TD-2)."""
     if not step.settings.deletions_wait or not isinstance(step.request, DeleteTopics):
         return
@@ -243,7 +244,7 @@ def c8_deletions_wait_in_zookeeper_mode(step: Step) -> None:
             assert id in step.request.deleted, f"its replicas are there, and {where}"
 
 
-def c10_reassignment_goes_through_the_union(step: Step) -> None:
+def c10_reassignment_goes_through_the_union(step: CommittedBatch) -> None:
     """C10: replicas go from current to union to target, or back; ending a move leaves an ISR of all that stay.
 
     Whoever goes is told by a new leader epoch, or keeps its files for ever (KAFKA-13972).
@@ -265,7 +266,7 @@ def c10_reassignment_goes_through_the_union(step: Step) -> None:
         assert after.isr or after.elr or not before.isr, f"a move that leaves nobody in sync: {where}"
 
 
-def c11_elections_are_clean_or_told(step: Step) -> None:
+def c11_elections_are_clean_or_told(step: CommittedBatch) -> None:
     """C11: a new leader was in ISR or ELR; else somebody allowed it, or it led last, and it is marked recovering."""
     context = step.context()
     for topic, key, before, after in step.changes:
@@ -283,7 +284,7 @@ def c11_elections_are_clean_or_told(step: Step) -> None:
         assert after.isr == (after.leader,), f"an unclean leader with company: {where}"
 
 
-def c11_the_selectors_choose_in_zookeeper_mode(step: Step) -> None:
+def c11_the_selectors_choose_in_zookeeper_mode(step: CommittedBatch) -> None:
     """C11: in ZooKeeper mode the first live replica in sync is elected, in the order of the replicas, and a leader that
     can lead on is replaced by a preferred election only (SE-1)."""
     if not step.settings.zookeeper_mode:
@@ -302,7 +303,7 @@ def _may_lead(image: Image, p: Partition, replica: int) -> bool:
     return image.is_active(replica) and image.brokers[replica].has_online_dir(p.directory(replica))
 
 
-def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
+def s10_isr_joins_are_of_this_incarnation(step: CommittedBatch) -> None:
     """S10, the controller's part: who joins an ISR is active, and is the very process that its leader saw fetch."""
     if not isinstance(step.request, AlterPartition):
         return
@@ -318,7 +319,7 @@ def s10_isr_joins_are_of_this_incarnation(step: Step) -> None:
             assert seen in (-1, broker.epoch), f"{topic}-{key[1]}: the leader saw epoch {seen} of {broker}"
 
 
-def s11_nobody_trusts_a_broker_back_from_a_crash(step: Step) -> None:
+def s11_nobody_trusts_a_broker_back_from_a_crash(step: CommittedBatch) -> None:
     """S11: a broker back without a clean shutdown is in no ISR and no ELR: its last records may be gone (KIP-966).
 
     Where no ELR is kept, the sole member of an ISR stays in it: the documented limit.
@@ -343,7 +344,7 @@ def s11_nobody_trusts_a_broker_back_from_a_crash(step: Step) -> None:
             )
 
 
-def c12_brokers_go_when_they_may(step: Step) -> None:
+def c12_brokers_go_when_they_may(step: CommittedBatch) -> None:
     """C12: a broker that asked to go, and is told so by being fenced, led nothing when it was."""
     request = step.request
     if not isinstance(request, BrokerHeartbeat) or not request.want_shut_down or request.want_fence:
@@ -354,14 +355,14 @@ def c12_brokers_go_when_they_may(step: Step) -> None:
         assert not led, f"broker {request.broker_id} may go although it leads {led}"
 
 
-def c1_one_change_for_each_partition(step: Step) -> None:
+def c1_one_change_for_each_partition(step: CommittedBatch) -> None:
     """C1: a decision changes a partition at most once: two changes would each be made without sight of the other."""
     for _, key, before, after in step.changes:
         if before is not None and after is not None:
             assert after.partition_epoch <= before.partition_epoch + 1, f"changed twice: {key}: {before} -> {after}"
 
 
-def c13_levels_go_down_only_when_asked(step: Step) -> None:
+def c13_levels_go_down_only_when_asked(step: CommittedBatch) -> None:
     """C13: the level of a feature goes down only where somebody asked for a downgrade to that very level (KIP-584)."""
     for name, before in step.delta.features.items():
         level = step.after.features.get(name, 0)
@@ -372,7 +373,7 @@ def c13_levels_go_down_only_when_asked(step: Step) -> None:
         assert asked, f"{name} goes from {before} to {level}, and nobody asked for it"
 
 
-Law = Callable[[Step], None]
+Law = Callable[[CommittedBatch], None]
 LAWS: tuple[Law, ...] = (
     c1_epochs_never_go_back,
     c2_partitions_are_well_formed,
@@ -393,14 +394,14 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-def _raise(law: Law, step: Step) -> None:
+def _raise(law: Law, step: CommittedBatch) -> None:
     law(step)
 
 
 class LawChecker:
     """Runs the laws over one image as batches are committed to it; ``judge`` runs one (the simulator counts them)."""
 
-    def __init__(self, image: Image, judge: Callable[[Law, Step], None] = _raise) -> None:
+    def __init__(self, image: Image, judge: Callable[[Law, CommittedBatch], None] = _raise) -> None:
         self._judge = judge
         self._before = image.copy()
         self._deleted: set[bytes] = set()
@@ -418,7 +419,7 @@ class LawChecker:
         """A batch was applied to ``image``; ``delta`` is what it changed."""
         settings = settings or Settings()
         replicas = self._replicas if settings.zookeeper_mode else None
-        step = Step(self._before, image, delta, request, settings, frozenset(self._deleted), heard, replicas)
+        step = CommittedBatch(self._before, image, delta, request, settings, frozenset(self._deleted), heard, replicas)
         for law in LAWS:
             self._judge(law, step)
         self._deleted |= set(delta.deleted_topics(image))

@@ -57,8 +57,8 @@ def too_early(image: Image, request: object) -> Refused | None:
     return Refused(Code.NOT_CONTROLLER, "The migration from ZooKeeper has not begun: its controller decides.")
 
 
-def wrong_plane(image: Image, request: requests.RegisterBroker) -> Refused | None:
-    """Why a broker of that plane cannot be taken in now."""
+def wrong_mode(image: Image, request: requests.RegisterBroker) -> Refused | None:
+    """Why a broker in its mode, ZooKeeper or KRaft, cannot register now; None when it can."""
     state = image.zk_migration_state
     if request.is_migrating_zk_broker and state not in (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION):
         return Refused(Code.BROKER_ID_NOT_REGISTERED, "This cluster is not migrating from ZooKeeper.")

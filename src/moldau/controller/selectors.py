@@ -108,7 +108,7 @@ def elect_for_shutdown(
 def elect(
     assigned: Sequence[int], isr: Sequence[int], live: Live, *, unclean: bool, among: Candidates = _NOBODY
 ) -> ElectionResult | Refusal:
-    """The leader of a partition on a KRaft plane, and its ISR.
+    """The leader of a partition in KRaft mode, and its ISR.
 
     In this order: the current leader while it qualifies; the first assigned replica in the ISR; when the ISR is
     empty, the first in the ELR, then the last known leader (unclean: it may have lost its tail); when allowed, any

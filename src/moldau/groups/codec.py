@@ -31,7 +31,7 @@ OFFSET_KEYS = (0, 1)
 GROUP_KEY = 2
 OTHER_KEYS = range(3, 24)
 MEMBER_KEYS = frozenset({5, 10, 19})
-"""Of groups of the consumer protocol, share groups and streams groups; those among them that stand for a member."""
+"""The key types that stand for a member, among those of consumer, share and streams groups."""
 VALUE_VERSION = 3
 EXPIRING_OFFSET_VERSION = 1
 

@@ -59,7 +59,7 @@ class ShardState:
     def __init__(self, config: GroupsConfig, held_bytes: MemberBytes | None = None) -> None:
         self.config = config
         self.held_bytes = MemberBytes() if held_bytes is None else held_bytes
-        """Of members, in all shards of the broker."""
+        """The bytes of members in all shards of the broker."""
         self.record_bytes_max = INT32_MAX
         """What the log takes of one record: max.message.bytes of the offsets topic."""
         self.phase = Phase.LOADING

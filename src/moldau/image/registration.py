@@ -43,7 +43,7 @@ class Broker(NamedTuple):
     in_controlled_shutdown: bool = False
     log_dirs: tuple[bytes, ...] = ()
     is_migrating: bool = False
-    """Whether it is told by requests, as on the ZooKeeper plane, and does not read the metadata log (KIP-866)."""
+    """Whether it is told by requests, as in ZooKeeper mode, and does not read the metadata log (KIP-866)."""
     cordoned_log_dirs: tuple[bytes, ...] | None = None
     """Directories that get no new replicas (KIP-1066); None: the broker never said."""
 

@@ -1,7 +1,7 @@
 """An image as records and back, and its hash: two nodes at one offset must have the same (law C3).
 
 ``snapshot_records`` is a total order without chance: equal images give equal records. Framing into a checkpoint file is
-the quorum plane's. Registration offsets are not part of the state: a snapshot's reader takes the snapshot's own end.
+KRaft mode's. Registration offsets are not part of the state: a snapshot's reader takes the snapshot's own end.
 """
 
 from __future__ import annotations

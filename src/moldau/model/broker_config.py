@@ -49,7 +49,7 @@ IDENTITY = table(
 
 ZOOKEEPER = table(
     _text("zookeeper.connect", default=None, importance=HIGH,
-          doc="ZooKeeper's servers: host:port,... and maybe /chroot. With it, and no process.roles: that plane."),
+          doc="ZooKeeper's servers: host:port,... and maybe /chroot. With it, and no process.roles: ZooKeeper mode."),
     _int("zookeeper.session.timeout.ms", default=18_000, low=1, importance=HIGH,
          doc="How long ZooKeeper waits for a silent broker before it takes it for dead."),
     _int("zookeeper.connection.timeout.ms", default=None, low=1, importance=HIGH,

@@ -62,12 +62,12 @@ def _check_protocol_version(given: Mapping[str, str]) -> None:
 
 
 def without_effect(given: Iterable[str]) -> list[str]:
-    """Those of the given names that Kafka knows and that change nothing here, in order."""
+    """The given names that Kafka knows and that change nothing here, in order."""
     return sorted(name for name in given if _is_inert(name))
 
 
 def unknown(given: Iterable[str]) -> list[str]:
-    """Those of the given names that no version of Kafka's broker reads as far as we know, in order."""
+    """The given names that no version of Kafka's broker reads as far as we know, in order."""
     return sorted(name for name in given if name not in BROKER_KEYS and not _is_inert(name))
 
 

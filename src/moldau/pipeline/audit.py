@@ -15,7 +15,7 @@ from moldau.pipeline.books import BATCH, REPLAY, Line, NotBalanced, Totals, adde
 from moldau.pipeline.folder import Folder
 from moldau.spark.losses import Loss, LossKind, marked
 from moldau.spark.offsets import Positions, decode, recreated
-from moldau.spark.tables.ledger import Place, place
+from moldau.spark.tables.ledger import OffsetOrder, place
 
 
 def problems(folder: Folder, *, whole: bool = False) -> list[str]:
@@ -126,7 +126,7 @@ def _follows(line: Line, stream: Line | None) -> list[str]:
         return []
     if line.batch != stream.batch + 1:
         return [f"batch {line.batch} follows batch {stream.batch}"]
-    if line.start and stream.end and place(line.start, stream.end) is not Place.EQUAL:
+    if line.start and stream.end and place(line.start, stream.end) is not OffsetOrder.EQUAL:
         return [f"batch {line.batch} does not begin where batch {stream.batch} ended"]
     return []
 

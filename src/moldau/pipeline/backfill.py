@@ -133,10 +133,10 @@ class Backfills:
         return Wanted(spans, overlap(spans, there_now), go_on, [one for one in gone if one.size])
 
     def carry_out(
-        self, spark: SparkSession, wanted: Wanted, *, modules: Path | None, heard: Callable[[Line], None]
+        self, spark: SparkSession, wanted: Wanted, *, modules: Path | None, on_line: Callable[[Line], None]
     ) -> None:
         """Finish a backfill that was cut off, if there is one, then read what is wanted; Refused as in a run."""
-        self.finish(spark, modules=modules, heard=heard)
+        self.finish(spark, modules=modules, on_line=on_line)
         if not wanted.size:
             return
         refuse_while_cut_off(self._pipeline, self._folder, "a backfill")
@@ -155,17 +155,17 @@ class Backfills:
         }  # fmt: skip
         self._folder.store.put_if_absent(f"{_FOLDER}/{number:09d}.json", json.dumps(content).encode())
         self._begun_here = number
-        self.finish(spark, modules=modules, heard=heard)
+        self.finish(spark, modules=modules, on_line=on_line)
 
-    def finish(self, spark: SparkSession, *, modules: Path | None, heard: Callable[[Line], None]) -> None:
+    def finish(self, spark: SparkSession, *, modules: Path | None, on_line: Callable[[Line], None]) -> None:
         """Carry out what is planned and not done."""
         known = self._begun_here
         for one in self.planned():
             if one.waits and one.number == known:
-                self._finish(spark, one, modules, heard)
+                self._finish(spark, one, modules, on_line)
             elif one.waits:
                 with told_of_abandon(f"backfill {one.number}"):
-                    self._finish(spark, one, modules, heard)
+                    self._finish(spark, one, modules, on_line)
 
     def planned(self) -> list[Planned]:
         """Every backfill so far, in order."""
@@ -176,7 +176,7 @@ class Backfills:
         return sorted(found, key=lambda one: one.number)
 
     def _finish(
-        self, spark: SparkSession, planned: Planned, modules: Path | None, heard: Callable[[Line], None]
+        self, spark: SparkSession, planned: Planned, modules: Path | None, on_line: Callable[[Line], None]
     ) -> None:
         pipeline, folder = self._pipeline, self._folder
         query, written = self.query(), self._written(planned)
@@ -189,7 +189,7 @@ class Backfills:
             cluster_of(pipeline),
             checkpoint=folder.checkpoint,
             modules=modules,
-            heard=heard,
+            on_line=on_line,
             kind=books.BACKFILL,
             store=folder.store,
         )

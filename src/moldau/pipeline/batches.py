@@ -68,12 +68,12 @@ class Batches:
         *,
         checkpoint: str,
         modules: Path | None = None,
-        heard: Callable[[Line], None] = lambda line: None,
+        on_line: Callable[[Line], None] = lambda line: None,
         kind: str = books.BATCH,
         store: Store | None = None,
     ) -> None:
         refuse_same_places(pipeline)
-        self._pipeline, self._decoding, self._books, self._heard = pipeline, decoding, kept, heard
+        self._pipeline, self._decoding, self._books, self._on_line = pipeline, decoding, kept, on_line
         self._checkpoint, self._modules, self._kind = checkpoint, modules, kind
         stream = kept.newest_of_stream() if kind == books.BATCH else None
         self._sinks: Sequence[Target] = [
@@ -185,7 +185,7 @@ class Batches:
         if self._seen is not None:
             with named("dedup"):
                 self._seen.booked(records.sparkSession, key)
-        self._heard(line)
+        self._on_line(line)
         return line
 
     def _judged(self, records: DataFrame, key: BatchKey) -> DataFrame:

@@ -165,7 +165,8 @@ class SeenKeys:
 
 
 _NESTED = ("array", "struct")
-"""Of these xxhash64 takes different values for one: it passes over NULL within them, and over how long a list is."""
+"""Types of which xxhash64 takes different values for one: it passes over NULL within them, and over how long a list
+is."""
 _SCHEMA = f"{_KEYS[0]} bigint, {_KEYS[1]} bigint, {_AT} bigint, {_KEPT} boolean"
 
 

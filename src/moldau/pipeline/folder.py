@@ -39,7 +39,7 @@ class BrokenFile(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RunState:
     """What the pipeline's process was doing when it last said so: ``running``, ``paused``, ``failed``, ``stopped``."""
 
     state: str
@@ -119,7 +119,7 @@ class Folder:
 
     @property
     def lost_checkpoint(self) -> str:
-        """That the checkpoint is gone, in words."""
+        """The sentence that says that the checkpoint is gone."""
         line = self.books.newest_of_stream()
         batch = "" if line is None else f", and the books end with its batch {line.batch}"
         return f"{self.checkpoint} is gone{batch}"
@@ -166,25 +166,25 @@ class Folder:
         self.store.filesystem.move(self.store.at(CHECKPOINT), self.store.at(name))
         return name
 
-    def state(self) -> State | None:
+    def state(self) -> RunState | None:
         """What the process said last; ``lost`` when it said that it runs, and is there no more."""
         found = self.store.read(STATE)
         if found is None:
             if self.books.last() is None:
                 return None
-            return State("unknown", 0, 0, f"{self.store.uri}/{STATE} is gone; the next run writes it anew")
+            return RunState("unknown", 0, 0, f"{self.store.uri}/{STATE} is gone; the next run writes it anew")
         try:
-            state = read_json(State, found)
+            state = read_json(RunState, found)
         except ValueError:
-            return State("unknown", 0, 0, f"{self.store.uri}/{STATE} cannot be read; the next run writes it anew")
+            return RunState("unknown", 0, 0, f"{self.store.uri}/{STATE} cannot be read; the next run writes it anew")
         if state.state == "running" and self.store.local and not self.is_locked():
-            return State("lost", state.pid, state.at_ms, "its process ended without a word; `run` goes on")
+            return RunState("lost", state.pid, state.at_ms, "its process ended without a word; `run` goes on")
         return state
 
     def say(self, state: str, message: str = "") -> None:
         """Note what this process does."""
         self.store.make_folder()
-        content = json.dumps(asdict(State(state, os.getpid(), round(time.time() * 1000), message))).encode()
+        content = json.dumps(asdict(RunState(state, os.getpid(), round(time.time() * 1000), message))).encode()
         self.store.replace(STATE, content)
 
     def is_locked(self) -> bool:

@@ -190,7 +190,7 @@ def _said(one: Moved, code: Code | None) -> Moved:
 
 
 def unanswered_text(unanswered: Unanswered) -> str:
-    """Of which groups nothing is known, and why: those of one reason together."""
+    """The groups of which nothing is known, and why: those of one reason together."""
     by_reason: dict[str, list[str]] = {}
     for name, why in unanswered.items():
         by_reason.setdefault(why, []).append(name)

@@ -29,8 +29,8 @@ from moldau.pipeline.lint_parts import (
     wrong_function,
 )
 from moldau.pipeline.owner import OWNER, other_owner
-from moldau.pipeline.places import Place, Problem
-from moldau.pipeline.reading import Read, did_you_mean, read_file
+from moldau.pipeline.places import FilePosition, Problem
+from moldau.pipeline.reading import ParsedFile, did_you_mean, read_file
 from moldau.pipeline.same_place import clashes
 from moldau.pipeline.spec import (
     AHEAD,
@@ -54,7 +54,7 @@ RECORDS = "records"
 Columns = Mapping[str, str]
 """Names and SQL types; a type that is not known is an empty text."""
 
-_START = Place(1, 1)
+_START = FilePosition(1, 1)
 SQL_MOST = 30_000
 """How many characters of SQL, and columns below it, are looked at in a file: a look takes less than a second."""
 _STEPS_MOST = 200_000
@@ -77,7 +77,7 @@ def lint_file(path: str | Path, variables: Mapping[str, str] | None = None) -> l
     return sorted(dict.fromkeys(problems), key=lambda one: one.place)
 
 
-def lint(pipeline: Pipeline, read: Read | None = None, folder: Path | None = None) -> list[Problem]:
+def lint(pipeline: Pipeline, read: ParsedFile | None = None, folder: Path | None = None) -> list[Problem]:
     """The problems of a pipeline; ``folder`` is where modules of Python steps are looked for first."""
     found = _Linter(pipeline, {} if read is None else read.places, folder)
     found.run()
@@ -96,7 +96,7 @@ def output_columns(pipeline: Pipeline, fields: Columns) -> Columns | None:
 class _Linter:
     """One look at one pipeline."""
 
-    def __init__(self, pipeline: Pipeline, places: Mapping[str, Place], folder: Path | None) -> None:
+    def __init__(self, pipeline: Pipeline, places: Mapping[str, FilePosition], folder: Path | None) -> None:
         self.pipeline, self.places, self.folder = pipeline, places, folder
         self.problems: list[Problem] = []
         self.left = SQL_MOST
@@ -485,7 +485,7 @@ class _Linter:
             self.say(path, f"{what}: {name} is of type {kind[:60]}, which is never a time")
 
 
-def _of_folder(pipeline: Pipeline, read: Read) -> list[Problem]:
+def _of_folder(pipeline: Pipeline, read: ParsedFile) -> list[Problem]:
     """The problem of a folder that is another pipeline's, as of a file that was copied; [] where there is none."""
     place = Path(pipeline.folder) / OWNER
     if "://" in pipeline.folder or not place.is_file():

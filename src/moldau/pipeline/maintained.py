@@ -45,7 +45,7 @@ class _File:
     tables: Mapping[str, Maintained]
 
 
-class Place(NamedTuple):
+class MaintainedTable(NamedTuple):
     """A table, and how it is maintained."""
 
     sink: TableSink
@@ -59,14 +59,14 @@ def tables_of(pipeline: Pipeline) -> list[TableSink]:
     return tables if letters is None else [*tables, TableSink(table=letters)]
 
 
-def places(pipeline: Pipeline, more: Sequence[str] = ()) -> Iterator[Place]:
+def places(pipeline: Pipeline, more: Sequence[str] = ()) -> Iterator[MaintainedTable]:
     """Every table that the pipeline is to maintain; of one with ``{topic}`` those of the topics that the file names,
     and of ``more``."""
     topics = sorted({*pipeline.source.topics, *more})
     for sink in tables_of(pipeline):
         if sink.maintain is not None:
             for topic in topics if "{topic}" in sink.table else [""]:
-                yield Place(replace(sink, table=sink.table.replace("{topic}", topic)), sink.maintain)
+                yield MaintainedTable(replace(sink, table=sink.table.replace("{topic}", topic)), sink.maintain)
 
 
 def maintained(store: Store) -> dict[str, Maintained]:

@@ -14,7 +14,7 @@ from functools import cache
 from moldau.pipeline.books import names_of
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.maintain_options import again_ms, retention_hours, target_bytes
-from moldau.pipeline.maintained import Maintained, Place, as_text, is_due, keep, maintained, places
+from moldau.pipeline.maintained import Maintained, MaintainedTable, as_text, is_due, keep, maintained, places
 from moldau.pipeline.said import one_line, words
 from moldau.pipeline.sinks import open_table
 from moldau.pipeline.spec import Pipeline, TableSink
@@ -91,7 +91,9 @@ class Maintaining:
         except OSError as error:
             self._say(f"when tables were maintained could not be written down: {_cause(error)}")
 
-    def _maintain(self, place: Place, before: Maintained, cut_off: Callable[[], Sequence[Unfinished]]) -> Maintained:
+    def _maintain(
+        self, place: MaintainedTable, before: Maintained, cut_off: Callable[[], Sequence[Unfinished]]
+    ) -> Maintained:
         """What is known of the table after it was maintained, or after a try that failed."""
         name, began = place.sink.table, time.monotonic()
         try:
@@ -112,7 +114,7 @@ class Maintaining:
         self._say(f"{name} was maintained: {as_text(did, took_ms)}")
         return Maintained(min(before.since_ms, now_ms), now_ms, took_ms, did, line=before.line)
 
-    def _carry_out(self, place: Place, cut_off: Sequence[Unfinished]) -> dict[str, int] | None:
+    def _carry_out(self, place: MaintainedTable, cut_off: Sequence[Unfinished]) -> dict[str, int] | None:
         """What was done, in numbers; None where the pipeline has no such table yet."""
         if cut_off:
             raise TableError(

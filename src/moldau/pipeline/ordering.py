@@ -59,8 +59,8 @@ class Order(Enum):
 
 
 def order_of(plan: str) -> Order:
-    """Of an optimized plan, as Spark prints it. How the records, which are cached, were made does not count; what a
-    step cached itself does, and is not looked into."""
+    """The order of an optimized plan, as Spark prints it. How the records, which are cached, were made does not count;
+    what a step cached itself does, and is not looked into."""
     cached, limited = None, False
     for line in plan.splitlines():
         node = line.lstrip(" :+-")

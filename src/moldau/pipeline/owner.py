@@ -10,5 +10,5 @@ OWNER = "pipeline"
 
 
 def other_owner(folder: str, owner: str, name: str) -> str:
-    """That a folder is not this pipeline's, in words."""
+    """The sentence that says that a folder is another pipeline's."""
     return f"{folder} is the folder of pipeline {owner!r}, not of {name!r}: one of them needs another `folder`"

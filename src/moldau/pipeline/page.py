@@ -15,7 +15,7 @@ from moldau.model.counted import counted
 from moldau.pipeline import books, positions
 from moldau.pipeline.books import Line, Totals
 from moldau.pipeline.feed.positions import FeedLag, feed_lag
-from moldau.pipeline.folder import Folder, State
+from moldau.pipeline.folder import Folder, RunState
 from moldau.pipeline.maintained import maintenance
 from moldau.pipeline.plots import Series, across, bars, steps
 from moldau.pipeline.positions import Lag
@@ -40,7 +40,7 @@ class Shown:
     """What the page is made of; ``lags`` is None where the cluster, or the table, could not be asked."""
 
     name: str
-    state: State | None
+    state: RunState | None
     lines: Sequence[Line]
     lags: Sequence[Lag] | FeedLag | None
     why_no_lags: str = ""

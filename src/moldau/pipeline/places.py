@@ -16,7 +16,7 @@ import yaml
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\$|\$\{[^\s}]{0,20}\}?")
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """Where something stands in a file; lines and columns count from 1."""
 
     line: int
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 class Problem:
     """What is wrong at a place, and what would be right; an ``error`` keeps the pipeline from running."""
 
-    place: Place
+    place: FilePosition
     message: str
     error: bool = True
 
@@ -42,9 +42,9 @@ class Problem:
 class Value:
     """A value of the file: text, a number, a truth, None, a tuple of ``Value``s, or a mapping of names to them."""
 
-    place: Place
+    place: FilePosition
     data: str | int | float | bool | tuple[Value, ...] | Mapping[str, Value] | None
-    keys: Mapping[str, Place]
+    keys: Mapping[str, FilePosition]
     """Where the names of a mapping stand."""
     written: str = ""
     """A value as it stands in the file: ``1.10`` is the number 1.1, and may be meant as a text."""
@@ -83,12 +83,12 @@ def parse(text: str, variables: Mapping[str, str]) -> tuple[Value, list[Problem]
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(1, 1) if mark is None else Place(mark.line + 1, mark.column + 1)
+        place = FilePosition(1, 1) if mark is None else FilePosition(mark.line + 1, mark.column + 1)
         raise NotYaml(Problem(place, f"not YAML: {error.problem or error.context}")) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise NotYaml(Problem(Place(1, 1), f"not YAML: {str(error).splitlines()[0]}")) from None
+        raise NotYaml(Problem(FilePosition(1, 1), f"not YAML: {str(error).splitlines()[0]}")) from None
     if node is None:
-        return Value(Place(1, 1), None, {}), problems
+        return Value(FilePosition(1, 1), None, {}), problems
     return _Reader(variables, problems).read(node, ()), problems
 
 
@@ -101,7 +101,7 @@ class _Reader:
         """How many values may still be read: anchors can name a few lines a billion times."""
 
     def read(self, node: yaml.Node, above: tuple[int, ...]) -> Value:
-        place = Place(node.start_mark.line + 1, node.start_mark.column + 1)
+        place = FilePosition(node.start_mark.line + 1, node.start_mark.column + 1)
         self._left -= 1
         if self._left < 0 or id(node) in above or len(above) > 50:
             raise NotYaml(Problem(place, "too deep or too large for a pipeline (an alias that holds itself?)"))
@@ -113,11 +113,11 @@ class _Reader:
         data, written = self._scalar(node, place)
         return Value(place, data, {}, written)
 
-    def _mapping(self, node: yaml.MappingNode, place: Place, above: tuple[int, ...]) -> Value:
+    def _mapping(self, node: yaml.MappingNode, place: FilePosition, above: tuple[int, ...]) -> Value:
         found: dict[str, Value] = {}
-        keys: dict[str, Place] = {}
+        keys: dict[str, FilePosition] = {}
         for key, value in node.value:
-            at = Place(key.start_mark.line + 1, key.start_mark.column + 1)
+            at = FilePosition(key.start_mark.line + 1, key.start_mark.column + 1)
             if not isinstance(key, yaml.ScalarNode):
                 self._problems.append(Problem(at, "a name is expected here"))
                 continue
@@ -128,7 +128,7 @@ class _Reader:
             keys[key.value], found[key.value] = at, self.read(value, above)
         return Value(place, found, keys)
 
-    def _scalar(self, node: yaml.ScalarNode, place: Place) -> tuple[str | int | float | bool | None, str]:
+    def _scalar(self, node: yaml.ScalarNode, place: FilePosition) -> tuple[str | int | float | bool | None, str]:
         """The value, and its text with variables filled in."""
         if "${" in node.value or "$$" in node.value:
             filled = self._filled(node.value, place)
@@ -142,7 +142,7 @@ class _Reader:
         kept = found if isinstance(found, (str, int, float, bool)) or found is None else str(node.value)
         return kept, node.value
 
-    def _filled(self, text: str, place: Place) -> str:
+    def _filled(self, text: str, place: FilePosition) -> str:
         def fill(found: re.Match[str]) -> str:
             name, default = found[1], found[2]
             if found[0] == "$$":

@@ -17,7 +17,7 @@ from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.books import BACKFILL, BATCH, REPLAY, names_of
 from moldau.pipeline.checkpoints import damage
 from moldau.pipeline.clusters import cluster_of
-from moldau.pipeline.feed.positions import Step, feed_steps
+from moldau.pipeline.feed.positions import PlannedStep, feed_steps
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.lost import way_on
 from moldau.pipeline.maintained import plans
@@ -93,28 +93,28 @@ def lags(pipeline: Pipeline, folder: Folder) -> list[Lag]:
     ]
 
 
-def plan(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def plan(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     """What a run would do now: where it begins, which tables it makes, adds columns to, or cannot write."""
     source = _feed_steps(pipeline, folder) if pipeline.source.feed is not None else _source_steps(pipeline, folder)
-    maintenance = [Step(f"maintenance of {name}", how, False) for name, how in plans(pipeline)]
+    maintenance = [PlannedStep(f"maintenance of {name}", how, False) for name, how in plans(pipeline)]
     return [*source, *_unfinished_steps(pipeline, folder), *_sink_steps(pipeline, folder), *maintenance]
 
 
-def _feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def _feed_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     found = feed_steps(pipeline, folder)
     if not folder.has_lost_checkpoint():
         return found
     return [*(one for one in found if one.what != "checkpoint"), *_lost_steps(pipeline, folder)]
 
 
-def _lost_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def _lost_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     return [
-        Step("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True),
-        Step("way on", way_on(pipeline, folder), True),
+        PlannedStep("checkpoint", f"{folder.lost_checkpoint}: a run is refused", True),
+        PlannedStep("way on", way_on(pipeline, folder), True),
     ]
 
 
-def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     """What was begun and is finished first, or has to be."""
     from moldau.pipeline.unfinished import unfinished
 
@@ -123,44 +123,48 @@ def _unfinished_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
         REPLAY: "the next `dlq replay` finishes it first",
         BACKFILL: "the next `backfill` finishes it first",
     }
-    return [Step(one.name, f"{one.to_text()}; {hows[one.kind]}", True) for one in unfinished(pipeline, folder)]
+    return [PlannedStep(one.name, f"{one.to_text()}; {hows[one.kind]}", True) for one in unfinished(pipeline, folder)]
 
 
-def _source_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def _source_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     found = lags(pipeline, folder)
     left = sum(one.lag for one in found)
     topics = ", ".join(sorted({one.topic for one in found})) or "no topic yet"
-    steps = [Step(f"source {topics}", f"{counted(len(found), 'partition')}, {counted(left, 'offset')} to read", False)]
+    steps = [
+        PlannedStep(f"source {topics}", f"{counted(len(found), 'partition')}, {counted(left, 'offset')} to read", False)
+    ]
     on_loss = "a run is refused" if pipeline.source.on_loss == "fail" else "a run goes on with what is there"
     steps += [
-        Step(f"partition {one.loss.partition}", f"{one.loss.kind}: {on_loss}", True)
+        PlannedStep(f"partition {one.loss.partition}", f"{one.loss.kind}: {on_loss}", True)
         for one in found
         if one.loss is not None
     ]
     last = folder.books.last()
     if (damaged := damage(folder.store)) is not None:
-        steps.append(Step("checkpoint", f"{damaged}; until then a run is refused", True))
+        steps.append(PlannedStep("checkpoint", f"{damaged}; until then a run is refused", True))
     elif folder.has_lost_checkpoint():
         steps += _lost_steps(pipeline, folder)
     elif contradictions := folder.contradictions():
-        steps += [Step("books", f"{text}: a run is refused", True) for text in contradictions]
+        steps += [PlannedStep("books", f"{text}: a run is refused", True) for text in contradictions]
     elif not folder.has_checkpoint():
         start = folder.start() or pipeline.source.start
-        steps.append(Step("checkpoint", f"a new one, which begins at {start}", True))
+        steps.append(PlannedStep("checkpoint", f"a new one, which begins at {start}", True))
     elif last is not None:
         batch = "" if last.totals.newest is None else f" after batch {last.totals.newest[1]}"
-        steps.append(Step("checkpoint", f"goes on{batch}; 'start' has no effect", False))
+        steps.append(PlannedStep("checkpoint", f"goes on{batch}; 'start' has no effect", False))
         known = {one.topic for one in found if one.position is not None}
         present = {one.topic for one in found}
         ended = _ended(folder)
         read = set() if ended is None else {one.topic for one in ended.offsets}
         new, gone = sorted(present - known), sorted(read - present)
-        steps += [Step(f"topic {topic}", "new to this pipeline: read from its first record", True) for topic in new]
-        steps += [Step(f"topic {topic}", f"{LossKind.NOT_LISTED}: {on_loss}", True) for topic in gone]
+        steps += [
+            PlannedStep(f"topic {topic}", "new to this pipeline: read from its first record", True) for topic in new
+        ]
+        steps += [PlannedStep(f"topic {topic}", f"{LossKind.NOT_LISTED}: {on_loss}", True) for topic in gone]
     return steps
 
 
-def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     from moldau.spark.tables import Table
 
     last, absent = folder.books.last(), absent_topics(pipeline)
@@ -173,7 +177,7 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
             continue
         late = f", from batch {last.batch + 1} on" if last is not None and sink.name not in known else ""
         if "{topic}" in sink.table:
-            steps.append(Step(f"table {sink.table}", f"one for each topic{late}", bool(late) or last is None))
+            steps.append(PlannedStep(f"table {sink.table}", f"one for each topic{late}", bool(late) or last is None))
             continue
         steps.append(_table_step(f"table {sink.table}", partial(_last_of, sink, pipeline.name), late, at))
     letters = pipeline.dead_letters
@@ -183,41 +187,43 @@ def _sink_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
     if letters.topic is not None:
         steps.append(_topic_step(f"dead letters topic {letters.topic}", absent.get(letters.topic)))
     steps += [
-        Step(f"table {name}", "written until now, and no more", True)
+        PlannedStep(f"table {name}", "written until now, and no more", True)
         for name in known
         if name not in {sink.name for sink in pipeline.sinks}
     ]
     return steps
 
 
-def _topic_step(name: str, absent: str | None) -> Step:
-    return Step(name, absent or "records are added, marked", absent is not None)
+def _topic_step(name: str, absent: str | None) -> PlannedStep:
+    return PlannedStep(name, absent or "records are added, marked", absent is not None)
 
 
-def _table_step(name: str, last: Callable[[], Entry | None], late: str, at: Sequence[str] | None) -> Step:
+def _table_step(name: str, last: Callable[[], Entry | None], late: str, at: Sequence[str] | None) -> PlannedStep:
     """What a run does with a table: ``last`` gives its newest line of the pipeline, ``at`` is where the checkpoint goes
     on, None where that is not known."""
     from moldau.spark.tables import LedgerError, TableError
-    from moldau.spark.tables.ledger import ANYONE, Place, place, starting_offsets
+    from moldau.spark.tables.ledger import ANYONE, OffsetOrder, place, starting_offsets
 
     try:
         entry = last()
     except TableError as error:
-        return Step(name, f"cannot be written: {error}", True)
+        return PlannedStep(name, f"cannot be written: {error}", True)
     if entry is None:
-        return Step(name, f"new to this pipeline{late}", True)
+        return PlannedStep(name, f"new to this pipeline{late}", True)
     if entry.query_id == ANYONE and entry.end is None:
-        return Step(name, "takes whatever batch comes next", False)
+        return PlannedStep(name, "takes whatever batch comes next", False)
     if entry.query_id == ANYONE and entry.end is not None:
-        if at is None or place(entry.end, at) is Place.EQUAL:
-            return Step(name, f"goes on where it ends: {' and '.join(entry.end)}", False)
+        if at is None or place(entry.end, at) is OffsetOrder.EQUAL:
+            return PlannedStep(name, f"goes on where it ends: {' and '.join(entry.end)}", False)
         what = "was taken back" if entry.what == "rewind" else "ends elsewhere"
         try:
             where = f"`moldau pipeline reset FILE --to '{starting_offsets(entry.end)}'` begins where it ends"
         except LedgerError:
             where = "`moldau pipeline reset FILE --to POSITION` begins elsewhere"
-        return Step(name, f"{what}, and the checkpoint goes on at {' and '.join(at)}: a run is refused; {where}", True)
-    return Step(name, f"goes on after batch {entry.batch_id}", False)
+        return PlannedStep(
+            name, f"{what}, and the checkpoint goes on at {' and '.join(at)}: a run is refused; {where}", True
+        )
+    return PlannedStep(name, f"goes on after batch {entry.batch_id}", False)
 
 
 def _last_of(sink: TableSink, pipeline: str) -> Entry | None:

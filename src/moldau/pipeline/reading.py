@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from moldau.pipeline.durations import is_duration
 from moldau.pipeline.maintain_options import wrong_maintain
-from moldau.pipeline.places import NotYaml, Place, Problem, Value, parse
+from moldau.pipeline.places import FilePosition, NotYaml, Problem, Value, parse
 from moldau.pipeline.schedule import parse_schedule
 from moldau.pipeline.spec import (
     KEPT_OF_RECORDS,
@@ -47,12 +47,12 @@ FEED_STARTS = ("snapshot", "earliest", "latest")
 TABLE_FORMATS = ("delta", "parquet", "iceberg")
 
 
-class Read(NamedTuple):
+class ParsedFile(NamedTuple):
     """What a file says; ``draft`` is the pipeline as far as it could be read, None where there is none at all."""
 
     draft: Pipeline | None
     problems: list[Problem]
-    places: Mapping[str, Place]
+    places: Mapping[str, FilePosition]
     """Where the parts stand, by path: ``check[0].rule``, ``transform[1].sql``, ``sinks[0]``."""
 
     @property
@@ -73,25 +73,27 @@ def load(path: str | Path, variables: Mapping[str, str] | None = None) -> Pipeli
     return found.pipeline
 
 
-def read_file(path: str | Path, variables: Mapping[str, str] | None = None) -> Read:
+def read_file(path: str | Path, variables: Mapping[str, str] | None = None) -> ParsedFile:
     """What a file says. OSError when it cannot be opened; relative folders are beside the file."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        return Read(None, [Problem(Place(1, 1), f"not UTF-8 text: byte {error.start} ({error.reason})")], {})
+        return ParsedFile(
+            None, [Problem(FilePosition(1, 1), f"not UTF-8 text: byte {error.start} ({error.reason})")], {}
+        )
     return read_text(text, variables, folder=path.parent)
 
 
-def read_text(text: str, variables: Mapping[str, str] | None = None, folder: Path | None = None) -> Read:
+def read_text(text: str, variables: Mapping[str, str] | None = None, folder: Path | None = None) -> ParsedFile:
     """What a text says; ``variables`` fill ``${NAME}`` (default: the environment)."""
     try:
         root, problems = parse(text, os.environ if variables is None else variables)
     except NotYaml as error:
-        return Read(None, [error.problem], {})
+        return ParsedFile(None, [error.problem], {})
     reader = _Reader(problems, folder or Path())
     draft = reader.pipeline(root)
-    return Read(draft, sorted(problems, key=lambda one: one.place), reader.places)
+    return ParsedFile(draft, sorted(problems, key=lambda one: one.place), reader.places)
 
 
 class _Reader:
@@ -99,9 +101,9 @@ class _Reader:
 
     def __init__(self, problems: list[Problem], folder: Path) -> None:
         self.problems, self.folder = problems, folder
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, FilePosition] = {}
 
-    def wrong(self, place: Place, message: str) -> None:
+    def wrong(self, place: FilePosition, message: str) -> None:
         self.problems.append(Problem(place, message))
 
     # --- parts of a pipeline

@@ -91,7 +91,7 @@ class Replays:
         return line_of(self._folder, planned)
 
     def replay(
-        self, spark: SparkSession, groups: Sequence[Group], *, modules: Path | None, heard: Callable[[Line], None]
+        self, spark: SparkSession, groups: Sequence[Group], *, modules: Path | None, on_line: Callable[[Line], None]
     ) -> Line | None:
         """Finish a replay that was cut off, if there is one, then take up ``groups``; the last line of the books.
 
@@ -102,7 +102,7 @@ class Replays:
         for one in self.planned():
             if one.waits:
                 with told_of_abandon(f"replay {one.number}"):
-                    line = self._carry_out(spark, one, modules, heard)
+                    line = self._carry_out(spark, one, modules, on_line)
         if groups:
             refuse_while_cut_off(self._pipeline, self._folder, "a replay")
             number = next_number(self._folder.store, FOLDER)
@@ -112,14 +112,14 @@ class Replays:
             plan = f"{FOLDER}/{number:09d}.json"
             self._folder.store.put_if_absent(plan, json.dumps(content).encode())
             try:
-                line = self._carry_out(spark, chosen, modules, heard)
+                line = self._carry_out(spark, chosen, modules, on_line)
             except Refused:  # before anything was written: the dead letters are as they were, and hold up no others
                 self._folder.store.delete(plan)
                 raise
         return line
 
     def _carry_out(
-        self, spark: SparkSession, planned: Planned, modules: Path | None, heard: Callable[[Line], None]
+        self, spark: SparkSession, planned: Planned, modules: Path | None, on_line: Callable[[Line], None]
     ) -> Line:
         pipeline = self._pipeline
         done = f"{FOLDER}/{planned.number:09d}.done"
@@ -141,7 +141,7 @@ class Replays:
             cluster_of(pipeline),
             checkpoint=self._folder.checkpoint,
             modules=modules,
-            heard=heard,
+            on_line=on_line,
             kind=books.REPLAY,
             store=self._folder.store,
         )

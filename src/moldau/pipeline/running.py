@@ -88,8 +88,8 @@ class Stoppable(Protocol):
 class Runner:
     """A pipeline and the process that runs it.
 
-    ``file`` is read again when it was changed while the pipeline is paused. ``say`` hears of batches and of changes of
-    state, in words.
+    ``file`` is read again when it was changed while the pipeline is paused. ``say`` is called with a sentence for
+    each batch and change of state, ``on_line`` with the books' line of each batch.
     """
 
     def __init__(
@@ -99,16 +99,20 @@ class Runner:
         file: Path | None = None,
         once: bool = False,
         say: Callable[[str], None] = lambda text: None,
-        heard: Callable[[Line], None] = lambda line: None,
+        on_line: Callable[[Line], None] = lambda line: None,
         session: Callable[[Pipeline], SparkSession] | None = None,
     ) -> None:
         self._pipeline, self._file, self._once = pipeline, file, once
         self._edition = self._changed()  # not later: Spark's start takes long enough for an edit
-        self._say, self._heard = say, heard
+        self._say, self._on_line = say, on_line
         self._session = session or session_of
         self._stop = threading.Event()
         self._why = ""
         """What the run waits for, or why it is paused."""
+        self._maintaining: tuple[Pipeline, Maintaining] | None = None
+        """The maintenance of the tables, with the pipeline it was made for: a file that is read again gives another."""
+        self._publishes = False
+        """Whether the Spark session has the listener that commits positions for group tools."""
         self.folder = Folder(pipeline)
 
     def stop(self) -> None:
@@ -287,33 +291,29 @@ class Runner:
             cluster_of(pipeline),
             checkpoint=self.folder.checkpoint,
             modules=None if self._file is None else self._file.parent,
-            heard=self._took,
+            on_line=self._took,
             store=self.folder.store,
         )
 
     def _took(self, line: Line) -> None:
         """A batch is in the books: tell of it, and maintain the tables that are due before the next one begins."""
-        self._heard(line)
+        self._on_line(line)
         self._maintain()
 
     def _maintain(self) -> None:
-        if self._maintaining is None or self._maintaining[0] is not self._pipeline:  # its file may be read again
+        if self._maintaining is None or self._maintaining[0] is not self._pipeline:
             made = Maintaining(self._pipeline, self.folder, say=self._say, stopping=self._stop.is_set)
             self._maintaining = (self._pipeline, made)
         self._maintaining[1].look()
 
-    _maintaining: tuple[Pipeline, Maintaining] | None = None
-
     def _publish(self, pipeline: Pipeline) -> None:
         """Show positions to group tools, once for the life of the session."""
-        if pipeline.publish_group is None or self._publishing:
+        if pipeline.publish_group is None or self._publishes:
             return
         from moldau.spark.publish import PublishPositions
 
-        spark, self._publishing = self._session(pipeline), True
+        spark, self._publishes = self._session(pipeline), True
         spark.streams.addListener(PublishPositions(cluster_of(pipeline), pipeline.publish_group, pipeline.name))
-
-    _publishing = False
 
     def _changed(self) -> Edition | None:
         """Which edition of the file is there, None without a file, or where it is not there."""

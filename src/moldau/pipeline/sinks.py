@@ -139,13 +139,12 @@ class ToTopic:
 
     def __init__(self, sink: TopicSink, cluster: str, feed: TableFeed | None = None) -> None:
         self.name, self._sink, self._cluster, self._feed = sink.name, sink, sink.cluster or cluster, feed
-
-    _is_there = False
+        self._topic_exists = False
 
     def check(self, rows: DataFrame, sources: Sequence[str], count: int) -> None:
-        if count and not self._is_there:
+        if count and not self._topic_exists:
             refuse_absent(self._cluster, self._sink.topic)
-            self._is_there = True
+            self._topic_exists = True
 
     def write(self, rows: DataFrame, key: BatchKey, count: int) -> Wrote:
         if count:
@@ -234,17 +233,16 @@ class Dead:
 
     def __init__(self, letters: DeadLetters, pipeline: str, cluster: str, *, begins_late: bool = False) -> None:
         self._pipeline, self._topic, self._cluster = pipeline, letters.topic, cluster
+        self._topic_exists = False
         self.table = None
         if letters.table is not None:
             self.table = Table(letters.table, pipeline=pipeline, begins_late=begins_late)
 
     def check(self, count: int) -> None:
         """TopicAbsent where the topic for so many dead letters is not there."""
-        if self._topic is not None and count and not self._is_there:
+        if self._topic is not None and count and not self._topic_exists:
             refuse_absent(self._cluster, self._topic)
-            self._is_there = True
-
-    _is_there = False
+            self._topic_exists = True
 
     def write(self, rows: DataFrame, key: BatchKey, count: int, batch: str, *, marked: BatchKey) -> int:
         """Write the rows that are dead as batch ``batch``, ``marked`` so in the topic; how many there are now. The

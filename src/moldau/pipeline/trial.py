@@ -66,7 +66,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaseOutcome:
     """What became of a case; without ``differences`` it passed."""
 
     case: Case
@@ -169,7 +169,9 @@ def _refuse_unknown(value: Value, known: Sequence[str], problems: list[Problem])
     ]
 
 
-def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: Case, folder: Path | None) -> Verdict:
+def run_case(
+    spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: Case, folder: Path | None
+) -> CaseOutcome:
     """Take a case's records through the stages and compare."""
     from pyspark.sql import functions as fn
 
@@ -177,7 +179,7 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
     try:
         table = as_records(case.records, topic, case.encode)
     except NotEncoded as error:
-        return Verdict(case, [str(error)])
+        return CaseOutcome(case, [str(error)])
     records = spark.createDataFrame(table)
     rows = stages.judged(records, decoding, pipeline.decode.on_error, checks_of(pipeline))
     if pipeline.dedup is not None:
@@ -194,9 +196,9 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
         left_out = [one for one in bad if one["outcome"] == OnError.SKIP.value]
         told_columns = rows.select(*places, *told).columns
         if case.refused is not None and (wrong := unknown("refused", [case.refused], told_columns)):
-            return Verdict(case, wrong)
+            return CaseOutcome(case, wrong)
         if refused or case.refused is not None:
-            return Verdict(case, _refusal(case, refused))
+            return CaseOutcome(case, _refusal(case, refused))
         ok = rows.where(fn.col(names.OUTCOME) == stages.OK).drop(*names.INNER)
         made = stages.transformed(ok, pipeline.steps, folder)
         columns, out = made.columns, [row.asDict(True) for row in made.collect()]
@@ -209,7 +211,7 @@ def run_case(spark: SparkSession, pipeline: Pipeline, decoding: Decoding, case: 
         differences += unknown("dead", case.dead or [], told_columns) or compared("dead", case.dead or [], dead)
     if case.left_out is not None and case.left_out != len(left_out):
         differences.append(f"left_out: expected {case.left_out}, found {len(left_out)}: {_reasons(left_out)}")
-    return Verdict(case, differences)
+    return CaseOutcome(case, differences)
 
 
 def _refusal(case: Case, refused: Sequence[Mapping[str, object]]) -> list[str]:

@@ -1,7 +1,7 @@
 """The control plane as the controller sees it: two verbs out, four events in (docs/architecture.md, "Two
 control planes").
 
-The quorum plane commits by majority append, the ZooKeeper plane by a multi-op fenced by the controller epoch. The
+In KRaft mode it commits by majority append, in ZooKeeper mode by a multi-op fenced by the controller epoch. The
 controller cannot tell which one it runs on.
 """
 

@@ -41,8 +41,8 @@ def flushes(path: str) -> Pool:
 
 
 def segments(path: str) -> Pool:
-    """Those that make the files of new segments in one log directory: several, as one may wait for a flush of the same
-    log, and no other roll is to wait for that."""
+    """The threads that make the files of new segments in one log directory: several, as one may wait for a flush of the
+    same log, and no other roll is to wait for that."""
     return Pool(f"segments {path}", 4)
 
 

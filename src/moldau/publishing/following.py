@@ -19,7 +19,7 @@ from typing import IO
 
 from moldau.clusterdata.state_changes.sources import UNPACKING, opened
 from moldau.model.named import NamedTuple
-from moldau.publishing.records import LINE_BYTES_MAX, Line, Place, Published, read_line
+from moldau.publishing.records import LINE_BYTES_MAX, Line, LineRange, Published, read_line
 
 NAME = "state-change.jsonl"
 READ_BYTES = 256 << 10
@@ -119,13 +119,13 @@ class Follower:
         self._id = ""
         self._at = 0
         self._older: frozenset[str] = frozenset()
-        self._searched: tuple[Place, int] | None = None
+        self._searched: tuple[LineRange, int] | None = None
         """A line that has no end yet, and how far it was searched for one."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LineRange:
         """Where the next line begins."""
-        return Place(self._id, self._at, self._at)
+        return LineRange(self._id, self._at, self._at)
 
     def close(self) -> None:
         """Close the file that is open."""
@@ -242,7 +242,7 @@ class Follower:
         return lines
 
     def _line(self, text: bytes, size: int) -> Line:
-        place = Place(self._id, self._at, self._at + size)
+        place = LineRange(self._id, self._at, self._at + size)
         self._at = place.end
         return Line(place, text[:LINE_BYTES_MAX])
 

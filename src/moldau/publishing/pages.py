@@ -22,7 +22,7 @@ PAGE_BYTES_MAX = 64 << 20
 _SERIES = re.compile(r"([a-zA-Z_:][\w:]*(?:\{.*\})?) (\S+)(?: -?\d+)?")
 _LINE = re.compile(r"[^\n]+")
 _LABELS = (("partition",), ("topic",))
-"""Of these labels there are as many series as partitions, and as topics."""
+"""The labels of figures of which there are as many series as partitions, and as topics."""
 
 
 class Asked(NamedTuple):
@@ -137,7 +137,7 @@ def _encoded(fact: Mapping[str, object]) -> bytes:
 
 
 def _by_room(names: Iterable[str]) -> list[str]:
-    """Those of the node first, then those of topics, then those of partitions."""
+    """The figures of the node first, then those of topics, then those of partitions."""
 
     def kind(name: str) -> int:
         labels = name.partition("{")[2]

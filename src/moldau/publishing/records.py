@@ -26,7 +26,7 @@ _PLACE = re.compile(rb"([0-9a-f]{16}):(\d{1,18})-(\d{1,18})")
 _CLAIM = b"claim"
 
 
-class Place(NamedTuple):
+class LineRange(NamedTuple):
     """From where to where a line stands in a file; ``file`` is told from the file's first line, not its name. Where
     ``start`` is ``end`` nothing stands, and reading goes on there."""
 
@@ -52,20 +52,20 @@ class Place(NamedTuple):
         return None if found is None else cls(found[1].decode(), int(found[2]), int(found[3]))
 
 
-CLAIM = Place("", 0, 0)
+CLAIM = LineRange("", 0, 0)
 
 
 class Line(NamedTuple):
     """A line of a file without its end, no more than ``LINE_BYTES_MAX`` of it, and where all of it stands."""
 
-    place: Place
+    place: LineRange
     text: bytes
 
 
 class Published(NamedTuple):
     """A record of a node as it is in the topic, and who wrote it: producer, its epoch and last sequence number."""
 
-    place: Place
+    place: LineRange
     value: bytes
     partition: int
     timestamp_ms: int
@@ -78,9 +78,9 @@ def key_of(node: int) -> bytes:
     return b"%d" % node
 
 
-def place_in(headers: Iterable[tuple[str, bytes | None]]) -> Place | None:
+def place_in(headers: Iterable[tuple[str, bytes | None]]) -> LineRange | None:
     """The place that a record's headers tell; None when somebody else wrote it."""
-    return next((Place.decoded(value) for name, value in headers if name == PLACE), None)
+    return next((LineRange.decoded(value) for name, value in headers if name == PLACE), None)
 
 
 def read_line(node: int, line: Line) -> tuple[int | None, bytes]:

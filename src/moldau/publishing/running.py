@@ -15,7 +15,7 @@ from moldau.model.backoff import backoff_ms
 from moldau.publishing.figures import Intervals
 from moldau.publishing.following import NAME
 from moldau.publishing.nodes import NodeFolder, NoNodes
-from moldau.publishing.stream import Away, NotTaken, Step
+from moldau.publishing.stream import Away, NotTaken, StepResult
 from moldau.wire.compression import BatchError
 
 LOOK_S = 0.25
@@ -33,12 +33,12 @@ TROUBLES = (Away, NotTaken, BatchError, OSError)
 class Publishable(Protocol):
     """What is published of a node."""
 
-    def step(self) -> Step: ...
+    def step(self) -> StepResult: ...
 
     def close(self) -> None: ...
 
 
-class Told:
+class ProblemReporter:
     """Says what is wrong once it lasts, each reason once, and that it is over."""
 
     def __init__(self, what: str, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +85,7 @@ class Lines:
         self.streams: dict[int, Publishable] = {}
         self._folders: dict[int, NodeFolder] = {}
         self._nodes, self._stream, self._say, self._clock = nodes, stream, say, clock
-        self._told: dict[int, Told] = {}
+        self._told: dict[int, ProblemReporter] = {}
         self._due_s: dict[int, float] = {}
         self._scanned_s = clock()
         self._scan()
@@ -95,15 +95,15 @@ class Lines:
         ``ONCE_S`` where it may pass, is raised."""
         while True:
             steps = [self._step(node, once) for node in list(self.streams)]
-            if once and all(step is Step.IDLE for step in steps):
+            if once and all(step is StepResult.IDLE for step in steps):
                 return
-            if Step.BUSY not in steps:
+            if StepResult.BUSY not in steps:
                 pause(LOOK_S)
             if not once and self._clock() - self._scanned_s >= RESCAN_S:
                 self._scanned_s = self._clock()
                 self._scan()
 
-    def _step(self, node: int, once: bool) -> Step | None:
+    def _step(self, node: int, once: bool) -> StepResult | None:
         """A step of a node's stream; None while it waits for its next try."""
         if self._due_s.get(node, 0.0) > self._clock():
             return None
@@ -132,7 +132,9 @@ class Lines:
                 self.streams.pop(one.node).close()
             if one.node not in self.streams:
                 self.streams[one.node] = self._stream(one)
-                self._told.setdefault(one.node, Told(f"state changes of node {one.node}", self._say, self._clock))
+                self._told.setdefault(
+                    one.node, ProblemReporter(f"state changes of node {one.node}", self._say, self._clock)
+                )
             self._folders[one.node] = one
 
 
@@ -158,7 +160,7 @@ class MetricsThread:
     ) -> None:
         self._figures, self._pages, self._now_ms = figures, pages, now_ms
         self._intervals = Intervals(every_ms, now_ms())
-        self._told = Told("metrics", say)
+        self._told = ProblemReporter("metrics", say)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 

@@ -25,7 +25,7 @@ from moldau.publishing.records import (
     LOST,
     PLACE,
     Line,
-    Place,
+    LineRange,
     Published,
     key_of,
     own_words,
@@ -71,7 +71,7 @@ class StateChangeTopic(Protocol):
         """Make the topic if it is not there."""
 
 
-class Step(Enum):
+class StepResult(Enum):
     """What came of a step."""
 
     IDLE = auto()
@@ -85,7 +85,7 @@ class _Sending(NamedTuple):
 
     batch: bytes
     records: int
-    place: Place
+    place: LineRange
     lines: int
 
 
@@ -112,7 +112,7 @@ class Stream:
         self._identity = (-1, -1)
         self._sequence = 0
         self._sending: _Sending | None = None
-        self._to_prove: Place | None = None
+        self._to_prove: LineRange | None = None
         self._is_proven = False
         self._words: str | None = None
         self._wrote_ms = 0
@@ -124,7 +124,7 @@ class Stream:
         """Close the file that is read; nothing is lost by that."""
         self._follower.close()
 
-    def step(self) -> Step:
+    def step(self) -> StepResult:
         """Find where to go on, or write the next lines. Away and NotTaken may pass; nothing is lost by them."""
         if self._sending is not None:
             return self._send()
@@ -136,7 +136,7 @@ class Stream:
             return self._write_some()
         except Cut:
             self._forget()
-            return Step.BUSY
+            return StepResult.BUSY
 
     def left_bytes(self) -> int:
         """About how much of the files is not in the topic."""
@@ -162,10 +162,10 @@ class Stream:
         start = self._follower.go_on(chain([newest], others) if newest is not None else ())
         return start, newest or (claims[-1] if claims else None)
 
-    def _find(self) -> Step:
+    def _find(self) -> StepResult:
         start, last = self._look()
         if start is Start.NO_FILE:
-            return Step.IDLE
+            return StepResult.IDLE
         if last is None or self._renew:
             self._partition = self._topic.partition_for(self.node) if last is None else last.partition
             self._identity, self._sequence, self._renew = self._topic.producer(), 0, False
@@ -179,7 +179,7 @@ class Stream:
         elif start is Start.LOST:
             self._say(f"node {self.node}: the file of its newest published line is gone from {self.folder}: {LOST}")
             self._words = LOST
-        return Step.BUSY
+        return StepResult.BUSY
 
     def _forget(self) -> None:
         """Find out anew where to go on."""
@@ -189,7 +189,7 @@ class Stream:
 
     # ---- writing
 
-    def _write_some(self) -> Step:
+    def _write_some(self) -> StepResult:
         now_ms = self._now_ms()
         if self._words is None and not self._unwritten:
             self._unwritten = self._follower.read()
@@ -205,10 +205,10 @@ class Stream:
                 records.append((now_ms if at is None else max(min(at, now_ms), 0), value, line.place))
             self._prepare(records, len(some))
         else:
-            return Step.IDLE
+            return StepResult.IDLE
         return self._send()
 
-    def _prepare(self, records: Sequence[tuple[int, bytes, Place]], lines: int) -> None:
+    def _prepare(self, records: Sequence[tuple[int, bytes, LineRange]], lines: int) -> None:
         builder = Builder()
         for at, value, place in records:
             builder.append(at, key_of(self.node), value, [(PLACE, place.encoded())])
@@ -216,7 +216,7 @@ class Stream:
         batch = builder.finish(codec=self._codec, producer_id=id, producer_epoch=epoch, base_sequence=self._sequence)
         self._sending = _Sending(batch, len(records), records[-1][2], lines)
 
-    def _send(self) -> Step:
+    def _send(self) -> StepResult:
         sending = self._sending
         assert sending is not None
         code = self._topic.append(self._partition, sending.batch)
@@ -235,7 +235,7 @@ class Stream:
             self._sending = None
         else:
             raise NotTaken(f"records of node {self.node}: {code.name}")
-        return Step.BUSY
+        return StepResult.BUSY
 
     def _written(self, sending: _Sending) -> None:
         self._sending, self._words, self._refused_ms = None, None, None
@@ -248,14 +248,14 @@ class Stream:
         elif not self._is_proven:
             self._to_prove = sending.place
 
-    def _prove(self) -> Step:
+    def _prove(self) -> StepResult:
         """Look whether the first batch that was written is the one that stands: one with the same numbers, of a
         publisher that was killed, would be taken for it."""
         newest = next((one for one in self._topic.newest(self.node) if not one.place.is_claim), None)
         if newest is None or newest.place != self._to_prove:
             self._forget()
         self._to_prove, self._is_proven = None, self._found
-        return Step.BUSY
+        return StepResult.BUSY
 
     def _refused(self) -> None:
         """The topic has more of this producer than was seen."""

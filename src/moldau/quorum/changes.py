@@ -20,7 +20,7 @@ from moldau.quorum.messages import (
     VoterChangeResponse,
 )
 from moldau.quorum.moves import become_resigned
-from moldau.quorum.roles import Change, Leader, Progress
+from moldau.quorum.roles import Leader, Progress, VoterChange
 from moldau.quorum.state import StepContext
 from moldau.quorum.tally import won
 from moldau.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -35,17 +35,17 @@ def handle_voter_change_request(context: StepContext, token: object, request: Vo
     voters = context.quorum.voters
     match request:
         case AddVoterRequest(timeout_ms=timeout_ms):
-            context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms))
+            context.update_role(change=VoterChange(token, request, context.at.now_ms + timeout_ms))
         case RemoveVoterRequest(key, timeout_ms):
             offset = _append(context, voters.without(key.id))
-            context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms, offset))
+            context.update_role(change=VoterChange(token, request, context.at.now_ms + timeout_ms, offset))
         case UpdateVoterRequest(voter=voter):
             if voters.voter(voter.key.id) != voter:
                 _append(context, voters.with_voter(voter))
             _answer(context, token, Code.NONE)
         case UpgradeVotersRequest(timeout_ms=timeout_ms):
             offset = _append(context, _keyed(context, request.own))
-            context.update_role(change=Change(token, request, context.at.now_ms + timeout_ms, offset))
+            context.update_role(change=VoterChange(token, request, context.at.now_ms + timeout_ms, offset))
 
 
 def _answer(context: StepContext, token: object, code: Code, message: str | None = None) -> None:
@@ -171,7 +171,7 @@ def settle_change(context: StepContext) -> None:
         become_resigned(context)
 
 
-def _go_on(context: StepContext, role: Leader, change: Change) -> None:
+def _go_on(context: StepContext, role: Leader, change: VoterChange) -> None:
     if change.offset is None:
         request = change.request
         assert isinstance(request, AddVoterRequest)
@@ -188,7 +188,7 @@ def _go_on(context: StepContext, role: Leader, change: Change) -> None:
         _finish(context, change, Code.REQUEST_TIMED_OUT, f"The change {why} in time.")
 
 
-def _finish(context: StepContext, change: Change, code: Code, message: str | None = None) -> None:
+def _finish(context: StepContext, change: VoterChange, code: Code, message: str | None = None) -> None:
     context.update_role(change=None)
     _answer(context, change.token, code, message)
 

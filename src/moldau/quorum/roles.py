@@ -78,7 +78,7 @@ class Progress:
 
 
 @value
-class Change:
+class VoterChange:
     """A change of the voter set in progress. ``offset`` None: the new voter is still catching up."""
 
     token: Token
@@ -111,7 +111,7 @@ class Leader:
     observers: Mapping[ReplicaKey, Progress] = field(default_factory=dict)
     parked: tuple[Parked, ...] = ()
     high_watermark: int | None = None
-    change: Change | None = None
+    change: VoterChange | None = None
 
 
 @value

@@ -25,12 +25,13 @@ from moldau.simulator.machines.seeds import MACHINES, coverage_points_of, run_se
 from moldau.simulator.scenes import QUORUM, ZOOKEEPER
 
 SHARES = {"quorum": 17, "voters": 6, "replication": 35, "controller": 11, "active_controller": 15, "groups": 16}
-"""Of every hundred machine seeds. The cheap machines, and those whose mutants are rarely caught, get more."""
+"""How many of every hundred machine seeds each machine gets. The cheap machines, and those whose mutants are rarely
+caught, get more."""
 NODES, ZNODES = "nodes", "nodes on ZooKeeper"
 PLANES = {NODES: QUORUM, ZNODES: ZOOKEEPER}
 OF_CLUSTERS = {NODES: COVERAGE_POINTS, ZNODES: ZOOKEEPER_COVERAGE_POINTS}
 ZOOKEEPER_SHARE = 0.3
-"""Of the seeds of whole clusters, those that run on the ZooKeeper plane."""
+"""The share of the seeds of whole clusters that run in ZooKeeper mode."""
 CHUNK = 2
 WHOLE, WHOLE_NODES = 2000, 200
 """Machine seeds, and seeds of whole clusters, from which on every coverage point must be reached."""
@@ -100,7 +101,7 @@ def _nodes(seed: int, plane: str) -> Sum:
 
     logging.disable(logging.CRITICAL)
     outcome = simulate(seed, None, plane)
-    again = f"moldau sim --seed {seed}" + ("" if plane == QUORUM else f" --plane {plane}")
+    again = f"moldau sim --seed {seed}" + ("" if plane == QUORUM else f" --mode {plane}")
     broken = [(law[:300], again) for law in outcome.broken]
     virtual_ms = round(outcome.virtual_s * 1000)
     # A run in which too little happened proves nothing: unknown, never a pass.
@@ -140,11 +141,11 @@ def table(rows: dict[str, Sum]) -> str:
 
 
 def missed(rows: dict[str, Sum]) -> dict[str, list[str]]:
-    """Return the coverage points that no seed reached, by row; buggify points count for both planes together."""
+    """Return the coverage points that no seed reached, by row; buggify points count for both modes together."""
     wanted = {what: OF_CLUSTERS[what] if what in PLANES else coverage_points_of(what) for what in rows}
     every = {what: sorted(coverage - rows[what].coverage) for what, coverage in wanted.items()}
     if all(plane in rows for plane in PLANES):
-        every["both planes"] = sorted(BUGGIFY.difference(*(rows[plane].coverage for plane in PLANES)))
+        every["both modes"] = sorted(BUGGIFY.difference(*(rows[plane].coverage for plane in PLANES)))
     return {what: coverage for what, coverage in every.items() if coverage}
 
 

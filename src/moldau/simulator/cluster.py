@@ -64,7 +64,7 @@ class SimCluster:
         self.loop = SimLoop(self.stream("order"))
         self.trace: list[str] = []
         self.directories: dict[int, bytes] = {}
-        """Of each node's metadata log (KIP-853)."""
+        """The directory id of each node's metadata log (KIP-853)."""
         self.replaced: set[int] = set()
         """Controllers with a replaced disk that do not have all their data yet: no other is replaced meanwhile."""
         self.settled_s = 0.0

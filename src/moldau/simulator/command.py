@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from moldau.cluster.mode import MODE
 from moldau.simulator.machines.seeds import MACHINES
 from moldau.simulator.scenes import (
     MIXED,
@@ -24,7 +25,7 @@ from moldau.simulator.scenes import (
     type=click.Choice((*SCENES, *ZOOKEEPER_SCENES, MIXED, *OF_CLIENTS)),
     help="One kind of fault only; any mix otherwise.",
 )
-@click.option("--plane", type=click.Choice([QUORUM, ZOOKEEPER]), default=QUORUM, show_default=True, help="Of tier b.")
+@MODE
 @click.option("--tier", type=click.Choice(["a", "b"]), default="b", show_default=True, help="a: one machine alone.")
 @click.option("--machine", type=click.Choice(MACHINES), default="quorum", show_default=True, help="Of tier a.")
 def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, machine: str) -> None:
@@ -33,9 +34,9 @@ def sim(*, seed: int, seeds: int, scene: str | None, plane: str, tier: str, mach
         _machine(machine, seed, seeds)
         return
     if scene in UPKEEP and plane == ZOOKEEPER:
-        raise click.UsageError(f"--scene {scene} is a fault of the quorum plane: controllers there have a log")
+        raise click.UsageError(f"--scene {scene} is a fault of KRaft mode, whose controllers have a log")
     if scene is not None and plane == QUORUM and scene not in (*SCENES, *OF_CLIENTS):
-        raise click.UsageError(f"--scene {scene} is a fault of the ZooKeeper plane: add --plane {ZOOKEEPER}")
+        raise click.UsageError(f"--scene {scene} is a fault of ZooKeeper mode: add --mode {ZOOKEEPER}")
     _nodes(seed, seeds, scene, plane)
 
 
@@ -80,7 +81,7 @@ def _nodes(seed: int, seeds: int, scene: str | None, plane: str) -> None:
             print(f"BROKEN {law}")
         if outcome.broken:
             failed = True
-            where = "" if plane == QUORUM else f" --plane {plane}"
+            where = "" if plane == QUORUM else f" --mode {plane}"
             print(f"reproduce: moldau sim --seed {one}{where}" + (f" --scene {scene}" if scene else ""), flush=True)
     if failed:
         raise SystemExit(1)

@@ -328,4 +328,4 @@ OWN_FAULTS: dict[str, Callable[[FaultInjector], Awaitable[bool]]] = {
     "disk-error": FaultInjector._disk_error,
     "moves": FaultInjector._moves,
 }
-"""Those of processes, links and clocks, and of disks that fail."""
+"""The faults of processes, links and clocks, and of disks that fail."""

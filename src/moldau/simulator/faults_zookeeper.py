@@ -33,7 +33,7 @@ class ZooKeeperFaultInjector(FaultInjector):
         self.znode_damage = ZnodeDamage(cluster)
 
     async def run(self) -> None:
-        """As on the other plane; then what stands in znodes is Kafka's again."""
+        """As in the other mode; then what stands in znodes is Kafka's again."""
         await super().run()
         self.znode_damage.take_back()
 

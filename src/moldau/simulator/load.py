@@ -30,7 +30,7 @@ from moldau.simulator.ports import SimClock
 GROUP = "readers"
 SENDS_MAX = 1_500
 TOMBSTONES = 0.15
-"""Of a compacted topic's records, those that have no value."""
+"""The share of a compacted topic's records that have no value."""
 KEYED_PACE_S = 0.2
 """Between two records of a compacted topic, in runs where all else is drawn too: more would only cost time."""
 TEXT = "text"

@@ -211,7 +211,8 @@ class ManyPartitionsImage:
 
 
 OTHER_RECORDS = 20
-"""Of a failover: a new epoch, the dead broker's fencing in parts, a topic, a registration, no-ops."""
+"""How many records of a failover are about no partition: a new epoch, the dead broker's fencing in parts, a topic, a
+registration, no-ops."""
 
 
 def _plan(step: int) -> Plan:

@@ -36,7 +36,7 @@ WAITING_MAX = 40
 BACKOFF_MS, SPREAD_MS = 80, 40
 DONE = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
 NEWEST = 12
-"""Of Produce, here and there: later versions name topics by id."""
+"""The version of Produce that is sent: later versions name topics by id."""
 
 
 class SequencedBatch:

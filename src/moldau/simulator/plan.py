@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def voters(self) -> list[int]:
-        """Those that vote when all begins."""
+        """The controllers that vote when a run begins."""
         return list(self.first_voters) or self.controllers
 
     @property

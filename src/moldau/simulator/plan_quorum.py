@@ -23,7 +23,7 @@ def draw_quorum(seed: int, scene: str | None = None) -> Plan:
 
 
 def _with_changing_voters(rng: random.Random, plan: Plan) -> Plan:
-    """Of three or four controllers all vote at first, or all but one, or one alone."""
+    """A plan with three or four controllers, of which all vote at first, or all but one, or one alone."""
     hosts = dict(plan.hosts)
     if hosts.get(4) == BROKER and CONTROLLER not in hosts.values():
         hosts[4] = BOTH

@@ -20,7 +20,7 @@ two between for controllers that have a log (plan_upkeep.py). ``lost-segment`` c
 RARER = DRAWN[-3:]
 """What came later, drawn by an rng of its own."""
 UPKEEP = (REPLACED, UPGRADE)
-"""What only the quorum plane has."""
+"""What only KRaft mode has."""
 ZOOKEEPER_SCENES = (
     "expire", "expire-controller", "no-zookeeper", "ensemble-leader", "ensemble-away", "lag", "lost-answers", "tools",
     "unseen", "damaged-znodes",

@@ -17,7 +17,7 @@ from moldau.client.sampling import bytes_per_offset
 from moldau.client.sync import Cluster
 from moldau.model import NO_UUID, Code, TopicPartition
 from moldau.model.value import replace
-from moldau.spark.feed import Aborted, End, OffsetLost, Place, Slice, Topic, Unreachable
+from moldau.spark.feed import Aborted, End, OffsetLost, PartitionOffset, Slice, Topic, Unreachable
 from moldau.spark.options import Options
 
 _SHOWING_MS = 5000
@@ -101,7 +101,7 @@ class ClientFeed:
         return {partition: each.end_offset for partition, each in found.items()
                 if each.code is Code.NONE and each.end_offset >= 0}  # fmt: skip
 
-    def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
+    def sample(self, asked: Mapping[TopicPartition, PartitionOffset]) -> Mapping[TopicPartition, float]:
         places = {partition: (place.topic_id, place.offset) for partition, place in asked.items()}
         return self._cluster.run(bytes_per_offset(self._cluster.client, places)) if asked else {}
 

@@ -51,7 +51,7 @@ class End(NamedTuple):
     leader_epoch: int = -1
 
 
-class Place(NamedTuple):
+class PartitionOffset(NamedTuple):
     """An offset in one partition of the topic with this id (NO_UUID: whichever has the name)."""
 
     topic_id: bytes
@@ -84,7 +84,7 @@ class Feed(Protocol):
         """Where the records of a leader epoch and those before it end; partitions that cannot tell are left out."""
         ...
 
-    def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
+    def sample(self, asked: Mapping[TopicPartition, PartitionOffset]) -> Mapping[TopicPartition, float]:
         """About how many bytes of the log an offset takes where reading goes on; all are asked at once.
 
         Partitions with nothing to judge by are left out.

@@ -25,7 +25,7 @@ class PinError(RuntimeError):
     """The file of first positions cannot be used; the message names it and says why."""
 
 
-class Place(Protocol):
+class WriteOnce(Protocol):
     """Holds a text that is written once, by the first of all who try, wherever they run."""
 
     def read(self) -> str | None: ...
@@ -40,7 +40,7 @@ def pinned(
 
     ``settings`` are those of a store that is no file system (addresses, credentials).
     """
-    place: Place = StorePlace(location, settings) if is_store(location) else FilePlace(Path(location))
+    place: WriteOnce = StorePlace(location, settings) if is_store(location) else FilePlace(Path(location))
     text = place.read()
     if text is None:
         content = {"version": 1, "subscription": subscription, "offsets": encode(ask())}

@@ -21,7 +21,7 @@ T = TypeVar("T")
 OpenFeed = Callable[[Options], Feed]
 
 
-class Line:
+class LazyFeed:
     """A feed that is opened when first asked, and opened again when the cluster could not answer.
 
     Never pickled: ``__reduce__`` of its owners leaves it out.
@@ -59,7 +59,7 @@ class Planner:
 
     def __init__(self, options: Options, open_feed: OpenFeed) -> None:
         self.options = options
-        self.line = Line(options, open_feed)
+        self.line = LazyFeed(options, open_feed)
 
     def partitions(self) -> Positions:
         """The subscribed partitions that exist (their offsets are all 0) and the ids of their topics."""

@@ -74,4 +74,4 @@ def _key(options: Options, open_feed: OpenFeed) -> _Key:
 
 
 POOL = Pool()
-"""Of this process."""
+"""The pool of this process."""

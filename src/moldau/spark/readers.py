@@ -350,12 +350,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         A partition of which nothing is known counts as the largest does, so that it cannot take more than its share.
         """
-        from moldau.spark.feed import Place
+        from moldau.spark.feed import PartitionOffset
 
         now_ms = _now_ms()
         wanted = [partition for partition, last in end.offsets.items() if last > begin[partition]]
         stale = {
-            partition: Place(end.id_of(partition), begin[partition])
+            partition: PartitionOffset(end.id_of(partition), begin[partition])
             for partition in wanted
             if now_ms - self._weights.get(partition, (-_WEIGHTS_MAX_AGE_MS, 0.0))[0] >= _WEIGHTS_MAX_AGE_MS
         }

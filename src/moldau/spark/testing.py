@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from moldau.model import TopicPartition
 from moldau.spark.decode import next_offset
-from moldau.spark.feed import Aborted, End, OffsetLost, Place, Slice, Topic
+from moldau.spark.feed import Aborted, End, OffsetLost, PartitionOffset, Slice, Topic
 from moldau.wire.batch import ControlType, build, control_key, read_header
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class MemoryFeed:
         logs = self.cluster.logs
         return {partition: logs[partition].epoch_end(epoch) for partition, epoch in asked.items() if partition in logs}
 
-    def sample(self, asked: Mapping[TopicPartition, Place]) -> Mapping[TopicPartition, float]:
+    def sample(self, asked: Mapping[TopicPartition, PartitionOffset]) -> Mapping[TopicPartition, float]:
         """How large a record is at these places."""
         self.cluster.is_asked("sample")
         found: dict[TopicPartition, float] = {}

@@ -89,7 +89,7 @@ class LoadedDirectories(LogsOfDirectories, Protocol):
         """A start loaded a log; what an operator should know of it."""
 
     def choose(self, partition: TopicPartition, topic_id: bytes | None, now_ms: int) -> None:
-        """Of the logs of one partition that a start found, use that of this topic."""
+        """Use the log of this topic among those of one partition that a start found."""
 
     def delete_all(
         self, partitions: Iterable[TopicPartition], now_ms: int, *, strays: Container[TopicPartition] = ()

@@ -46,7 +46,8 @@ class Flush:
     ) -> None:
         self.up_to = up_to
         self.truncations = 0
-        """Of the log when the flush began: what was written after a truncation is not in it."""
+        """How often the log had been truncated when the flush began: what was written after a truncation is not in
+        it."""
         self.saves = False
         """Whether it writes small files that no flush before it has written for sure."""
         self._folder = folder

@@ -190,7 +190,7 @@ class LogDir:
         self.validators: dict[LogConfig, LogValidator] = {}
         """One set of rules for all logs of a configuration."""
         self.names = Names()
-        """Of partition folders: new, renamed, gone."""
+        """The names of partition folders that are to be made durable: new, renamed, gone."""
         self.changes = FolderChanges()
         """Folders that are to be made or renamed; ``on_changes`` is told when there are."""
         self.on_changes: Callable[[LogDir], object] | None = None
@@ -202,7 +202,7 @@ class LogDir:
         self.taken: list[Any] = []  # Any: ``retention.Taken``
         """Segments that retention took out of logs, and that are still to be renamed."""
         self.unsaved: dict[Any, None] = {}  # Any: Segments
-        """Those whose file was closed while index entries were in memory only: ``index_saves.due``."""
+        """The segments whose file was closed while index entries were in memory only: ``index_saves.due``."""
         self.rolled: list[Any] = []  # Any: Logs
         """Logs that closed a segment since ``LogDirs.flush_pass`` last looked."""
         self.on_offline: Callable[[LogDir], None] | None = None
@@ -385,7 +385,7 @@ class Folder:
         self.damaged_topic = b""
         """What the file that should say the topic's id holds, if that is no such thing."""
         self.topic_id: bytes | None = None
-        """Of the log that lives here, if it is known."""
+        """The topic id of the log that lives here, if it is known."""
 
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -56,7 +56,7 @@ class FolderChange(ABC):
 
 
 class FolderChanges:
-    """Those of one directory that wait, and those that were carried out and are still to be taken note of."""
+    """The changes of one directory that wait, and those that were carried out and are still to be taken note of."""
 
     __slots__ = ("_ended", "_leaving", "_lock", "_waiting")
 
@@ -120,7 +120,7 @@ class FolderChanges:
             return None
 
     def ended(self) -> Iterator[FolderChange]:
-        """Those that were carried out, each once, in order."""
+        """The changes that were carried out, each once, in order."""
         while self._ended:
             change = self._ended.popleft()
             if change.leaves:

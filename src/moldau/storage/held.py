@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """Those of one broker, whose directories are ``dirs``."""
+    """How many logs each of ``dirs``, the log directories of one broker, holds."""
 
     def __init__(self, dirs: Sequence[LogDir]) -> None:
         self._paths = [dir.path for dir in dirs]

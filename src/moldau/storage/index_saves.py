@@ -107,7 +107,7 @@ class IndexSaves:
 
 
 def due(dirs: Iterable[LogDir]) -> list[IndexSaves]:
-    """Those to run (off the loop) and to end, of segments whose files were closed to open others."""
+    """The saves of indexes to run (off the loop) and to end, of segments whose files were closed to open others."""
     found = []
     for dir in dirs:
         unsaved, dir.unsaved = dir.unsaved, {}

@@ -64,7 +64,7 @@ class LogDirs:
         self.unusable: dict[TopicPartition, str] = {}
         """Folders whose logs could not be loaded, or are left alone: no other log takes their place."""
         self.left_alone: set[TopicPartition] = set()
-        """Those among them that could be loaded, and of whose topics the metadata knows none (``strays.py``)."""
+        """The logs among these that could be loaded, and whose topics the metadata does not know (``strays.py``)."""
         self.damaged = Damaged()
         self.held = Held(self.dirs)
         self.producer_expiration_ms = 86_400_000
@@ -137,7 +137,7 @@ class LogDirs:
                 f"{dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
                 f"not to node {node_id} of cluster {cluster_id}"
             )
-        if meta is None or meta.directory_id is None or meta.version < version:  # 0 was written on the ZooKeeper plane
+        if meta is None or meta.directory_id is None or meta.version < version:  # 0 was written in ZooKeeper mode
             id = None if meta is None else meta.directory_id
             if id is None and self._random is not None:
                 id = self._random.uuid()
@@ -178,7 +178,7 @@ class LogDirs:
         return self._duplicates.take_in(self, log, now_ms)
 
     def choose(self, partition: TopicPartition, topic_id: bytes | None, now_ms: int) -> None:
-        """Of the logs of one partition that a start found, use that of this topic."""
+        """Use the log of this topic among those of one partition that a start found."""
         self._duplicates.choose(self, partition, topic_id, now_ms)
 
     def unique(self) -> str:
@@ -452,7 +452,8 @@ class LogDirs:
             self.end_checkpoint(checkpoint)
 
     def _write_recovery_points(self, dir: LogDir) -> None:
-        """Of one directory, at once: a log in it was cut below what the file says. OSError when it cannot."""
+        """Write the recovery points of one directory at once: a log in it was cut below what the file says. OSError
+        when it cannot."""
         checkpoint = run_to_end(self.recovery_points_in_slices(dir))
         checkpoint.run()
         checkpoint.finish()

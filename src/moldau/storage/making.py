@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class Making(FolderChange):
-    """Of one log. ``marked``: the checkpoint files may say something of a log that was here before (``restarted.py``).
+    """The making of one log's folder. ``marked``: the checkpoint files may say something of a log that was here before
+    (``restarted.py``).
 
     ``refused`` says why the folder cannot be had.
     """

@@ -90,7 +90,7 @@ class Producers:
         return iter(self._by_id.items())
 
     def ids(self) -> KeysView[int]:
-        """Those of all producers that are known."""
+        """The ids of all producers that are known."""
         return self._by_id.keys()
 
     def get(self, producer_id: int) -> Producer | None:
@@ -175,7 +175,8 @@ class Producers:
             self.aborted.append(AbortedTxn(id, first, marker, stable))
 
     def replace_aborted(self, between: tuple[int, int], kept: Sequence[AbortedTxn]) -> None:
-        """Of the aborted transactions with markers ``between`` two offsets only the ``kept`` ones have records left."""
+        """Note that of the aborted transactions with markers ``between`` two offsets only the ``kept`` ones have
+        records left."""
         begin, end = between
         stay = frozenset(kept)
 

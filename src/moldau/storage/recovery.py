@@ -310,7 +310,7 @@ class _Scan:
         self._producers: Producers | None = None
         self._began = False
         self.epoch = -1
-        """Of the last sound batch that was looked at."""
+        """The leader epoch of the last sound batch that was looked at."""
 
     def end(self, end: int) -> None:
         """The log ends here: so does the producers' state."""

@@ -23,7 +23,7 @@ from moldau.storage.producers import Producers
 from moldau.storage.segment import Segment
 
 SNAPSHOTS_KEPT = 2
-"""Of snapshots that wait to be written."""
+"""How many snapshots that wait to be written are kept in memory."""
 _ENTRY = Struct(">hqqqq")
 
 
@@ -61,7 +61,7 @@ def _parts(log: LogState) -> tuple[list[AbortedTxn], list[AbortedTxn]]:
 
 
 def aborted_within(log: LogState, start: int, end: int) -> list[AbortedTxn]:
-    """Those that had not ended before ``start``, and had begun before ``end``."""
+    """The aborted transactions that had not ended before ``start``, and had begun before ``end``."""
     found = []
     for entries in _parts(log):
         for at in range(bisect_left(entries, start, key=lambda entry: entry.last_offset), len(entries)):
@@ -74,7 +74,7 @@ def aborted_within(log: LogState, start: int, end: int) -> list[AbortedTxn]:
 
 
 def ended_within(log: LogState, start: int, end: int) -> list[AbortedTxn]:
-    """Those whose markers stand between two offsets."""
+    """The aborted transactions whose markers stand between two offsets."""
     found = []
     for entries in _parts(log):
         first, last = (bisect_left(entries, at, key=lambda entry: entry.last_offset) for at in (start, end))

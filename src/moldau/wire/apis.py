@@ -46,7 +46,7 @@ class Api(NamedTuple):
 
 
 _REQUESTS: dict[int, type[Request[Message]]] = {}
-"""Those that were met already: every request asks for its class."""
+"""The requests that were looked up already: every request asks for its class."""
 
 
 def _message(module: str, name: str) -> type[Message]:

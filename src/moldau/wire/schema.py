@@ -165,7 +165,7 @@ class Struct:
 
     fields: ClassVar[tuple[Field, ...]] = ()
     _numbers: ClassVar[Iterator[int]]
-    """Of the instances that are made before its ``__init__`` is compiled."""
+    """Numbers of the instances that are made before its ``__init__`` is compiled."""
     flexible: ClassVar[int] = 32767
     packs: ClassVar[bool] = False
     """Whether its arrays of structs may be given encoded (``codec.Packed``)."""

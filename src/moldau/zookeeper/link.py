@@ -91,9 +91,9 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]
-    """One session. ``told`` hears CONNECTED, SUSPENDED and LOST in the connection's thread, never one of them twice."""
+    """A session. ``on_state`` is called in the connection's thread with CONNECTED, SUSPENDED or LOST at a change."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, told: Callable[[str], object]) -> None:
+    def __init__(self, hosts: str, session_timeout_ms: int, on_state: Callable[[str], object]) -> None:
         self._gate = threading.RLock()
         self._broken = False
         self.over = False
@@ -104,7 +104,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
             connection_retry={"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0},
             logger=log,
         )
-        self.add_listener(told)
+        self.add_listener(on_state)
         self.heard_s: float | None = None
         self.session_timeout_ms = self._asked_ms = session_timeout_ms
         """How long the servers keep the session without a word of ours: what was asked for, until they have said."""
@@ -187,7 +187,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]
 
 
 _HEADER = struct.Struct(">ibi")
-"""Of an operation among many: type, whether it is the end, error."""
+"""The header of an operation among many: type, whether it is the end, error."""
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _LENGTH = struct.Struct(">i")
 _GET_DATA, _ERROR = 4, -1

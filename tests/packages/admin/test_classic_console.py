@@ -20,7 +20,7 @@ from moldau.admin.classic.dump_decoders import by_classes, metadata
 from moldau.admin.classic.groups import java_split
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.java_values import DESERIALIZERS, java_decimal, java_double
-from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
+from moldau.admin.classic.line_reader import LineReader, RecordLine, lines_of_stdin
 from moldau.admin.classic.record_reader import Reader
 from moldau.client.client import Unreachable
 from moldau.client.consumer import Chunk, ConsumerOptions
@@ -110,8 +110,8 @@ def test_values_are_read_as_their_deserializers_read_them() -> None:
 
 def test_a_line_has_a_key_and_headers_where_they_are_asked_for() -> None:
     reader = LineReader({"parse.key": "true", "parse.headers": "true", "null.marker": "-"})
-    assert reader.read("a:1,b:-\tkey\tthe value") == Line(b"key", b"the value", (("a", b"1"), ("b", None)))
-    assert reader.read("-\t-\t-") == Line(None, None)
+    assert reader.read("a:1,b:-\tkey\tthe value") == RecordLine(b"key", b"the value", (("a", b"1"), ("b", None)))
+    assert reader.read("-\t-\t-") == RecordLine(None, None)
     with pytest.raises(JavaError, match="No key separator found on line number 3: 'a:1\tkey'"):
         reader.read("a:1\tkey")
 
@@ -161,7 +161,7 @@ def sender(**properties: str) -> Any:
 def test_a_record_of_a_transaction_is_refused_as_kafkas_tool_refuses_it() -> None:
     """It was written without a transaction, and the tool ended well."""
     with pytest.raises(JavaError, match="Cannot add partition one-0 to transaction before completing a call to init"):
-        sender(transactional_id="foo").add(Line(None, b"x"), sync=False)
+        sender(transactional_id="foo").add(RecordLine(None, b"x"), sync=False)
 
 
 def test_a_record_that_is_larger_than_a_request_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,14 +170,14 @@ def test_a_record_that_is_larger_than_a_request_is_refused(capsys: pytest.Captur
         "The message is 86 bytes when serialized which is larger than 10, which",
     )
     with pytest.raises(JavaError, match="ExecutionException") as refused:
-        small.add(Line(None, b"x"), sync=True)
+        small.add(RecordLine(None, b"x"), sync=True)
     assert what in refused.value.trace
-    small.add(Line(None, b"x"), sync=False)
+    small.add(RecordLine(None, b"x"), sync=False)
     assert what in capsys.readouterr().err
     assert small.age_s == 0, "nothing is to be sent"
-    sender(max_request_size="96").add(Line(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+    sender(max_request_size="96").add(RecordLine(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
     with pytest.raises(JavaError):
-        sender(max_request_size="93").add(Line(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
+        sender(max_request_size="93").add(RecordLine(b"k", b"x", (("a", b"bc"), ("d", None))), sync=True)
 
 
 class Group:
@@ -213,7 +213,7 @@ def test_a_first_rebalance_may_last_longer_than_the_time_without_records(
     monkeypatch.setattr("moldau.admin.classic.record_reader.time", clock)
     reader: Any = Reader.__new__(Reader)
     reader._ready, reader._look_at, reader.consumer = True, 99.0, Group(rebalance_s, clock)
-    reader.wish, reader.cluster = (
+    reader.options, reader.cluster = (
         read_options(["--bootstrap-server", "h:1", "--topic", "t", "--timeout-ms", "2500"]),
         Driven(),
     )

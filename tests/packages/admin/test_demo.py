@@ -19,7 +19,7 @@ from moldau.admin.demo.checking import Books
 from moldau.admin.demo.data import delays, flights, id_of
 from moldau.admin.demo.pipeline import Pipeline, PipelineError
 from moldau.admin.demo.producing import Acks
-from moldau.admin.demo.watching import Change, Happening, LeaderAndIsr, back_in_sync, explained
+from moldau.admin.demo.watching import Happening, LeaderAndIsr, LeaderChange, back_in_sync, explained
 from moldau.cluster.nodes import is_alive
 from moldau.pipeline.lint import lint_file
 from moldau.pipeline.reading import load
@@ -76,17 +76,17 @@ A, B, GONE, BACK = (
 STORY = [Happening(10.0, "killed", 1), Happening(20.0, "restarted", 1)]
 
 
-def reasons(changes: list[Change], logs: list[Path]) -> list[str]:
+def reasons(changes: list[LeaderChange], logs: list[Path]) -> list[str]:
     return [change.why for change in explained(changes, STORY, logs, "flights")]
 
 
 def test_changes_are_explained_by_the_log_and_else_by_the_story(tmp_path):
     changes = [
-        Change(1.0, 0, None, A),
-        Change(11.0, 0, A, B),
-        Change(11.0, 1, A, GONE),
-        Change(21.0, 0, B, BACK),
-        Change(22.0, 0, BACK, LeaderAndIsr(1, 2, (1, 2, 3))),
+        LeaderChange(1.0, 0, None, A),
+        LeaderChange(11.0, 0, A, B),
+        LeaderChange(11.0, 1, A, GONE),
+        LeaderChange(21.0, 0, B, BACK),
+        LeaderChange(22.0, 0, BACK, LeaderAndIsr(1, 2, (1, 2, 3))),
     ]
     assert reasons(changes, []) == [
         "the topic was created",
@@ -146,7 +146,7 @@ def test_the_report_says_what_was_lost(tmp_path, monkeypatch):
     acks = Acks(2)
     acks.take(0, 0, 100)
     acks.take(1, 0, 100)
-    changes = explained([Change(1.0, 0, None, A), Change(11.0, 0, A, B)], STORY, [], "flights")
+    changes = explained([LeaderChange(1.0, 0, None, A), LeaderChange(11.0, 0, A, B)], STORY, [], "flights")
     outcome = story.Outcome(books([1, 1], [1, 1], [1, 0]), acks, changes, STORY, [(2.0, 1)], 0.0, 1.0, 2.0, 23.0)
     told = io.StringIO()
     report.tell(Console(file=told, width=150), outcome, tmp_path)
@@ -222,8 +222,8 @@ def an_outcome(*, killed: bool = True) -> story.Outcome:
     acks = Acks(1200)
     acks.by_second.update({100 + second: 300 for second in range(4)})
     first, second = LeaderAndIsr(1, 0, (1, 2, 3)), LeaderAndIsr(2, 0, (1, 2, 3))
-    changes = [Change(99.0, 0, None, first), Change(99.0, 1, None, second)]
-    changes += [Change(102.1, 0, first, LeaderAndIsr(3, 1, (2, 3)))] if killed else []
+    changes = [LeaderChange(99.0, 0, None, first), LeaderChange(99.0, 1, None, second)]
+    changes += [LeaderChange(102.1, 0, first, LeaderAndIsr(3, 1, (2, 3)))] if killed else []
     happenings = [Happening(102.0, "killed", 1), Happening(103.0, "restarted", 1)] if killed else []
     batches = [(101.0, 600), (104.5, 600)]
     books = Books(ones, ones, ones, 2, 2, True)

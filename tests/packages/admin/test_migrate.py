@@ -22,7 +22,7 @@ def on_the_quorums_plane(folder: Path) -> None:
 def test_without_a_cluster_it_says_how_to_make_one(tmp_path: Path) -> None:
     done = CliRunner().invoke(migrate, ["status", "--data", str(tmp_path)])
     assert done.exit_code == 1
-    assert "moldau up --plane zookeeper" in done.output
+    assert "moldau up --mode zookeeper" in done.output
 
 
 def test_a_cluster_on_the_quorums_plane_has_nothing_to_migrate(tmp_path: Path) -> None:

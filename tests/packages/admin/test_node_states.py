@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.admin import node_states
-from moldau.admin.node_states import State
+from moldau.admin.node_states import NodeState
 from moldau.cluster.nodes import NodeSpec
 
 
@@ -21,5 +21,5 @@ def test_a_signal_that_a_busy_machine_obeys_late_is_named_when_the_node_has_not_
     monkeypatch.setattr(node_states, "why_not_kafka", lambda *_: "it has said nothing for 4 s")
     node = NodeSpec(2, "broker", str(tmp_path), port=1, pid=os.getpid())
     state, why = node_states._state(node)
-    assert state is State.NOT_ANSWERING
+    assert state is NodeState.NOT_ANSWERING
     assert why == f"node 2 is stopped by a signal: `kill -CONT {os.getpid()}` lets it go on"

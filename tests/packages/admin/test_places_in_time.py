@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.admin import group_offsets
-from moldau.admin.starting import PLACE, Place, offsets
+from moldau.admin.starting import PLACE, StartingPoint, offsets
 from moldau.client import group_lags
 from moldau.client.reading import Offset
 from moldau.model import Code, TopicPartition
@@ -48,7 +48,7 @@ def reset(moment_ms: int) -> dict[TopicPartition, int]:
 
 def test_the_end_is_taken_where_all_records_are_older(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, a=Offset(Code.NONE, 20), b=Offset(Code.NONE, -1))
-    assert offsets(TALK, (A, B), Place("time", 1_000)) == {A: 20, B: 70}
+    assert offsets(TALK, (A, B), StartingPoint("time", 1_000)) == {A: 20, B: 70}
     assert reset(1_000) == {A: 20, B: 70}
 
 
@@ -57,7 +57,7 @@ def test_a_time_before_1970_is_the_start(monkeypatch: pytest.MonkeyPatch) -> Non
     was set to the end, and `record delete` would have deleted everything."""
     asked = answering(monkeypatch, a=Offset(Code.UNSUPPORTED_VERSION, -1), b=Offset(Code.UNSUPPORTED_VERSION, -1))
     for moment_ms in (-1, -2, -2_208_988_800_000):
-        assert offsets(TALK, (A, B), Place("time", moment_ms), destroys=True) == STARTS
+        assert offsets(TALK, (A, B), StartingPoint("time", moment_ms), destroys=True) == STARTS
         assert reset(moment_ms) == STARTS
     assert not asked
 
@@ -65,11 +65,11 @@ def test_a_time_before_1970_is_the_start(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_where_no_leader_tells_the_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, a=Offset(Code.NONE, 20), b=Offset(Code.NOT_LEADER_OR_FOLLOWER, -1))
     with pytest.raises(SystemExit):
-        offsets(TALK, (A, B), Place("time", 1_000), destroys=True)
+        offsets(TALK, (A, B), StartingPoint("time", 1_000), destroys=True)
     with pytest.raises(SystemExit):
         reset(1_000)
     without: list[TopicPartition] = []
-    assert offsets(TALK, (A, B), Place("time", 1_000), without=without) == {A: 20}
+    assert offsets(TALK, (A, B), StartingPoint("time", 1_000), without=without) == {A: 20}
     assert without == [B]
 
 

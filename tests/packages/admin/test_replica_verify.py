@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.admin.replica import replica
-from moldau.clusterdata.replica_check.comparing import Batch, Verdict, compare
+from moldau.clusterdata.replica_check.comparing import Batch, ReplicaVerdict, compare
 from moldau.model import TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage import LogConfig, LogDirs
@@ -66,9 +66,9 @@ def test_each_replica_is_judged_by_what_was_done_to_it(
     right = log(sizes)
     until = right[min(known, len(right) - 1)].last_offset + 1
     replicas = {0: right}
-    wanted: dict[int, tuple[Verdict, int | None]] = {0: (Verdict.OK, None)}
+    wanted: dict[int, tuple[ReplicaVerdict, int | None]] = {0: (ReplicaVerdict.OK, None)}
     for id, what in enumerate(done, 1):
-        replicas[id], wanted[id] = right, (Verdict.OK, None)
+        replicas[id], wanted[id] = right, (ReplicaVerdict.OK, None)
         if what is None:
             continue
         how, at = what[0], min(what[1], len(right) - 1)
@@ -76,12 +76,12 @@ def test_each_replica_is_judged_by_what_was_done_to_it(
         if how == "short" or (how == 5 and at == len(right) - 1):
             replicas[id] = right[:at]
             if offset < until:
-                wanted[id] = (Verdict.LAGGING, offset)
+                wanted[id] = (ReplicaVerdict.LAGGING, offset)
         else:
             assert isinstance(how, int)
             replicas[id] = damaged(right, at, how)
             if offset < until:
-                wanted[id] = (Verdict.DIVERGED, offset)
+                wanted[id] = (ReplicaVerdict.DIVERGED, offset)
     found = compare({id: iter(batches) for id, batches in replicas.items()}, until, 0)
     assert {one.replica: (one.verdict, one.offset) for one in found} == wanted
 

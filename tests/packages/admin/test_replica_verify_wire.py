@@ -11,7 +11,7 @@ from moldau.admin.replica_check.wire import Silent, verify
 from moldau.client.client import Client
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition, View
-from moldau.clusterdata.replica_check.comparing import Verdict
+from moldau.clusterdata.replica_check.comparing import ReplicaVerdict
 from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import Code, TopicPartition
 from moldau.wire.batch import HEADER_SIZE, build, headers
@@ -54,7 +54,7 @@ def empty() -> FetchResponse:
     return FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[part])])
 
 
-def verdicts(brokers: Brokers, number: int, silent: Silent) -> list[Verdict]:
+def verdicts(brokers: Brokers, number: int, silent: Silent) -> list[ReplicaVerdict]:
     known = Partition(number, leader=1, leader_epoch=0, replicas=[1, 2], isr=[1, 2], offline=[])
     found = verify(brokers, TopicPartition("t", number), known, Pace(None), compacted=False, silent=silent)
     return [one.verdict for one in found]
@@ -62,7 +62,7 @@ def verdicts(brokers: Brokers, number: int, silent: Silent) -> list[Verdict]:
 
 def test_nothing_is_waited_for_where_there_is_nothing() -> None:
     brokers = Brokers(lambda broker, request: empty())
-    assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
+    assert verdicts(brokers, 0, {}) == [ReplicaVerdict.OK, ReplicaVerdict.OK]
     assert brokers.client.asked == [(1, 0), (2, 0)]
 
 
@@ -75,7 +75,7 @@ def test_a_broker_that_does_not_answer_is_not_asked_for_every_partition_anew() -
     silent: Silent = {}
     brokers = Brokers(answer)
     for number in range(5):
-        assert verdicts(brokers, number, silent) == [Verdict.OK, Verdict.UNREACHABLE]
+        assert verdicts(brokers, number, silent) == [ReplicaVerdict.OK, ReplicaVerdict.UNREACHABLE]
     assert [broker for broker, _ in brokers.client.asked].count(2) == 1
 
 
@@ -84,19 +84,19 @@ def test_what_a_quota_puts_off_is_asked_again_and_is_not_unreachable(monkeypatch
     monkeypatch.setattr("moldau.admin.replica_check.wire.time", clock)
     answers = [FetchResponse(throttle_time_ms=700), FetchResponse(throttle_time_ms=300), empty(), empty()]
     brokers = Brokers(lambda broker, request: answers.pop(0))
-    assert verdicts(brokers, 0, {}) == [Verdict.OK, Verdict.OK]
+    assert verdicts(brokers, 0, {}) == [ReplicaVerdict.OK, ReplicaVerdict.OK]
     assert clock.slept == [0.7, 0.3]
 
 
 @pytest.mark.parametrize(
     ("code", "verdict"),
     [
-        (Code.CORRUPT_MESSAGE, Verdict.DIVERGED),
-        (Code.OFFSET_OUT_OF_RANGE, Verdict.LAGGING),
-        (Code.UNKNOWN_SERVER_ERROR, Verdict.UNREACHABLE),
+        (Code.CORRUPT_MESSAGE, ReplicaVerdict.DIVERGED),
+        (Code.OFFSET_OUT_OF_RANGE, ReplicaVerdict.LAGGING),
+        (Code.UNKNOWN_SERVER_ERROR, ReplicaVerdict.UNREACHABLE),
     ],
 )
-def test_an_error_in_place_of_records_is_told_as_what_it_is(code: Code, verdict: Verdict) -> None:
+def test_an_error_in_place_of_records_is_told_as_what_it_is(code: Code, verdict: ReplicaVerdict) -> None:
     """A replica that its broker found damaged was said to lag: that would pass, and damage does not."""
     batch = build([(0, None, b"a", ())])
 
@@ -110,7 +110,7 @@ def test_an_error_in_place_of_records_is_told_as_what_it_is(code: Code, verdict:
             part.records = batch
         return response
 
-    assert verdicts(Brokers(answer), 0, {}) == [Verdict.OK, verdict]
+    assert verdicts(Brokers(answer), 0, {}) == [ReplicaVerdict.OK, verdict]
 
 
 def kept(records: list[tuple[int, bytes]]) -> bytes:
@@ -132,10 +132,11 @@ def kept(records: list[tuple[int, bytes]]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("third", "wanted"), [(b"c", [Verdict.OK, Verdict.OK]), (b"x", [Verdict.OK, Verdict.DIVERGED])]
+    ("third", "wanted"),
+    [(b"c", [ReplicaVerdict.OK, ReplicaVerdict.OK]), (b"x", [ReplicaVerdict.OK, ReplicaVerdict.DIVERGED])],
 )
 def test_replicas_that_were_compacted_at_different_points_are_compared_by_record(
-    third: bytes, wanted: list[Verdict]
+    third: bytes, wanted: list[ReplicaVerdict]
 ) -> None:
     """A topic whose policy was changed from compact to delete was called DIVERGED for ever after."""
     held = {

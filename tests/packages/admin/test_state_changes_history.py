@@ -1,4 +1,4 @@
-"""The history of a partition out of logs: who led when and why, on both planes; and clocks that are apart."""
+"""The history of a partition out of logs: who led when and why, in both modes; and clocks that are apart."""
 
 from __future__ import annotations
 

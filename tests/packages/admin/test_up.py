@@ -76,7 +76,8 @@ def test_an_up_that_is_interrupted_leaves_nothing_running(tmp_path: Path, how: s
     [
         ("--brokers 5", "has --brokers 2, not 5"),
         ("--controllers 1", "has --controllers combined, not 1"),
-        ("--plane zookeeper", "has --plane quorum, not zookeeper"),
+        ("--mode zookeeper", "has --mode kraft, not zookeeper"),
+        ("--plane zookeeper", "has --mode kraft, not zookeeper"),
         ("--config num.partitions=7", "was made without num.partitions=7"),
     ],
 )
@@ -91,10 +92,10 @@ def test_another_layout_than_the_folder_has_is_refused(words: str, says: str, tm
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--plane quorum --zookeeper embedded", "a cluster has one control plane"),
-        ("--zookeeper 127.0.0.1:2181 --plane quorum", "a cluster has one control plane"),
-        ("--plane zookeeper --controllers 3", "on the ZooKeeper plane every broker is a candidate for controller"),
-        ("--zookeeper embedded --controllers 1", "on the ZooKeeper plane every broker is a candidate for controller"),
+        ("--mode kraft --zookeeper embedded", "--mode kraft and --zookeeper embedded: a cluster is in one mode"),
+        ("--zookeeper 127.0.0.1:2181 --plane quorum", "a cluster is in one mode"),
+        ("--mode zookeeper --controllers 3", "in ZooKeeper mode every broker is a candidate for controller"),
+        ("--zookeeper embedded --controllers 1", "in ZooKeeper mode every broker is a candidate for controller"),
         ("--zookeeper=", "names no server"),
         ("--zookeeper 127.0.0.1:port", "has no port between 1 and 65535"),
         ("--controllers 0", "a number from 1 on, or combined, is expected"),

@@ -1,4 +1,4 @@
-"""A cluster on its way between two planes, in one process: brokers that change mode, controllers, a ZooKeeper model."""
+"""A cluster on its way between two modes, in one process: brokers that change mode, controllers, a ZooKeeper model."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Crossing:
 
     @property
     def ruler(self) -> Node | None:
-        """The controller that rules, on either plane."""
+        """The controller that rules, in either mode."""
         found = [node for node in self.nodes.values() if node.is_active_controller]
         return found[0] if len(found) == 1 else None
 

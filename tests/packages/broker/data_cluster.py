@@ -109,7 +109,7 @@ class MiniBroker:
                 send_to_controller=lambda message: cluster.answer(id, message),
                 connect=lambda host, port: connect(self.world, host, port, ConnectionOptions(client_id=f"broker-{id}")),
                 broker_epoch=lambda: self.epoch,
-                refused=cluster.refused.append,
+                on_leader_refused=cluster.refused.append,
                 requests=self.request_memory,
             )
         )

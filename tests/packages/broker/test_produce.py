@@ -150,7 +150,7 @@ def test_a_later_leader_takes_a_producer_that_it_does_not_know_from_the_middle_o
             assert await told(cluster, *behind) == [Code.NOT_LEADER_OR_FOLLOWER] * 2
             assert await told(cluster, numbered(0), *behind) == [0, 0, 0]
             assert await told(cluster, numbered(9, 5), numbered(9, 5)) == [Code.NOT_LEADER_OR_FOLLOWER, 0]
-            assert not cluster.brokers[1].replicas.sent_back
+            assert not cluster.brokers[1].replicas.sequence_gaps
 
     run(work)
 

@@ -115,7 +115,7 @@ class CarriedPlay(Play):
                 self.harness.deaf.add(a % BROKERS)
             elif what >= 244:
                 self.harness.tell_all()
-            elif ACTIONS[what % len(ACTIONS)] is not Play.feature:  # no eligible leader replicas on this plane
+            elif ACTIONS[what % len(ACTIONS)] is not Play.feature:  # no eligible leader replicas in this mode
                 super().run([step])
             self.harness.check()
         self.harness.tell_all()

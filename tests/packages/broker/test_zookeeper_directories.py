@@ -1,4 +1,4 @@
-"""A log directory fails on the ZooKeeper plane: its replicas go offline, the others serve, every controller knows."""
+"""A log directory fails in ZooKeeper mode: its replicas go offline, the others serve, every controller knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What simulated seeds of the ZooKeeper plane once found, each in its smallest form."""
+"""What simulated seeds in ZooKeeper mode once found, each in its smallest form."""
 
 from __future__ import annotations
 

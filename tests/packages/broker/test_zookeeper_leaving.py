@@ -1,4 +1,4 @@
-"""Who is told to stop on the ZooKeeper plane: whom it waits for, and what of its partitions it leaves behind."""
+"""Who is told to stop in ZooKeeper mode: whom it waits for, and what of its partitions it leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A controller's requests are carried out in turns of the loop on the ZooKeeper plane, in order, and never half."""
+"""A controller's requests are carried out in turns of the loop in ZooKeeper mode, in order, and never half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas on the ZooKeeper plane: in Kafka's znodes, and kept by every broker, whoever wrote them."""
+"""Quotas in ZooKeeper mode: in Kafka's znodes, and kept by every broker, whoever wrote them."""
 
 from __future__ import annotations
 

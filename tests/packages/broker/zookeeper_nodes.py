@@ -1,4 +1,4 @@
-"""Real nodes of the ZooKeeper plane in one process: sockets and files are real, ZooKeeper is the simulator's."""
+"""Real nodes in ZooKeeper mode in one process: sockets and files are real, ZooKeeper is the simulator's."""
 
 from __future__ import annotations
 

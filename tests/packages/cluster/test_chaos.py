@@ -171,4 +171,4 @@ def test_a_kafka_without_jars_or_with_a_zookeeper_is_refused(
     assert main(["2", "--system", "kafka"]) == 2
     assert "make jars" in capsys.readouterr().out
     assert main(["2", "--system", "kafka", "--plane", "zookeeper"]) == 2
-    assert "no ZooKeeper plane" in capsys.readouterr().out
+    assert "no ZooKeeper mode" in capsys.readouterr().out

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.clusterdata.jobs import JOBS
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.storage.errors import BrokenFile
 from moldau.wire.batch import ControlType, build, control_key
 from moldau.wire.records.framing import pack_versioned
@@ -235,4 +235,4 @@ def test_a_snapshot_that_is_damaged_or_of_a_log_that_was_cut_off_is_not_believed
 
 def test_the_job_in_spark_takes_the_topics_and_the_timeout() -> None:
     assert JOBS[JOB].options == ("topics", "maxTransactionTimeout")
-    assert Wish(("a",)).longest_ms == LONGEST
+    assert JobOptions(("a",)).longest_ms == LONGEST

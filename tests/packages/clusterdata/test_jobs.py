@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.clusterdata.jobs import JOBS, all_rows
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.jobs.splits import EPOCH_BACK, ISR_OUTSIDE, TWO_CONTROLLERS, TWO_LEADERS
-from moldau.clusterdata.jobs.wish import Wish
-from moldau.clusterdata.replica_check.comparing import Verdict
+from moldau.clusterdata.replica_check.comparing import ReplicaVerdict
 from moldau.groups.codec import pack
 from moldau.groups.records import GroupRecord, OffsetRecord, StoredGroup, StoredMember, StoredOffset
 from moldau.wire.batch import ControlType, build, control_key
@@ -23,7 +23,7 @@ from tests.packages.clusterdata.naive import batch_of, fields, replica
 def table(job: str, *paths: Path, **wish: Any) -> list[dict]:
     """The rows of a job by the names of their columns."""
     names = [one.name for one in JOBS[job].columns]
-    rows = all_rows(JOBS[job], Wish(tuple(map(str, paths)), **wish))
+    rows = all_rows(JOBS[job], JobOptions(tuple(map(str, paths)), **wish))
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -177,7 +177,7 @@ def test_a_replica_that_was_assigned_and_is_not_there_is_missing(tmp_path: Path)
     replica(tmp_path / "0", 0, "__cluster_metadata-0", [log])
     replica(tmp_path / "0", 0, "orders-0", [batch_of(0, [b"a"])], high=1)
     rows = [(r["topic"], r["broker"], r["verdict"]) for r in table("verify", tmp_path)]
-    assert rows == [("orders", 0, Verdict.OK.value), ("orders", 5, Verdict.MISSING.value)]
+    assert rows == [("orders", 0, ReplicaVerdict.OK.value), ("orders", 5, ReplicaVerdict.MISSING.value)]
 
 
 @settings(deadline=None, max_examples=40)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.clusterdata.replica_check.comparing import Verdict
+from moldau.clusterdata.replica_check.comparing import ReplicaVerdict
 from moldau.clusterdata.replica_check.folders import WINDOW_BYTES, Pace, _end, directories, replicas_in, verify
 from moldau.model import TopicPartition
 from moldau.wire.batch import build
@@ -44,8 +44,8 @@ def test_a_segment_that_is_cut_while_it_is_read_ends_the_log_there(tmp_path: Pat
             (tmp_path / home / "orders-0" / f"{COUNT:020d}.log").write_bytes(batch)
     found = replicas_in(directories([str(tmp_path)]))[ORDERS]
     first, second = verify(found, Cuts(cut, len(VALUE)))
-    assert first.verdict is Verdict.OK
-    assert second.verdict is Verdict.LAGGING
+    assert first.verdict is ReplicaVerdict.OK
+    assert second.verdict is ReplicaVerdict.LAGGING
     assert second.offset is not None
     assert second.offset < COUNT
 
@@ -60,8 +60,8 @@ def test_a_batch_larger_than_what_is_read_at_once_is_compared_too(tmp_path: Path
     found = replicas_in(directories([str(tmp_path)]))[ORDERS]
     pace = Pace(None)
     first, second = verify(found, pace)
-    assert first.verdict is Verdict.OK
-    assert (second.verdict, second.offset) == (Verdict.DIVERGED, 1)
+    assert first.verdict is ReplicaVerdict.OK
+    assert (second.verdict, second.offset) == (ReplicaVerdict.DIVERGED, 1)
     assert pace.total == 2 * sum(map(len, batches)) - len(batches[2])
 
 
@@ -72,7 +72,7 @@ def test_bytes_between_two_segments_that_are_no_batch_are_a_difference(tmp_path:
             file.write(more)
         (tmp_path / str(broker) / "orders-0" / f"{5:020d}.log").write_bytes(batch_of(5, [b"b"]))
     found = verify(replicas_in(directories([str(tmp_path)]))[ORDERS], Pace(None))
-    assert [one.verdict for one in found] == [Verdict.OK, Verdict.DIVERGED, Verdict.DIVERGED]
+    assert [one.verdict for one in found] == [ReplicaVerdict.OK, ReplicaVerdict.DIVERGED, ReplicaVerdict.DIVERGED]
 
 
 def test_the_end_of_a_log_is_found_by_lengths_wherever_windows_of_small_and_large_batches_meet(tmp_path: Path) -> None:

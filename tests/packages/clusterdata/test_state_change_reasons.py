@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.jobs.splits import ISR_OUTSIDE, findings
 from moldau.clusterdata.jobs.timeline import COLUMNS, rows
-from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes.eras import Event, parse
-from moldau.clusterdata.state_changes.history import Change, changes
+from moldau.clusterdata.state_changes.history import PartitionChange, changes
 from moldau.clusterdata.state_changes.merging import logs, merge
 from moldau.clusterdata.state_changes.sources import Source
 from moldau.model import TopicPartition
@@ -30,7 +30,7 @@ RECORDED = Path(__file__).resolve().parents[2] / "golden" / "state_changes"
 OF = TopicPartition("orders", 0)
 
 
-def told(*lines: str) -> list[Change]:
+def told(*lines: str) -> list[PartitionChange]:
     return changes(events(*lines), OF)
 
 
@@ -74,7 +74,7 @@ def test_the_end_of_a_move_is_no_unclean_election(without: str) -> None:
 def test_a_job_tells_the_same_of_a_move(tmp_path: Path) -> None:
     (tmp_path / "state-change.log").write_text("\n".join(MOVE))
     at = [column.name for column in COLUMNS].index("why")
-    found = [str(row[at]) for row in rows(logs([str(tmp_path)]), Wish(paths=(str(tmp_path),)))]
+    found = [str(row[at]) for row in rows(logs([str(tmp_path)]), JobOptions(paths=(str(tmp_path),)))]
     assert found == whys(*MOVE)
 
 
@@ -248,7 +248,7 @@ def test_a_replica_that_a_move_took_away_is_in_sync_for_one_leader_epoch_more_an
 def test_no_false_alarm_is_told_of_what_kafka_logged(run: str) -> None:
     """A kill, elections, a move, a deletion and controlled shutdowns, none of them with an unclean election."""
     at = {column.name: number for number, column in enumerate(COLUMNS)}
-    found = list(rows(logs([str(RECORDED / run)]), Wish(paths=(str(RECORDED / run),))))
+    found = list(rows(logs([str(RECORDED / run)]), JobOptions(paths=(str(RECORDED / run),))))
     assert found
     for row in found:
         why = str(row[at["why"]])

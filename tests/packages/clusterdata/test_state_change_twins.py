@@ -18,9 +18,9 @@ from moldau.admin import log as log_commands
 from moldau.admin.log import log
 from moldau.clusterdata.jobs import splits
 from moldau.clusterdata.jobs import timeline as job
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.state_changes import twins
-from moldau.clusterdata.state_changes.history import Change
+from moldau.clusterdata.state_changes.history import PartitionChange
 from moldau.clusterdata.state_changes.twins import DELETED, completed, told
 from moldau.controller.requests import (
     AlterPartitionReassignments,
@@ -59,7 +59,7 @@ def whys(*words: str | Path) -> list[str]:
 
 def told_by_job(*paths: Path) -> list[Decision]:
     """The rows of ``moldau job timeline`` about orders-0, without their topic id."""
-    wish = Wish(tuple(map(str, paths)), topics=("orders",))
+    wish = JobOptions(tuple(map(str, paths)), topics=("orders",))
     at = {column.name: number for number, column in enumerate(job.COLUMNS)}
     rows = [row for task in job.plan(wish) for row in job.rows(task, wish)]
     return [
@@ -310,7 +310,7 @@ def test_facts_that_json_lines_do_not_tell_cost_no_other(
     for command in (["skew"], ["why", "orders-0"]):
         said = CliRunner().invoke(log, [*command, "-l", str(folder)])
         assert said.exit_code == 0, said.output
-    wish = Wish((str(folder),))
+    wish = JobOptions((str(folder),))
     assert not [row for task in splits.plan(wish) for row in splits.rows(task, wish)]
     assert [one[4] for one in told_by_job(folder)] == whole
 
@@ -382,17 +382,17 @@ def test_files_of_json_lines_alone_are_read_the_oldest_first(tmp_path: Path) -> 
     assert [event.partition_epoch for event in told(files, (), lambda _: None)] == [10, 20, 30, 40, 50, 60]
 
 
-class Touched(list[Change]):
+class Touched(list[PartitionChange]):
     """Changes that count how often one of them was looked at in a loop."""
 
     times = 0
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[PartitionChange]:
         for change in super().__iter__():
             self.times += 1
             yield change
 
-    def __reversed__(self) -> Iterator[Change]:
+    def __reversed__(self) -> Iterator[PartitionChange]:
         for change in super().__reversed__():
             self.times += 1
             yield change
@@ -404,7 +404,9 @@ def test_a_timeline_looks_at_each_change_some_times_only(
 ) -> None:
     """For each row, and for the head of each topic of one name, it went through all."""
     found = Touched(
-        Change(f"2026-11-27 10:00:{at:04d}", 1, at, (1, 2), 1, 1, "why", replicas=(2, 1), topic=at * topics // 200)
+        PartitionChange(
+            f"2026-11-27 10:00:{at:04d}", 1, at, (1, 2), 1, 1, "why", replicas=(2, 1), topic=at * topics // 200
+        )
         for at in range(200)
     )
     monkeypatch.setattr(log_commands, "changes", lambda *_: found)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from moldau.admin.pipeline import pipeline as commands
 from moldau.pipeline.books import Books, Count, Line, Totals, Wrote, outcomes
-from moldau.pipeline.folder import Folder, State
+from moldau.pipeline.folder import Folder, RunState
 from moldau.pipeline.page import LINES_MOST, Shown, page
 from moldau.pipeline.plots import HEIGHT, LEFT, RIGHT, TOP, WIDTH, ticks
 from moldau.pipeline.positions import Lag
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def shown(books: Books, lags: list[Lag] | None = None) -> Shown:
-    return Shown("orders", State("running", 1, 0), books.newest(LINES_MOST), lags, "nobody <there>")
+    return Shown("orders", RunState("running", 1, 0), books.newest(LINES_MOST), lags, "nobody <there>")
 
 
 def plots(text: str) -> list[ElementTree.Element]:

@@ -300,7 +300,7 @@ def a_failing_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: l
     monkeypatch.setattr(Failing, "places", [tmp_path / name for name in written])
     spark = cast("SparkSession", Frames())
     with pytest.raises(ReplayFailed) as caught:
-        replays.replay(spark, replays.waiting(), modules=None, heard=lambda line: None)
+        replays.replay(spark, replays.waiting(), modules=None, on_line=lambda line: None)
     return replays, str(caught.value).splitlines()
 
 
@@ -550,9 +550,9 @@ def test_batches_of_a_backfill_whose_plan_was_removed_are_not_numbered_again(
     folder = Folder(pipeline)
     backfills = Backfills(pipeline, folder)
     Begun(folder.store, BACKFILL).begin(BatchKey(backfills.query(), 6), "judged", "rows", list)
-    monkeypatch.setattr(Backfills, "_finish", lambda self, spark, one, modules, heard: None)
+    monkeypatch.setattr(Backfills, "_finish", lambda self, spark, one, modules, on_line: None)
     wanted = Wanted([Span(TopicPartition("t", 0), 0, 5)], [], None)
-    backfills.carry_out(cast("SparkSession", None), wanted, modules=None, heard=lambda line: None)
+    backfills.carry_out(cast("SparkSession", None), wanted, modules=None, on_line=lambda line: None)
     assert [one.first for one in backfills.planned()] == [7]
 
 

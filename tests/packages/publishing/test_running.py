@@ -10,8 +10,8 @@ import pytest
 
 from moldau.publishing.following import names_of
 from moldau.publishing.nodes import NodeFolder, NoNodes, nodes_in, pages_of
-from moldau.publishing.running import ONCE_S, RESCAN_S, Lines, MetricsThread, Told
-from moldau.publishing.stream import Away, NotTaken, Step
+from moldau.publishing.running import ONCE_S, RESCAN_S, Lines, MetricsThread, ProblemReporter
+from moldau.publishing.stream import Away, NotTaken, StepResult
 
 
 def node(folder: Path, settings: str = "", line: str = "") -> Path:
@@ -114,15 +114,15 @@ class Clock:
 class One:
     """A stream that does what it is told, then has nothing to do."""
 
-    def __init__(self, *does: Step | Exception, clock: Clock | None = None) -> None:
+    def __init__(self, *does: StepResult | Exception, clock: Clock | None = None) -> None:
         self.does = list(does)
         self.steps: list[float] = []
         self.closed = False
         self.clock = clock
 
-    def step(self) -> Step:
+    def step(self) -> StepResult:
         self.steps.append(self.clock() if self.clock is not None else 0)
-        done = self.does.pop(0) if self.does else Step.IDLE
+        done = self.does.pop(0) if self.does else StepResult.IDLE
         if isinstance(done, Exception):
             raise done
         return done
@@ -134,7 +134,7 @@ class One:
 def test_a_node_that_cannot_be_published_is_tried_again_with_pauses_that_grow_and_holds_up_nobody() -> None:
     clock, said = Clock(), list[str]()
     wrong = One(*[NotTaken("TOPIC_AUTHORIZATION_FAILED")] * 6, clock=clock)
-    well = One(*[Step.BUSY] * 3, clock=clock)
+    well = One(*[StepResult.BUSY] * 3, clock=clock)
     streams = {1: wrong, 2: well}
     lines = Lines(
         lambda: [NodeFolder(id, f"n{id}", "") for id in streams], lambda of: streams[of.node], said.append, clock
@@ -154,7 +154,7 @@ def test_a_node_that_cannot_be_published_is_tried_again_with_pauses_that_grow_an
 
 def test_what_is_over_in_a_moment_is_not_told() -> None:
     said: list[str] = []
-    told = Told("it", said.append, lambda: 0.0)
+    told = ProblemReporter("it", said.append, lambda: 0.0)
     for _ in range(2):
         told.wrong(Away("no leader"))
     told.well()
@@ -201,7 +201,7 @@ def test_who_publishes_once_ends_when_nothing_is_left_and_does_not_wait_for_ever
             once=True, pause=clock.pause
         )
 
-    run(One(Step.BUSY, Away("no leader"), Step.BUSY))
+    run(One(StepResult.BUSY, Away("no leader"), StepResult.BUSY))
     with pytest.raises(NotTaken):
         run(One(NotTaken("no")))
     began_s = clock.now_s

@@ -17,7 +17,7 @@ from moldau.model import Code
 from moldau.publishing import following
 from moldau.publishing.following import LINES_MAX, NAME, READ_BYTES
 from moldau.publishing.records import BEGINS, GOES_ON, LINE_BYTES_MAX, LOST
-from moldau.publishing.stream import KEEP_MS, RENEW_MS, Away, NotTaken, Step, Stream
+from moldau.publishing.stream import KEEP_MS, RENEW_MS, Away, NotTaken, StepResult, Stream
 from moldau.wire import batch
 from tests.packages.publishing.doubles import Killed, MemoryTopic, Node
 
@@ -56,7 +56,7 @@ class Machine:
         self.topic.fate = "written"
         for _ in range(10_000):
             try:
-                if self.streams[at].step() is Step.IDLE:
+                if self.streams[at].step() is StepResult.IDLE:
                     return
             except Away:
                 self.topic.arrive()

@@ -55,6 +55,6 @@ def test_a_seed_decides_which_points_are_taken_and_when() -> None:
 def test_a_point_that_no_seed_of_either_plane_takes_is_named() -> None:
     some = BUGGIFY - {coverage_point(SHORT_FETCH)}
     rows = {NODES: Sum(coverage=set(COVERAGE_POINTS) | some), ZNODES: Sum(coverage=set(ZOOKEEPER_COVERAGE_POINTS))}
-    assert missed(rows) == {"both planes": [coverage_point(SHORT_FETCH)]}
+    assert missed(rows) == {"both modes": [coverage_point(SHORT_FETCH)]}
     rows[ZNODES].coverage.add(coverage_point(SHORT_FETCH))
     assert missed(rows) == {}

@@ -22,7 +22,7 @@ PLANES = pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
 @pytest.mark.parametrize("seed", [1, 4])
 def test_what_was_deleted_stays_so_and_the_rest_is_there(seed: int, plane: str) -> None:
     outcome = simulate(seed, DELETIONS, plane)
-    again = f"reproduce: moldau sim --scene {DELETIONS} --plane {plane} --seed {seed}"
+    again = f"reproduce: moldau sim --scene {DELETIONS} --mode {plane} --seed {seed}"
     assert outcome.verdict == "passed", "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 
 

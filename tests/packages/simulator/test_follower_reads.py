@@ -25,7 +25,7 @@ PLANES = pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
 @PLANES
 def test_readers_are_given_what_is_committed_by_followers_too(plane: str) -> None:
     outcome = simulate(2, FOLLOWERS, plane)
-    again = f"reproduce: moldau sim --scene {FOLLOWERS} --plane {plane} --seed 2"
+    again = f"reproduce: moldau sim --scene {FOLLOWERS} --mode {plane} --seed 2"
     assert outcome.verdict == "passed", "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
     assert FROM_A_FOLLOWER in outcome.coverage
 

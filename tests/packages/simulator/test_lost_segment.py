@@ -1,4 +1,4 @@
-"""A log that lost its beginning while its node was down tells nobody a wrong log start, on both planes."""
+"""A log that lost its beginning while its node was down tells nobody a wrong log start, in both modes."""
 
 from __future__ import annotations
 

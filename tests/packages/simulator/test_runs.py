@@ -40,10 +40,10 @@ EXAMPLES = [tuple(given) for _, line in shown_lines.shown() if (given := shown_l
 """The words of each line that runs a simulation in README.md, CONTRIBUTING.md and testing-method.md."""
 
 
-def test_the_pages_show_mixed_faults_a_fault_of_one_kind_and_both_planes() -> None:
+def test_the_pages_show_mixed_faults_a_fault_of_one_kind_and_both_modes() -> None:
     assert ("sim", "--seed", "7") in EXAMPLES
     assert any("--scene" in words for words in EXAMPLES)
-    assert any("--plane" in words for words in EXAMPLES)
+    assert any("--mode" in words for words in EXAMPLES)
     assert any("--seeds" in words for words in EXAMPLES)
 
 

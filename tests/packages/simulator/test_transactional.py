@@ -33,7 +33,7 @@ PLANES = pytest.mark.parametrize("plane", [QUORUM, ZOOKEEPER])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_readers_are_given_what_was_committed(seed: int, plane: str) -> None:
     outcome = simulate(seed, TRANSACTIONS, plane)
-    again = f"reproduce: moldau sim --scene {TRANSACTIONS} --plane {plane} --seed {seed}"
+    again = f"reproduce: moldau sim --scene {TRANSACTIONS} --mode {plane} --seed {seed}"
     assert outcome.verdict == "passed", "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 
 

@@ -1,4 +1,4 @@
-"""Whole runs of real nodes on the ZooKeeper plane: no law breaks, and the same seed is the same history."""
+"""Whole runs of real nodes in ZooKeeper mode: no law breaks, and the same seed is the same history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moldau.simulator.scenes import DELETIONS, PIPELINED, ZOOKEEPER, ZOOKEEPER_S
 
 
 def told(outcome: RunOutcome) -> str:
-    again = f"reproduce: moldau sim --plane zookeeper --seed {outcome.seed}"
+    again = f"reproduce: moldau sim --mode zookeeper --seed {outcome.seed}"
     return "\n".join([*outcome.trace, *outcome.broken, *outcome.doubts, again])
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from moldau.model import TopicPartition
 from moldau.spark.offsets import Positions
-from moldau.spark.pin import FilePlace, PinError, Place, StorePlace, is_store, pinned
+from moldau.spark.pin import FilePlace, PinError, StorePlace, WriteOnce, is_store, pinned
 
 SOURCE = TopicPartition("orders", 0)
 
 
-def file_place(folder: Path) -> Place:
+def file_place(folder: Path) -> WriteOnce:
     return FilePlace(folder / "checkpoint" / "initial-offsets.json")
 
 
-def store_place(folder: Path) -> Place:
+def store_place(folder: Path) -> WriteOnce:
     """A store as delta-rs has it; this one is on the disk."""
     return StorePlace(f"file://{folder}/checkpoint/initial-offsets")
 

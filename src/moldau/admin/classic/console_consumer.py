@@ -26,36 +26,36 @@ NEW_PROTOCOL = (
 
 def main(arguments: list[str]) -> int:
     """Run the tool; the exit status."""
-    wish = read_options(arguments)
-    formatter = FORMATTERS[wish.formatter](wish.formatter_properties)
+    options = read_options(arguments)
+    formatter = FORMATTERS[options.formatter](options.formatter_properties)
     with caught_signals() as signals:
         try:
-            return _run(wish, formatter, signals)
+            return _run(options, formatter, signals)
         except JavaError as error:
             log("ERROR", f"Unknown error when running consumer: {error}", LOGGER)
             return 1
 
 
-def _run(wish: ReadOptions, formatter: Formatter, signals: Signals) -> int:
-    servers, timeout_ms = wish.given.text("bootstrap-server"), call_ms(wish.timeout_ms)
-    options = consumer_options(wish.properties)
-    demand_group(wish.properties)
-    tell_unused(wish.properties, USED, LOGGER)
-    with Session(wish.properties, servers, client="Consumer", timeout_ms=timeout_ms) as session:
-        if wish.partition is None and "group.protocol" not in wish.properties:
+def _run(options: ReadOptions, formatter: Formatter, signals: Signals) -> int:
+    servers, timeout_ms = options.given.text("bootstrap-server"), call_ms(options.timeout_ms)
+    settings = consumer_options(options.properties)
+    demand_group(options.properties)
+    tell_unused(options.properties, USED, LOGGER)
+    with Session(options.properties, servers, client="Consumer", timeout_ms=timeout_ms) as session:
+        if options.partition is None and "group.protocol" not in options.properties:
             print(NEW_PROTOCOL, file=sys.stderr)
         for name in ("topic", "include"):
-            wish.given.value(name)  # given twice, it is refused as late as this
-        reader = Reader(session.cluster, Consumer(session.cluster.client, options), wish)
-        printer = _Printer(formatter, signals, skip=wish.given.has("skip-message-on-error"))
+            options.given.value(name)  # given twice, it is refused as late as this
+        reader = Reader(session.cluster, Consumer(session.cluster.client, settings), options)
+        printer = _Printer(formatter, signals, skip=options.given.has("skip-message-on-error"))
         with signals.raised(Raised.WHEN_REPEATED):
             try:
-                limit = wish.given.integer("max-messages") if wish.given.has("max-messages") else None
+                limit = options.given.integer("max-messages") if options.given.has("max-messages") else None
                 printer.print(reader, -1 if limit is None else limit)
             except OutputFailed:
                 print("Unable to write to standard out, closing consumer.", file=sys.stderr)
             finally:
-                _close(reader, printer, events=wish.given.has("enable-systest-events"))
+                _close(reader, printer, events=options.given.has("enable-systest-events"))
     return 0
 
 

@@ -11,7 +11,7 @@ from moldau.admin.classic.console_producer_options import ABOUT, OPTIONS
 from moldau.admin.classic.console_properties import key_values, log, merged, newer_name, tell_unused
 from moldau.admin.classic.java import JavaError
 from moldau.admin.classic.kafka_errors import PACKAGE, kafka_error, timed_out
-from moldau.admin.classic.line_reader import Line, LineReader, lines_of_stdin
+from moldau.admin.classic.line_reader import LineReader, RecordLine, lines_of_stdin
 from moldau.admin.classic.options import Given, OptionError, UsageError
 from moldau.admin.classic.producer_config import (
     REQUEST_BYTES,
@@ -162,7 +162,7 @@ class _Sender:
         self._block_ms = number_of(properties, "max.block.ms", 60_000)
         self._request_bytes = number_of(properties, "max.request.size", REQUEST_BYTES)
         self._transactional = "transactional.id" in properties
-        self._waiting: list[Line] = []
+        self._waiting: list[RecordLine] = []
         self._bytes = 0
         self._since = 0.0
 
@@ -176,7 +176,7 @@ class _Sender:
         """How long the oldest record has waited."""
         return time.monotonic() - self._since if self._waiting else 0.0
 
-    def add(self, line: Line, *, sync: bool) -> None:
+    def add(self, line: RecordLine, *, sync: bool) -> None:
         """Take a record. JavaError where Kafka's tool ends: for any in a transaction, which it does not begin, and with
         ``sync`` for one that is too large, which is logged and left out else."""
         if self._transactional:
@@ -202,7 +202,7 @@ class _Sender:
         except JavaError as error:
             self._log(waiting, error)
 
-    def _log(self, lines: Sequence[Line], error: JavaError) -> None:
+    def _log(self, lines: Sequence[RecordLine], error: JavaError) -> None:
         what = f"with key: {_size(lines[0].key)}, value: {_size(lines[0].value)}"
         if len(lines) > 1:
             what += f" and {len(lines) - 1} more"

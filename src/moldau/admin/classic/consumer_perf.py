@@ -155,20 +155,20 @@ def _run(given: Given, signals: Signals) -> None:
     if not given.has("hide-header"):
         print(f"{'time, threadId' if detailed else 'start.time, end.time'}, {_FIELDS}")
     properties = _properties(given)
-    options = consumer_options(properties)
+    settings = consumer_options(properties)
     demand_group(properties)
     pattern = given.text("date-format")
     java_date(pattern, 0)
     interval_ms = given.integer("reporting-interval", 64) or 0
     if interval_ms <= 0:
         raise illegal_argument("Reporting interval must be greater than 0.")
-    wish = ReadOptions(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
+    options = ReadOptions(given, given.value("topic"), given.value("include"), None, 0, -1, properties, "", {})
     timeout_ms = call_ms(given.integer("timeout", 64) or 0)
     with consumer_session(properties, given.text("bootstrap-server"), timeout_ms=timeout_ms) as session:
-        consumer = Consumer(session.cluster.client, options)
+        consumer = Consumer(session.cluster.client, settings)
         counts = _Counts()
         consumer.on_assigned = counts.assigned
-        reader = Reader(session.cluster, consumer, wish)
+        reader = Reader(session.cluster, consumer, options)
         try:
             wanted = given.integer("num-records" if given.has("num-records") else "messages", 64) or 0
             timeout_ms = given.integer("timeout", 64) or 0

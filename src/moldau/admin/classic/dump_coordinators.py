@@ -43,7 +43,7 @@ def share_states(record: Record) -> Shown:
     return _shown(record, _SHARE_STATE_RECORDS, plain)
 
 
-class Read(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """A record of a known type; no value is one that was deleted."""
 
     kind: int
@@ -52,23 +52,23 @@ class Read(NamedTuple):
     """Its version and what it says."""
 
 
-def group_record(key: bytes, value: bytes | None) -> Read | None:
+def group_record(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
     """A record of __consumer_offsets, None when its type is not known; JavaError where Kafka's reader fails."""
     return _read(key, value, _GROUP_RECORDS)
 
 
-def _read(key: bytes, value: bytes | None, known: Kinds) -> Read | None:
+def _read(key: bytes, value: bytes | None, known: Kinds) -> CoordinatorRecord | None:
     kind = _version(key, "key")
     if kind not in known:
         return None
     of_key, of_value = known[kind]
     found = _body(of_key, key, of_key.versions[1], "key", kind)
     if value is None:
-        return Read(kind, found, None)
+        return CoordinatorRecord(kind, found, None)
     version = _version(value, "value")
     if not of_value.versions[0] <= version <= of_value.versions[1]:
         raise JavaError(RUNTIME_ERROR, f"Found an unknown record version {version} for {kind} type")
-    return Read(kind, found, (version, _body(of_value, value, version, "value", version)))
+    return CoordinatorRecord(kind, found, (version, _body(of_value, value, version, "value", version)))
 
 
 def _shown(record: Record, known: Kinds, as_plain: Callable[[Message, int], Plain]) -> Shown:

@@ -256,7 +256,7 @@ class _Positions:
 
 
 _WARM_ENTRIES = 8192 // _OFFSETS.size
-"""Of so many entries at the end Kafka looks first whether they hold an offset."""
+"""How many entries at the end of an index Kafka searches first for an offset."""
 
 
 _APART = 4096

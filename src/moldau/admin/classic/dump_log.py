@@ -21,7 +21,7 @@ from moldau.admin.classic.dump_index import (
     dump_time_index,
     dump_transactions,
 )
-from moldau.admin.classic.dump_messages import Message, Told, messages_of
+from moldau.admin.classic.dump_messages import Message, ShownMessage, messages_of
 from moldau.admin.classic.dump_records import batch_records
 from moldau.admin.classic.dump_remote_log import remote_log
 from moldau.admin.classic.java import JavaError, illegal_argument
@@ -312,7 +312,7 @@ def _message_place(position: int, message: Message) -> str:
     )
 
 
-def _message_metadata(outer: Message, told: Told) -> str:
+def _message_metadata(outer: Message, told: ShownMessage) -> str:
     one = told.message
     return (
         f"| offset: {told.offset} {outer.stamped}: {told.timestamp} keySize: {one.key_size}"

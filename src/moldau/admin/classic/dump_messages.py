@@ -100,7 +100,7 @@ class Message(NamedTuple):
         return self.data[at : at + size]
 
 
-class Told(NamedTuple):
+class ShownMessage(NamedTuple):
     """A message as it is told: the time of one in a wrapper may be the wrapper's."""
 
     offset: int
@@ -108,10 +108,10 @@ class Told(NamedTuple):
     message: Message
 
 
-def messages_of(outer: Message) -> Iterator[Told]:
+def messages_of(outer: Message) -> Iterator[ShownMessage]:
     """The message itself, or those it wraps; JavaError when it cannot be unpacked, or at one that is packed again."""
     if not outer.codec:
-        yield Told(outer.last_offset, outer.timestamp, outer)
+        yield ShownMessage(outer.last_offset, outer.timestamp, outer)
         return
     if outer.codec == _ZSTD:
         text = f"Invalid wrapper compressionType found in legacy deep record iterator {outer.magic}"
@@ -151,10 +151,10 @@ def _inner(outer: Message, value: bytes) -> list[Message]:
     return found
 
 
-def _told(outer: Message, inner: Message, first: int) -> Told:
+def _told(outer: Message, inner: Message, first: int) -> ShownMessage:
     if inner.codec:
         raise JavaError(INVALID_RECORD, "Inner messages must not be compressed")
     timestamp = inner.timestamp
     if inner.magic == 1 and outer.stamped == "LogAppendTime":
         timestamp = outer.timestamp
-    return Told(long(first + inner.last_offset), timestamp, inner)
+    return ShownMessage(long(first + inner.last_offset), timestamp, inner)

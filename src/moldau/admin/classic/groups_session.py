@@ -100,7 +100,7 @@ class GroupSession(Session):
         return [TopicPartition(topic, number) for topic in order for number in sorted(view.topics[topic].partitions)]
 
     def without_leader(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those of the partitions that nobody leads now."""
+        """The partitions that have no leader now."""
         view = self.cluster.client.view
         try:
             existing = self.partitions({p.topic for p in partitions})

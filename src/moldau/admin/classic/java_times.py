@@ -16,9 +16,9 @@ _DURATION = re.compile(
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 _NS = 1_000_000_000
 _FIRST_SECOND, _LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
-"""Of java.time.Instant."""
+"""The least and the greatest second of java.time.Instant."""
 _WEST, _EAST, _LAST_YEAR = timedelta(hours=-13), timedelta(hours=14), 292_278_994
-"""Of java.util.GregorianCalendar: how far zones may be from UTC, and the last year."""
+"""The bounds of java.util.GregorianCalendar: how far zones may be from UTC, and the last year."""
 _CYCLE_MS = 146_097 * 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

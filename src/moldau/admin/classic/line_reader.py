@@ -19,7 +19,7 @@ STDIN_FAULT = "MOLDAU_STDIN_FAULT"
 KAFKA_ERROR = "org.apache.kafka.common.KafkaException"
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """A record as it is to be sent."""
 
     key: bytes | None
@@ -61,13 +61,13 @@ class LineReader:
             if mark == self._null:
                 raise JavaError(KAFKA_ERROR, f"null.marker and {name} may not be equal")
 
-    def read(self, line: str) -> Line:
+    def read(self, line: str) -> RecordLine:
         """The record of the next line."""
         self._number += 1
         headers, at = self._part(self._parse_headers, line, 0, self._headers_end, "headers delimiter")
         key, at = self._part(self._parse_key, line, at, self._key_mark, "key separator")
         found = () if headers is None or headers == self._null else tuple(self._headers(headers))
-        return Line(self._bytes(key), self._bytes(line[at:]), found)
+        return RecordLine(self._bytes(key), self._bytes(line[at:]), found)
 
     def _part(self, wanted: bool, line: str, start: int, mark: str, what: str) -> tuple[str | None, int]:
         if not wanted:

@@ -18,7 +18,7 @@ from moldau.admin.classic.java import JavaError, illegal_argument
 from moldau.admin.classic.producer_perf_options import PARSER
 
 if TYPE_CHECKING:
-    from moldau.admin.classic.record_sender import Place, Sender
+    from moldau.admin.classic.record_sender import Sender, WrittenAt
 
 SAMPLES = 500_000
 TOOL = "org.apache.kafka.tools.ProducerPerformance"
@@ -168,7 +168,7 @@ class _Record:
         self.size, self.all_of_it, self.steady = size, all_of_it, steady
         self.sent_at = time.monotonic()
 
-    def told(self, _: Place | None, error: JavaError | None) -> None:
+    def told(self, _: WrittenAt | None, error: JavaError | None) -> None:
         """It is written, or refused."""
         if error is not None:
             sys.stdout.flush()

@@ -64,13 +64,13 @@ def demand_group(properties: Mapping[str, str]) -> None:
 class Reader:
     """What is to be read, record by record, over breaks of connections and elections."""
 
-    def __init__(self, cluster: Cluster, consumer: Consumer, wish: ReadOptions) -> None:
+    def __init__(self, cluster: Cluster, consumer: Consumer, options: ReadOptions) -> None:
         self.cluster = cluster
         self.client: Client = cluster.client
         self.consumer = consumer
-        self.wish = wish
-        self._pattern = _pattern(wish)
-        self._topics: tuple[str, ...] = () if wish.topic is None else (wish.topic,)
+        self.options = options
+        self._pattern = _pattern(options)
+        self._topics: tuple[str, ...] = () if options.topic is None else (options.topic,)
         self._ready = False
         self._look_at = 0.0
         self._left: dict[TopicPartition, int] = {}
@@ -90,9 +90,9 @@ class Reader:
         while True:
             joining = not self.consumer.assignment and not again
             left_ms = self._left_ms(began)
-            join_ms = left_ms + self.wish.timeout_ms if joining else left_ms
+            join_ms = left_ms + self.options.timeout_ms if joining else left_ms
             try:
-                chunks = self._poll(min(left_ms, ONCE_MS), None if self.wish.timeout_ms == FOREVER else join_ms)
+                chunks = self._poll(min(left_ms, ONCE_MS), None if self.options.timeout_ms == FOREVER else join_ms)
             except (Unreachable, OSError):
                 chunks = []
                 time.sleep(min(max(self._left_ms(began), 0), 100) / 1000)  # nobody tells that a broker is there again
@@ -110,7 +110,7 @@ class Reader:
             if chunks:
                 return self._records(chunks)
             if self._left_ms(began) <= 0 and joining:  # Kafka's polls again unless more time has passed, to the ms
-                began, again = began + self.wish.timeout_ms / 1000, True
+                began, again = began + self.options.timeout_ms / 1000, True
             if self._left_ms(began) <= 0:
                 log("ERROR", "Error processing message, terminating consumer process: TimeoutException", LOGGER)
                 return None
@@ -149,9 +149,9 @@ class Reader:
             self.cluster.run(self.consumer.close())
 
     def _left_ms(self, began: float) -> float:
-        if self.wish.timeout_ms == FOREVER:
+        if self.options.timeout_ms == FOREVER:
             return ONCE_MS
-        return self.wish.timeout_ms - (time.monotonic() - began) * 1000
+        return self.options.timeout_ms - (time.monotonic() - began) * 1000
 
     def _poll(self, wait_ms: float, join_ms: float | None = None) -> list[Chunk]:
         wait_ms = max(wait_ms, 0)
@@ -176,21 +176,21 @@ class Reader:
 
     def _begin(self, timeout_ms: int) -> bool:
         """Find out about topics, and take partitions or join; whether that could be done."""
-        wish = self.wish
-        if wish.topic is None:
+        options = self.options
+        if options.topic is None:
             self.cluster.run(self.client.know(None, timeout_ms=timeout_ms))
             self._topics = self._included()
         else:
             self.cluster.run(want_topics(self.client, self._topics, timeout_ms=timeout_ms))
-        if wish.partition is None:
+        if options.partition is None:
             self.cluster.run(self.consumer.subscribe(self._topics))
             self._look_at = time.monotonic() + LOOK_AGAIN_MS / 1000
             return True
-        source = TopicPartition(self._topics[0], wish.partition)
+        source = TopicPartition(self._topics[0], options.partition)
         topic = self.client.view.topics.get(source.topic)
         if topic is None or source.partition not in topic.partitions:
             return False
-        self.consumer.assign({source: wish.offset})
+        self.consumer.assign({source: options.offset})
         return True
 
     def _included(self) -> tuple[str, ...]:
@@ -200,11 +200,11 @@ class Reader:
     def _look_again(self) -> None:
         """Notice topics and partitions that were made meanwhile."""
         idle = not self.consumer.assignment
-        if self.wish.partition is not None or (time.monotonic() < self._look_at and not idle):
+        if self.options.partition is not None or (time.monotonic() < self._look_at and not idle):
             return
         self._look_at = time.monotonic() + LOOK_AGAIN_MS / 1000
-        self.cluster.run(self.client.know(None if self.wish.topic is None else self._topics))
-        if self.wish.topic is None and (found := self._included()) != self._topics:
+        self.cluster.run(self.client.know(None if self.options.topic is None else self._topics))
+        if self.options.topic is None and (found := self._included()) != self._topics:
             self._topics = found
             self.cluster.run(self.consumer.subscribe(found))
 
@@ -229,15 +229,15 @@ class Reader:
                 yield seen
 
 
-def _pattern(wish: ReadOptions) -> re.Pattern[str]:
+def _pattern(options: ReadOptions) -> re.Pattern[str]:
     """The names of topics that are included; JavaError where Kafka's consumer refuses what is to be read."""
-    if wish.topic is not None and not wish.topic.strip():
-        if wish.partition is not None:
+    if options.topic is not None and not options.topic.strip():
+        if options.partition is not None:
             raise illegal_argument("Topic partitions to assign to cannot have null or empty topic")
         raise illegal_argument("Topic collection to subscribe to cannot contain null or empty topic")
-    if wish.include == "":
+    if options.include == "":
         raise illegal_argument("Topic pattern to subscribe to cannot be empty")
     try:
-        return re.compile(wish.include or "")
+        return re.compile(options.include or "")
     except re.error as error:
         raise JavaError("java.util.regex.PatternSyntaxException", str(error)) from None

@@ -46,14 +46,14 @@ USED = frozenset({
 YIELD_AFTER = 64
 
 
-class Place(NamedTuple):
+class WrittenAt(NamedTuple):
     """Where a record was written; the offset is -1 where nobody says."""
 
     partition: int
     offset: int
 
 
-Told = Callable[[Place | None, JavaError | None], object]
+OnWritten = Callable[[WrittenAt | None, JavaError | None], object]
 """Is told of a record where it is, or why it is nowhere."""
 
 
@@ -107,7 +107,7 @@ class Sender:
         self._producer = Producer(client, options)
 
     async def send(
-        self, value: bytes, told: Told, *, key: bytes | None = None, timestamp_ms: int | None = None
+        self, value: bytes, told: OnWritten, *, key: bytes | None = None, timestamp_ms: int | None = None
     ) -> None:
         """Take a record, as soon as there is room; ``told`` is called once, now or later."""
         try:
@@ -137,9 +137,9 @@ class Sender:
         self._producer.client.close()
 
 
-def _outcome(delivery: Delivery, written: Written) -> tuple[Place | None, JavaError | None]:
+def _outcome(delivery: Delivery, written: Written) -> tuple[WrittenAt | None, JavaError | None]:
     if written.code is Code.NONE:
-        return Place(delivery.partition, delivery.own(written).base_offset), None
+        return WrittenAt(delivery.partition, delivery.own(written).base_offset), None
     return None, kafka_error(written.code, written.message)
 
 

@@ -180,14 +180,14 @@ def _create(session: Session, given: Given) -> None:
         raise illegal_argument("The partitions must be greater than 0")
     if not name:
         raise no_name()
-    wish = admin.NewTopic(
+    new_topic = admin.NewTopic(
         name=name,
         partitions=-1 if partitions is None else partitions,
         replication_factor=-1 if factor is None else factor,
         configs=configs,
         assignment=assignment or None,
     )
-    (outcome,) = session.ask("createTopics", admin.create_topics, [wish]).values()
+    (outcome,) = session.ask("createTopics", admin.create_topics, [new_topic]).values()
     if outcome.code is Code.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
         return
     checked(outcome)

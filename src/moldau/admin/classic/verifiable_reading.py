@@ -32,12 +32,12 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
     """Read so many records (negative: until a signal comes) and tell of them; the exit status."""
     if not properties["bootstrap.servers"].strip():
         raise empty_servers()
-    options = consumer_options(properties)
+    settings = consumer_options(properties)
     demand_group(properties)
     tell_unused(properties, USED, TOOL)
-    wish = ReadOptions(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
+    options = ReadOptions(Given((), []), topic, None, None, 0, FOREVER, dict(properties), "", {})
     with caught_signals() as signals, consumer_session(properties) as session:
-        consumer = Consumer(session.cluster.client, options)
+        consumer = Consumer(session.cluster.client, settings)
         consumer.on_assigned = lambda given: event("partitions_assigned", partitions=_listed(given))
         consumer.on_revoked = lambda gone: event("partitions_revoked", partitions=_listed(gone))
         run = _Run(session, consumer, limit, signals, verbose=verbose)
@@ -45,7 +45,7 @@ def read(properties: Mapping[str, str], topic: str, limit: int, *, verbose: bool
         with signals.raised(Raised.WHEN_REPEATED):
             event("startup_complete")
             try:
-                reader = Reader(session.cluster, consumer, wish)
+                reader = Reader(session.cluster, consumer, options)
                 run.read(reader)
             except KeyboardInterrupt:
                 event("shutdown_requested")

@@ -9,7 +9,7 @@ from functools import partial
 
 from moldau.admin.classic.argparse4j import Words
 from moldau.admin.classic.java import JavaError
-from moldau.admin.classic.record_sender import Place, Sender, Throttle
+from moldau.admin.classic.record_sender import Sender, Throttle, WrittenAt
 from moldau.admin.classic.verifiable import event
 
 ENDS = (signal.SIGINT, signal.SIGTERM)
@@ -75,7 +75,7 @@ class Run:
         self._next_key = 0 if self._next_key + 1 == self._keys else self._next_key + 1
         return key
 
-    def _told(self, key: str | None, value: str, place: Place | None, error: JavaError | None) -> None:
+    def _told(self, key: str | None, value: str, place: WrittenAt | None, error: JavaError | None) -> None:
         if place is not None:
             self._acked += 1
             where = {"topic": self._topic, "partition": place.partition, "offset": place.offset}

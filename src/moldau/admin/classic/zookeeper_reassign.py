@@ -1,4 +1,4 @@
-"""kafka-reassign-partitions.sh --zookeeper, as Apache Kafka 2.8.2 has it: the wish is a znode for the controller.
+"""kafka-reassign-partitions.sh --zookeeper, as Apache Kafka 2.8.2 has it: the request is a znode for the controller.
 
 It does not see moves that were asked for otherwise, and moves no log directories. Read next: zookeeper_settings.py.
 """

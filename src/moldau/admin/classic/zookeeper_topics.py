@@ -58,12 +58,12 @@ async def _act(zk: ZooKeeper, given: Given) -> None:
     names = await _topics(zk, given)
     topic = given.value("topic")
     if given.has("alter"):
-        wish = (configs_of(given, KEYS), assignment_of(given))
+        changes = (configs_of(given, KEYS), assignment_of(given))
     if topic is not None and not names and not given.has("if-exists"):
         raise illegal_argument(f"Topic '{topic}' does not exist as expected")
     for name in names:
         if given.has("alter"):
-            await _alter(zk, given, name, *wish)
+            await _alter(zk, given, name, *changes)
         elif given.has("delete"):
             await _delete(zk, name)
     if given.has("describe"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from moldau.admin.main import INTERRUPTED, fail
-from moldau.cluster.cluster import PLANES
+from moldau.cluster.mode import MODE
 
 FOLDER = Path("demo-out")
 NEEDED = (
@@ -31,7 +31,7 @@ NEEDED = (
     "--flights", "count", type=click.IntRange(min=1), default=None, help="How many flights (default: all 336,776)."
 )
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Kill the busiest broker half-way.")
-@click.option("--plane", type=click.Choice(PLANES), default=PLANES[0], show_default=True, help="The control plane.")
+@MODE
 def demo(folder: Path, seconds: float, count: int | None, kill: bool, plane: str) -> None:
     """Three real brokers, the flights that left New York in 2013, a Spark stream without a jar, and a kill -9.
 

@@ -16,7 +16,7 @@ from moldau.admin.demo.checking import Books, check, records_in
 from moldau.admin.demo.data import Message, flights
 from moldau.admin.demo.pipeline import Pipeline
 from moldau.admin.demo.producing import Acks, produce
-from moldau.admin.demo.watching import Change, Happening, Watch, back_in_sync, explained
+from moldau.admin.demo.watching import Happening, LeaderChange, Watch, back_in_sync, explained
 
 TOPIC, PARTITIONS, REPLICAS, MIN_ISR = "flights", 6, 3, 2
 BACK_AFTER_S = 10.0
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 
     books: Books
     acks: Acks
-    changes: Sequence[Change]
+    changes: Sequence[LeaderChange]
     happenings: Sequence[Happening]
     batches: Sequence[tuple[float, int]]
     began: float

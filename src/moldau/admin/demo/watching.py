@@ -29,7 +29,7 @@ class LeaderAndIsr(NamedTuple):
     isr: tuple[int, ...]
 
 
-class Change(NamedTuple):
+class LeaderChange(NamedTuple):
     """A partition's leader and ISR from a moment (seconds since the epoch) on. ``why`` is empty until explained."""
 
     at: float
@@ -55,7 +55,7 @@ class Watch:
     """Asks for the metadata again and again, in a thread of its own; ``changes`` are in order of time."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[LeaderChange] = []
         self.now: dict[int, LeaderAndIsr] = {}
         self._topic, self._bootstrap = topic, bootstrap_servers
         self._end = threading.Event()
@@ -92,10 +92,10 @@ class Watch:
             before = self.now.get(number)
             if before != after and (before is None or after.epoch >= before.epoch):
                 self.now[number] = after
-                self.changes.append(Change(time.time(), number, before, after))
+                self.changes.append(LeaderChange(time.time(), number, before, after))
 
 
-def back_in_sync(changes: Iterable[Change], broker: int, since: float) -> float | None:
+def back_in_sync(changes: Iterable[LeaderChange], broker: int, since: float) -> float | None:
     """When the last partition took a broker back into its ISR (seconds since the epoch); None when none did."""
     joined = [
         change.at
@@ -105,13 +105,15 @@ def back_in_sync(changes: Iterable[Change], broker: int, since: float) -> float 
     return max(joined, default=None)
 
 
-def explained(changes: Iterable[Change], story: Sequence[Happening], logs: Iterable[Path], topic: str) -> list[Change]:
+def explained(
+    changes: Iterable[LeaderChange], story: Sequence[Happening], logs: Iterable[Path], topic: str
+) -> list[LeaderChange]:
     """The changes with their reasons: the controller's own words, or what the story makes plain."""
     said = _said(logs, topic)
     return [change._replace(why=_why(change, said) or _plain(change, story)) for change in changes]
 
 
-def _why(change: Change, said: dict[tuple[int, int, tuple[int, ...]], str]) -> str | None:
+def _why(change: LeaderChange, said: dict[tuple[int, int, tuple[int, ...]], str]) -> str | None:
     if change.before is None:
         return None  # what we saw first was already there; the log may have more to say of it than that it was made
     return said.get((change.partition, change.after.epoch, change.after.isr))
@@ -132,7 +134,7 @@ def _said(logs: Iterable[Path], topic: str) -> dict[tuple[int, int, tuple[int, .
     return found
 
 
-def _plain(change: Change, story: Sequence[Happening]) -> str:
+def _plain(change: LeaderChange, story: Sequence[Happening]) -> str:
     before, after = change.before, change.after
     if before is None:
         return "the topic was created"

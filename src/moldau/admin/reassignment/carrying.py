@@ -79,7 +79,7 @@ class Carrier:
         self._refused: dict[TopicPartition, _Refusal] = {}
         self._unplaceable: Directories = {}
         self._why: dict[tuple[TopicPartition, int], str] = {}
-        """Of what cannot be placed."""
+        """Why a replica cannot be placed in its log directory, by partition and broker."""
         self._idle: Counter[tuple[TopicPartition, int]] = Counter()
         self._otherwise: Counter[TopicPartition] = Counter()
         self._told = ""
@@ -208,10 +208,10 @@ class Carrier:
         begin = waves.next_moves(ready, self._journal.goal, shown, moving, limits)
         if not begin:
             return
-        wish = {p: self._journal.goal[p] for p in begin}
-        whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, wish))
+        wanted = {p: self._journal.goal[p] for p in begin}
+        whole, outcomes = self._patiently(lambda: self._talk.ask(admin.reassign, wanted))
         if not whole.ok and whole.code not in TRANSIENT:
-            outcomes = dict.fromkeys(wish, whole)
+            outcomes = dict.fromkeys(wanted, whole)
         for p, one in outcomes.items():
             if one.ok:
                 del self._doubtful[p]
@@ -221,7 +221,7 @@ class Carrier:
     def _without_missing(
         self, waiting: Sequence[TopicPartition], shown: Mapping[TopicPartition, Shown]
     ) -> list[TopicPartition]:
-        """Those of the moves whose new brokers are alive. The others wait for them, and count as refused later on: the
+        """The moves whose new brokers are alive. The others wait for them, and count as refused later on: the
         controller refuses a move to a broker that is down, which may just be restarted."""
         if not waiting:
             self._missed = {}

@@ -40,7 +40,7 @@ SKEW = ("what", "before", "after")
 CHANGES = ("topic", "partition", "replicas", "wanted", "adding", "removing", "bytes")
 
 
-class Change(TypedDict):
+class ReplicaChange(TypedDict):
     """A partition that gets other replicas, or the same in another order."""
 
     topic: str
@@ -89,7 +89,9 @@ class PlanOptions(TypedDict):
 )  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan here; else it is printed.")
 @OUTPUT
-def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | None, **wish: Unpack[PlanOptions]) -> None:
+def plan(
+    bootstrap: str, output: str, names: tuple[str, ...], pattern: str | None, **options: Unpack[PlanOptions]
+) -> None:
     """Make a plan: drain, add or replace brokers, set the replication factor, balance.
 
     \b
@@ -104,34 +106,34 @@ def plan(bootstrap: str, output: str, names: tuple[str, ...], pattern: str | Non
     the plan goes to standard output, and what it costs to standard error. `-o json` and `-o yaml` print one object of
     both, `-o wide` each partition that changes.
     """
-    wishes = [name for name in ("drain", "add", "replace", "set_rf") if wish[name] is not None]
-    if len(wishes) > 1 or not (wishes or wish["balance"]):
+    wishes = [name for name in ("drain", "add", "replace", "set_rf") if options[name] is not None]
+    if len(wishes) > 1 or not (wishes or options["balance"]):
         fail("what is wished? One of --drain, --add, --replace and --set-rf, or --balance, or one of them with it", 2)
-    goals = _goals(wish["balance"])
+    goals = _goals(options["balance"])
     with Talk(bootstrap) as talk:
         cluster = talk.cluster.cluster_id()
-        if wish["out"] is not None:
-            _demand_over(wish["out"])
+        if options["out"] is not None:
+            _demand_over(options["out"])
         moving = listed(talk)
         everything = targets(current(talk, talk.cluster.topics()), moving)
         racks = {id: broker.rack for id, broker in sorted(talk.cluster.brokers().items())}
         chosen = _chosen(everything, names, pattern)
         before = {p: replicas for p, replicas in everything.items() if p.topic in chosen}
-        sizes = _sizes(talk, racks, before, goals) if wish["load"] is None else read(wish["load"], sizes_in)
+        sizes = _sizes(talk, racks, before, goals) if options["load"] is None else read(options["load"], sizes_in)
         leaders = {TopicPartition(name, n): part.leader for name, topic in talk.cluster.topics().items()
                    for n, part in topic.partitions.items()}  # fmt: skip
     planner = Planner(before, racks, sizes)
     try:
-        _plan(planner, wish, goals, {id for held in everything.values() for id in held} | set(racks))
+        _plan(planner, options, goals, {id for held in everything.values() for id in held} | set(racks))
     except Impossible as error:
         fail(str(error))
-    rate = None if wish["throttle"] is None else int(wish["throttle"])
+    rate = None if options["throttle"] is None else int(options["throttle"])
     summary = summarize(
         before, planner.result(), racks, sizes=sizes, leaders=leaders, rate=rate, targets=planner.targets
     )
     changes = planner.changes()
     rows = [_change(p, before[p], wanted, sizes) for p, wanted in changes.items()]
-    _give((changes, rows), summary, wish["out"], output, cluster)
+    _give((changes, rows), summary, options["out"], output, cluster)
     if taken := moving.keys() & before.keys():
         are, they = counted(len(taken), "partition is", "partitions are"), "it is" if len(taken) == 1 else "they are"
         note(f"{are} being moved; {they} planned for as {they.split()[0]} will be then: {min(taken)} ...")
@@ -163,22 +165,22 @@ def _goals(text: str | None) -> list[str]:
     return goals
 
 
-def _plan(planner: Planner, wish: PlanOptions, goals: Collection[str], known: set[int]) -> None:
-    if wish["drain"] is not None:
-        gone = ids("--drain", wish["drain"])
+def _plan(planner: Planner, options: PlanOptions, goals: Collection[str], known: set[int]) -> None:
+    if options["drain"] is not None:
+        gone = ids("--drain", options["drain"])
         _demand_known(gone, known)
         planner.drain(gone)
-    elif wish["add"] is not None:
-        planner.add(ids("--add", wish["add"]))
-    elif wish["replace"] is not None:
-        found = re.fullmatch(r"(\d+)=(\d+)", wish["replace"])
+    elif options["add"] is not None:
+        planner.add(ids("--add", options["add"]))
+    elif options["replace"] is not None:
+        found = re.fullmatch(r"(\d+)=(\d+)", options["replace"])
         if found is None or found[1] == found[2]:
-            fail(f"--replace {wish['replace']}: two ids are expected, such as 4=9", 2)
+            fail(f"--replace {options['replace']}: two ids are expected, such as 4=9", 2)
         assert found is not None
         _demand_known([int(found[1])], known)
         planner.replace(int(found[1]), int(found[2]))
-    elif wish["set_rf"] is not None:
-        planner.set_rf(wish["set_rf"])
+    elif options["set_rf"] is not None:
+        planner.set_rf(options["set_rf"])
     planner.balance(goals)
 
 
@@ -246,7 +248,9 @@ def sizes_in(text: str) -> dict[TopicPartition, int]:
     return sizes
 
 
-def _change(p: TopicPartition, held: Sequence[int], wanted: list[int], sizes: Mapping[TopicPartition, int]) -> Change:
+def _change(
+    p: TopicPartition, held: Sequence[int], wanted: list[int], sizes: Mapping[TopicPartition, int]
+) -> ReplicaChange:
     adding, removing = [r for r in wanted if r not in held], [r for r in held if r not in wanted]
     return {
         "topic": p.topic, "partition": p.partition, "replicas": list(held), "wanted": wanted, "adding": adding,
@@ -255,7 +259,7 @@ def _change(p: TopicPartition, held: Sequence[int], wanted: list[int], sizes: Ma
 
 
 def _give(
-    changes: tuple[Plan, list[Change]], summary: Summary, out: Path | None, output: str, cluster: str | None
+    changes: tuple[Plan, list[ReplicaChange]], summary: Summary, out: Path | None, output: str, cluster: str | None
 ) -> None:
     plan, rows = changes
     text = plans.text_of(plan, cluster)

@@ -172,7 +172,8 @@ class Planner:
                 self._put(p, replicas.index(old), self._best(p, old, first=old == replicas[0]))
 
     def _crowded(self, replicas: Sequence[int], room: Mapping[str | None, int]) -> list[int]:
-        """Those in the rack that holds most of these replicas, if another has room for one and holds two less."""
+        """The replicas in the rack that holds most of these replicas, if another has room for one and holds two
+        less."""
         counts = Counter(self._racks[r] for r in replicas)
         fullest = max(counts, key=lambda rack: (counts[rack], rack or ""), default=None)
         if counts[fullest] < 2:

@@ -13,7 +13,7 @@ from moldau.client.client import Node
 from moldau.client.reading import FetchOptions, fetch_request, fetch_version_bound
 from moldau.client.sync import Cluster
 from moldau.client.view import Partition
-from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare, compare_records
+from moldau.clusterdata.replica_check.comparing import Batch, Finding, ReplicaVerdict, compare, compare_records
 from moldau.clusterdata.replica_check.folders import Pace
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
@@ -26,7 +26,7 @@ PATIENCE_S = 5.0
 ASK_MS = 10_000
 FETCH = FetchOptions(max_bytes=4 << 20, max_wait_ms=200)
 FIRST = FetchOptions(max_bytes=4 << 20, max_wait_ms=0)
-"""Of an empty partition nothing comes however long it is waited for, and there may be thousands."""
+"""The first fetch does not wait: an empty partition has nothing however long one waits, and there may be thousands."""
 THROTTLED_S = 60.0
 """How long a quota of this client's may hold it up in one fetch (KIP-219: the answer names no partition)."""
 SILENT_S = 60.0
@@ -72,7 +72,7 @@ class Remote:
         """What the broker answers from an offset on; Failed when it cannot be had."""
         until, why = self._silent.get(self._broker, (0.0, ""))
         if time.monotonic() < until:
-            raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, why))
+            raise Failed(Finding(self._broker, ReplicaVerdict.UNREACHABLE, None, why))
         client = self._cluster.client
         request = fetch_request(client, self._partition, offset, options)
         request.topics[0].partitions[0].current_leader_epoch = -1
@@ -89,15 +89,15 @@ class Remote:
             )
         except OSError as error:
             self._silent[self._broker] = time.monotonic() + SILENT_S, str(error)
-            raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, str(error))) from None
+            raise Failed(Finding(self._broker, ReplicaVerdict.UNREACHABLE, None, str(error))) from None
         if not answer.error_code and not answer.responses and throttled_s > 0:  # over a quota: nothing was read
             time.sleep(max(answer.throttle_time_ms / 1000, 0.1))
             return self.fetch(offset, options, throttled_s - max(answer.throttle_time_ms / 1000, 0.1))
         if answer.error_code or not answer.responses:
-            raise Failed(Finding(self._broker, Verdict.UNREACHABLE, None, Code(answer.error_code).name))
+            raise Failed(Finding(self._broker, ReplicaVerdict.UNREACHABLE, None, Code(answer.error_code).name))
         part: FetchResponse.PartitionData = answer.responses[0].partitions[0]
         if Code(part.error_code) in _AWAY:
-            raise Failed(Finding(self._broker, Verdict.MISSING, None, Code(part.error_code).name))
+            raise Failed(Finding(self._broker, ReplicaVerdict.MISSING, None, Code(part.error_code).name))
         return part
 
     def batches(self, start: int, until: int) -> Iterator[Batch]:
@@ -114,7 +114,7 @@ class Remote:
                     raise BatchError("its checksum is wrong")
                 found = list(records(data, position))
             except BatchError as error:
-                self.failed = Finding(self._broker, Verdict.DIVERGED, header.base_offset, str(error))
+                self.failed = Finding(self._broker, ReplicaVerdict.DIVERGED, header.base_offset, str(error))
                 return
             for one in found:
                 if one.offset >= start:
@@ -150,10 +150,12 @@ class Remote:
     def _refused(self, offset: int, code: Code) -> Finding:
         """What it means that the broker gives an error instead of the records that begin at an offset."""
         if code is Code.CORRUPT_MESSAGE:  # a broker of Moldau sends nothing of which the checksum is wrong
-            return Finding(self._broker, Verdict.DIVERGED, offset, "damaged on its disk (CORRUPT_MESSAGE)")
+            return Finding(self._broker, ReplicaVerdict.DIVERGED, offset, "damaged on its disk (CORRUPT_MESSAGE)")
         if code is Code.OFFSET_OUT_OF_RANGE:
-            return Finding(self._broker, Verdict.LAGGING, offset, "its log does not reach there (OFFSET_OUT_OF_RANGE)")
-        return Finding(self._broker, Verdict.UNREACHABLE, offset, code.name)
+            return Finding(
+                self._broker, ReplicaVerdict.LAGGING, offset, "its log does not reach there (OFFSET_OUT_OF_RANGE)"
+            )
+        return Finding(self._broker, ReplicaVerdict.UNREACHABLE, offset, code.name)
 
 
 def verify(
@@ -177,14 +179,14 @@ def verify(
             failed[id] = error.finding
     if known.leader not in remotes or known.leader in failed:
         text = "its leader cannot be read, so nobody says up to where"
-        return [failed.get(id, Finding(id, Verdict.UNREACHABLE, None, text)) for id in known.replicas]
+        return [failed.get(id, Finding(id, ReplicaVerdict.UNREACHABLE, None, text)) for id in known.replicas]
     alive = [id for id in known.replicas if id not in failed]
     start = max(starts)
     groups: Sequence[Sequence[int]] = [[id] for id in alive] if compacted else [alive]
     for group in groups:
         walks = {id: remotes[id].batches(start, until) for id in group}
         found = compare(walks, until, known.leader)
-        differ = any(one.verdict is Verdict.DIVERGED for one in found)
+        differ = any(one.verdict is ReplicaVerdict.DIVERGED for one in found)
         if differ and any(remotes[id].compacted for id in group):
             again = {id: Remote(cluster, partition, id, pace, silent) for id in group}
             found = compare_records({id: again[id].records(start, until) for id in group}, until, known.leader)
@@ -197,7 +199,7 @@ def verify(
 
 def _reaching(finding: Finding, reached: int, until: int) -> Finding:
     """The finding, or that the replica ends before what was to be compared."""
-    if finding.verdict is Verdict.OK and reached < until:
+    if finding.verdict is ReplicaVerdict.OK and reached < until:
         behind = f"{counted(until - reached, 'offset')} behind"
-        return finding._replace(verdict=Verdict.LAGGING, offset=reached, detail=behind)
+        return finding._replace(verdict=ReplicaVerdict.LAGGING, offset=reached, detail=behind)
     return finding

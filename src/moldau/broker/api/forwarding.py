@@ -25,7 +25,7 @@ PATIENCE_MS = 30_000
 async def forward(node: BrokerServices, request: Request[ResponseT], context: RequestContext) -> ResponseT:
     """The controller's answer, as it is; REQUEST_TIMED_OUT, as Kafka's brokers say, when none answered in time.
 
-    What a node has passed on is passed on no further: on the ZooKeeper plane, where controllers are brokers, it would
+    What a node has passed on is passed on no further: in ZooKeeper mode, where controllers are brokers, it would
     go round among those who had just left the controller role, outlive who asked, and multiply.
     """
     if is_node(context.client_id) and node.config.on_zookeeper and node.plane.leader[0] != node.config.node_id:

@@ -3,10 +3,10 @@
 The hot path makes no object of a record: a batch is checked by column, offsets are patched in the request's own bytes,
 and one vectored write appends them. A request to many partitions, or of many bytes, is appended in turns of the loop.
 What takes longer to look into is examined in parts (``replicas/examinations.py``), and its partition's next batches
-wait for it. A retried batch of an idempotent producer gets its first offsets again, and one right behind a batch that
-was to be sent again goes the same way (``replicas/sent_back.py``). Errors are per partition and name the leader where
-they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are taken where a
-broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
+wait for it. A retried batch of an idempotent producer gets its first offsets again, and one behind a batch that is
+to be sent again is refused as that one was (``replicas/sequence_gaps.py``). Errors are per partition and name the
+leader where they say "not here" (KIP-951), and bad records (KIP-467). Topic ids from 13. Transactional batches are
+taken where a broker of Apache Kafka coordinates the transaction (``api/begun_transactions.py``), else refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moldau.broker.network.requests import Slices
 from moldau.broker.purgatory import DelayedResponse
 from moldau.broker.replicas.lost import check_append
 from moldau.broker.replicas.replica import Replica
-from moldau.broker.replicas.sent_back import FOR_THE_MOMENT, Target
+from moldau.broker.replicas.sequence_gaps import TRANSIENT_CODES, ProducedPartition
 from moldau.broker.replicas.transactions import NO_COORDINATOR
 from moldau.model import Code
 from moldau.ports.buggify import REFUSED_PRODUCE
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT = "__admin_client"
 PARTITION_COST, BYTES_AT_COST = 2, 1 << 15
-"""Of a step that holds a hundred: fifty partitions, or three megabytes."""
+"""What a partition, and so many bytes, cost of the hundred that a step of the loop holds: fifty partitions, or three
+megabytes."""
 _ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 Slot = ProduceResponse.PartitionProduceResponse
 Outcome = ValidatedBatches | InvalidAppend
@@ -176,8 +177,8 @@ class _Produce:
         header = _look_at(replica, records, self._acks)
         if isinstance(header, Appended):
             self._refuse(data, slot, header)
-            if header.code in FOR_THE_MOMENT and records and len(records) >= HEADER_SIZE:
-                self._replicas.sent_back.note(_target(data, slot), read_header(records), header.code)
+            if header.code in TRANSIENT_CODES and records and len(records) >= HEADER_SIZE:
+                self._replicas.sequence_gaps.refused(_target(data, slot), read_header(records), header.code)
             return
         assert isinstance(replica, Replica)
         assert records is not None, "there is a header"
@@ -284,8 +285,8 @@ class _Produce:
             appended = self._refusal_in_order(_target(data, slot), replica, header, appended)
             self._refuse(data, slot, appended)
             return appended.code
-        if sent_back := self._replicas.sent_back:
-            sent_back.appended(_target(data, slot), header)
+        if gaps := self._replicas.sequence_gaps:
+            gaps.appended(_target(data, slot), header)
         slot.base_offset = appended.first_offset
         slot.log_append_time_ms = appended.append_time_ms
         slot.log_start_offset = appended.log_start_offset
@@ -305,13 +306,13 @@ class _Produce:
         way back from the leader before. The log would take any sequence of it, and librdkafka would call those ahead
         delivered with it.
         """
-        sent_back = self._replicas.sent_back
+        gaps = self._replicas.sequence_gaps
         has_moved = header.base_sequence > 0 and replica.machine.leader_epoch > 0
-        if header.producer_id < 0 or not (sent_back or has_moved) or self._knows(replica, header.producer_id):
+        if header.producer_id < 0 or not (gaps or has_moved) or self._knows(replica, header.producer_id):
             return None
         target = _target(data, slot)
-        code = sent_back.behind(target, header)
-        if code is None and has_moved and sent_back.meets(target, header):
+        code = gaps.code_behind_gap(target, header)
+        if code is None and has_moved and gaps.refuse_once_on_new_leader(target, header):
             code = Code.NOT_LEADER_OR_FOLLOWER
         if code is None:
             return None
@@ -328,15 +329,21 @@ class _Produce:
         except LogError:
             return True
 
-    def _refusal_in_order(self, target: Target, replica: Replica, header: BatchHeader, refused: Appended) -> Appended:
+    def _refusal_in_order(
+        self, target: ProducedPartition, replica: Replica, header: BatchHeader, refused: Appended
+    ) -> Appended:
         """The refusal of a batch; if it is out of order for want of the one ahead, which is to come again, that of the
         other."""
-        sent_back = self._replicas.sent_back
-        if refused.code in FOR_THE_MOMENT:
-            sent_back.note(target, header, refused.code)
+        gaps = self._replicas.sequence_gaps
+        if refused.code in TRANSIENT_CODES:
+            gaps.refused(target, header, refused.code)
         elif refused.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            ahead = sent_back.behind(target, header)
-            if ahead is None and _is_new_to(replica, header.producer_id) and sent_back.meets(target, header):
+            ahead = gaps.code_behind_gap(target, header)
+            if (
+                ahead is None
+                and _is_new_to(replica, header.producer_id)
+                and gaps.refuse_once_on_new_leader(target, header)
+            ):
                 ahead = Code.NOT_LEADER_OR_FOLLOWER
             if ahead is not None:
                 return Appended(ahead, log_start_offset=refused.log_start_offset, message="the batch ahead is missing")
@@ -384,8 +391,8 @@ def _is_new_to(replica: Replica, producer_id: int) -> bool:
     return known is not None and (not known.batches or known.batches[-1].last_offset < start)
 
 
-def _target(data: ProduceRequest.TopicProduceData, slot: Slot) -> Target:
-    return Target(data.name, bytes(data.topic_id), slot.index)
+def _target(data: ProduceRequest.TopicProduceData, slot: Slot) -> ProducedPartition:
+    return ProducedPartition(data.name, bytes(data.topic_id), slot.index)
 
 
 def _look_at(replica: Replica | Code, records: Buffer | None, acks: int) -> BatchHeader | Appended:

@@ -132,7 +132,7 @@ async def _create_first(
 
 
 async def _just_deleted(node: BrokerServices, names: list[str]) -> dict[str, None]:
-    """Those of these names whose topics were deleted a moment ago."""
+    """The names whose topics were deleted a moment ago."""
     known = node.recently_gone.deleted
     gone = await each(node, names, lambda name: name in known)
     return {name: None for name, is_gone in zip(names, gone, strict=True) if is_gone}

@@ -1,4 +1,4 @@
-"""LeaderAndIsr, 0-7, on a broker of the ZooKeeper plane: which of its partitions it leads or follows, and how.
+"""LeaderAndIsr, 0-7, on a broker in ZooKeeper mode: which of its partitions it leads or follows, and how.
 
 Refused as a whole with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH. Per partition: STALE_CONTROLLER_EPOCH for an older
 leader epoch, UNKNOWN_TOPIC_OR_PARTITION when this broker is no replica, KAFKA_STORAGE_ERROR when its directory failed.

@@ -1,4 +1,4 @@
-"""StopReplica, 0-4, on a broker of the ZooKeeper plane: replicas that are deleted here, with topic or without.
+"""StopReplica, 0-4, on a broker in ZooKeeper mode: replicas that are deleted here, with topic or without.
 
 Refused as a whole with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH; FENCED_LEADER_EPOCH for a partition that has a
 newer leader epoch (KIP-570).

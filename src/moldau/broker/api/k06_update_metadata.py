@@ -1,4 +1,4 @@
-"""UpdateMetadata, 0-8, on a broker of the ZooKeeper plane: live brokers, and partitions of the whole cluster.
+"""UpdateMetadata, 0-8, on a broker in ZooKeeper mode: live brokers, and partitions of the whole cluster.
 
 Refused with STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH. The list of brokers is always complete; partitions are those
 that changed, or all with type FULL (version 8).

@@ -1,4 +1,4 @@
-"""ControlledShutdown, 0-3, at an active controller: a broker of the ZooKeeper plane asks leave to go.
+"""ControlledShutdown, 0-3, at an active controller: a broker in ZooKeeper mode asks leave to go.
 
 Its leads move to others; the answer names what it still leads, or what others do not yet know of, so that it asks
 again. STALE_BROKER_EPOCH from a broker that is not registered so, NOT_CONTROLLER elsewhere (KIP-380). In ZooKeeper mode

@@ -80,7 +80,7 @@ def _find(node: BrokerServices, kind: int, key: str, listener: str) -> Coordinat
     if (buggify := node.world.buggify) is not None and buggify(UNKNOWN_COORDINATOR):
         topic = None
     partitions = {} if topic is None else node.replicas.undecided.whole(topic).partitions
-    # On the ZooKeeper plane a topic may be known before its partitions are.
+    # In ZooKeeper mode a topic may be known before its partitions are.
     partition = partitions.get(partition_for(key, len(partitions)))
     if partition is not None:
         leader = partition.leader

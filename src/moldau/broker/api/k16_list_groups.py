@@ -22,7 +22,7 @@ def handle(node: BrokerServices, request: ListGroupsRequest, context: Context) -
 
 
 def _possible(wanted: Sequence[str], names: Collection[str]) -> frozenset[str]:
-    """Of a filter what can be true of a group, for every shard looks at all of it; or one word that cannot."""
+    """The part of a filter that can be true of a group, for every shard looks at all of it; or one word that cannot."""
     return frozenset([one for one in wanted if one.lower() in names] or wanted[:1])
 
 

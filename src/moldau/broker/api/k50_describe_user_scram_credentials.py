@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials, 0: which SCRAM credentials the cluster keeps, without their secrets (KIP-554).
 
-They cannot be altered here yet, what is shown was made by Apache Kafka, on either plane. kafka-configs.sh asks for them
+They cannot be altered here yet, what is shown was made by Apache Kafka, in either mode. kafka-configs.sh asks for them
 whenever it describes users, whose quotas are served.
 """
 

@@ -44,7 +44,7 @@ def not_on_this_plane(config: NodeConfig, kind: int) -> Problem | None:
     """Why a node's control plane keeps no settings of a kind of resource; None when it does."""
     if kind in QUORUM_ONLY and config.on_zookeeper:
         name = ResourceType(kind).name
-        return Problem(Code.INVALID_REQUEST, f"On the ZooKeeper plane there are no settings of {name}.")
+        return Problem(Code.INVALID_REQUEST, f"In ZooKeeper mode there are no settings of {name}.")
     return None
 
 

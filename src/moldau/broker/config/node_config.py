@@ -58,9 +58,9 @@ class NodeConfig:
                 check_default(name, text)
         self._of_file = self.values
         self.on_zookeeper = bool(self["zookeeper.connect"]) and not self["process.roles"]
-        """Whether this node is on the ZooKeeper plane: a broker, and a candidate for controller."""
+        """Whether this node is in ZooKeeper mode: a broker, and a candidate for controller."""
         self.migrates: bool = self["zookeeper.metadata.migration.enable"]
-        """Whether this node takes part in a move from that plane to the quorum's (KIP-866)."""
+        """Whether this node takes part in a migration to KRaft mode (KIP-866)."""
         self.node_id: int = self._node_id()
         for name in ("node.id", "broker.id"):  # an older name of the same number; both are shown
             self.given[name] = str(self.node_id)
@@ -146,7 +146,7 @@ class NodeConfig:
         return int(node)
 
     def ensemble(self) -> Ensemble:
-        """Where ZooKeeper is, for a node on its plane or on the way from it."""
+        """Where ZooKeeper is, for a node in ZooKeeper mode or on the way from it."""
         session_ms = self["zookeeper.session.timeout.ms"]
         return Ensemble(
             connect=self["zookeeper.connect"],
@@ -161,7 +161,7 @@ class NodeConfig:
         if not roles:
             raise ConfigError(
                 "Missing required configuration process.roles: broker, controller, or broker,controller"
-                " (or zookeeper.connect, for a node on the ZooKeeper plane)"
+                " (or zookeeper.connect, for a node in ZooKeeper mode)"
             )
         return frozenset(roles)
 

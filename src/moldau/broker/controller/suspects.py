@@ -24,7 +24,7 @@ class WithImage(Protocol):
 
 
 class SuspectedBrokers:
-    """Those of one node."""
+    """The brokers that one node suspects to be dead."""
 
     def __init__(self, clock: Clock, metadata: WithImage) -> None:
         self._clock = clock

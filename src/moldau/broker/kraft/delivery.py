@@ -23,7 +23,7 @@ LATE_MS = 200
 """How late what is told late is told."""
 
 
-class _Told(NamedTuple):
+class _Notice(NamedTuple):
     """Something to tell: everything below ``high_watermark``, or ``event``."""
 
     high_watermark: int = 0
@@ -34,9 +34,10 @@ class CommitDelivery:
     """Where the listeners are: everything below ``end`` has been delivered; its last record is of ``epoch``."""
 
     def __init__(
-        self, log: Log, listeners: Sequence[PlaneEvents], world: World, failed: Callable[[Exception], object]
+        self, log: Log, listeners: Sequence[PlaneEvents], world: World, on_failure: Callable[[Exception], object]
     ) -> None:
-        """``failed`` hears of a listener that raised in a later turn: nothing is delivered any more (law X7)."""
+        """``on_failure`` is called with the error of a listener that raised in a later turn: nothing is delivered any
+        more (law X7)."""
         self.end = log.log_start_offset
         self.epoch = 0
         self.bytes_since_snapshot = 0
@@ -47,11 +48,11 @@ class CommitDelivery:
         self._tasks = world.tasks
         self._at_once = world.step
         self._buggify = world.buggify
-        self._failed = failed
+        self._on_failure = on_failure
         self._proposed: deque[Decided] = deque()
         self._read: Iterator[Decided | None] | None = None
         self._rest: Iterator[None] | None = None
-        self._due: deque[_Told] = deque()
+        self._due: deque[_Notice] = deque()
         self._busy = False
         self._closed = False
 
@@ -70,18 +71,18 @@ class CommitDelivery:
 
     def committed(self, high_watermark: int) -> None:
         """Deliver up to the high watermark."""
-        self._tell(_Told(high_watermark=high_watermark))
+        self._tell(_Notice(high_watermark=high_watermark))
 
     def became_active(self, epoch: int) -> None:
-        self._tell(_Told(event=lambda listener: listener.became_active(epoch)))
+        self._tell(_Notice(event=lambda listener: listener.became_active(epoch)))
 
     def lost_active(self) -> None:
         self._proposed.clear()
-        self._tell(_Told(event=lambda listener: listener.lost_active()))
+        self._tell(_Notice(event=lambda listener: listener.lost_active()))
 
     # ---- in turns
 
-    def _tell(self, told: _Told) -> None:
+    def _tell(self, told: _Notice) -> None:
         self._due.append(told)
         if not self._busy:
             self._busy = True
@@ -104,7 +105,7 @@ class CommitDelivery:
             self._go_on()
         except Exception as error:
             self._closed = True
-            self._failed(error)
+            self._on_failure(error)
 
     def _step(self) -> int:
         """Tell one thing, or one part of it; how much of a turn that took."""

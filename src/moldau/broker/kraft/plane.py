@@ -79,13 +79,13 @@ class QuorumPlane:
 
     async def start(self) -> None:
         """Begin to take part: the log is open, the newest snapshot is delivered, and the machine runs.
-        Ends with KafkasMigration beside who says what ``_met`` looks for."""
-        self._node.peers.met = self._met
+        Ends with KafkasMigration beside who says what ``_on_connected`` looks for."""
+        self._node.peers.on_connected = self._on_connected
         driver = Driver(self._settings())
         driver.start()
         self._driver = driver
 
-    def _met(self, connection: Connection) -> None:
+    def _on_connected(self, connection: Connection) -> None:
         """End beside a controller that takes a cluster of Kafka's from ZooKeeper: it is asked for nothing."""
 
         async def end() -> None:
@@ -291,7 +291,7 @@ class QuorumPlane:
         return future.result() if future.done() else future
 
     async def change_voters(self, request: Message) -> VoterChangeResponse:
-        """The leader's answer to a wish to change the voters: Add-, Remove- or UpdateRaftVoter, or a higher
+        """The leader's answer to a request to change the voters: Add-, Remove- or UpdateRaftVoter, or a higher
         kraft.version.
         """
         driver = self._driver

@@ -125,8 +125,8 @@ def _told(disk: Disk, folder: str) -> Iterator[tuple[FeatureLevelRecord | ZkMigr
 
 
 def _told_in(data: bytes, first: int) -> Iterator[tuple[FeatureLevelRecord | ZkMigrationStateRecord, LogPlace]]:
-    """Those from offset ``first`` on, up to the first that stands in a batch which is not sound: recovery cuts there. A
-    log may be long, so only batches are decoded that have the beginning of such a record in them."""
+    """The records from offset ``first`` on, up to the first that stands in a batch which is not sound: recovery cuts
+    there. A log may be long, so only batches are decoded that have the beginning of such a record in them."""
     places = sorted(at for head in _HEADS for at in _all_of(data, head))
     at = 0
     for position, header in headers(data):

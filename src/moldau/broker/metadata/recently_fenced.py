@@ -30,7 +30,7 @@ class RecentlyFencedBrokers:
         metadata.watch(self._changed)
 
     def brokers(self) -> list[Broker]:
-        """Those that were fenced or unregistered within the last moment and are not back."""
+        """The brokers that were fenced or unregistered within the last moment and are not back."""
         if not self._gone:
             return []
         now_ms = self._clock.monotonic_ms()

@@ -1,7 +1,7 @@
 """state-change.log and its JSON twin: one line for every change of a broker, partition or replica.
 
 The active controller writes what it decided and why; a broker writes what became of its own replicas, and what it was
-asked on the ZooKeeper plane. The words of the controller's lines are ``moldau.controller.state_change``'s, those of
+asked in ZooKeeper mode. The words of the controller's lines are ``moldau.controller.state_change``'s, those of
 requests are ``moldau.broker.zookeeper.request_lines``'s, those of replicas are Apache Kafka 4.3's. Lines go to a log
 joined, and a few hundred in a turn of the loop: a broker may die with ten thousand partitions.
 """

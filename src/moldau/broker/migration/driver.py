@@ -1,8 +1,8 @@
 """Carries out the migration on a controller of the quorum: does what ``stages.py`` says while this controller rules.
 
 A listener of the metadata quorum, after the controller role: every committed batch goes on to ZooKeeper through the
-writer of that plane, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode through
-its channels. Clients are answered when the quorum has committed; ZooKeeper follows. Source: KIP-866.
+writer of ZooKeeper mode, in order, whole, fenced by the epoch that was claimed; and to brokers in ZooKeeper mode
+through its channels. Clients are answered when the quorum has committed; ZooKeeper follows. Source: KIP-866.
 """
 
 from __future__ import annotations

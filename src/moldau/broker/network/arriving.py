@@ -47,7 +47,7 @@ KEPT = (8, 4, 8)
 
 
 def kind_of(begun: bytes | bytearray | memoryview, need: int) -> FrameKind:
-    """Of a frame of ``need`` bytes that begins so."""
+    """The kind of a frame of ``need`` bytes that begins with these bytes."""
     if int.from_bytes(begun[API_KEY], "big") in _API_KEYS_OF_NODES and len(begun) >= API_KEY.stop:
         return FrameKind.OF_NODES
     return FrameKind.ORDINARY if need <= ORDINARY_BYTES else FrameKind.LARGE

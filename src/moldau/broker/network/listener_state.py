@@ -28,7 +28,7 @@ from moldau.wire.schema import Message
 log = logging.getLogger(__name__)
 
 EARLY = frozenset({4, 5, 6, 7, 18, 56, 67})
-"""What a broker hears on the ZooKeeper plane before it knows its cluster: the controller, or brokers that it is
+"""What a broker hears in ZooKeeper mode before it knows its cluster: the controller, or brokers that it is
 controller of. Clients wait: they would be told that no topic is there."""
 
 

@@ -24,9 +24,9 @@ from moldau.model.named import NamedTuple
 from moldau.ports import Handle, Tasks
 
 REQUEST_BYTES_MAX = 48 << 20
-"""Of frames larger than a receive buffer, when ``queued.max.request.bytes`` sets no limit."""
+"""How much memory frames larger than a receive buffer may take, when ``queued.max.request.bytes`` sets no limit."""
 RESPONSE_BYTES_MAX = 32 << 20
-"""Of responses that wait in memory, of all connections together, before clients that hold any must wait."""
+"""How much memory the waiting responses of all connections together take before clients that hold any must wait."""
 RESPONSE_BYTES_MOST = 2 * RESPONSE_BYTES_MAX
 """...and before all clients must wait: many that hold nothing would hold as many responses as there are of them."""
 RESPONSE_SHARE_BYTES = 1 << 20
@@ -44,7 +44,7 @@ one under way, as in Apache Kafka of any. Others wait for what clients do, for a
 small responses."""
 
 ANSWERED_HERE = ASKING - {3}
-"""Those that wait for nobody else; Metadata may, for topics that are created."""
+"""The requests that wait for nobody else; Metadata may, for topics that are created."""
 
 
 class WorkKind(IntEnum):
@@ -233,7 +233,7 @@ class RequestMemory:
         self.request_bytes += size
 
     def forget(self, size: int) -> None:
-        """Those bytes are gone."""
+        """Note that so many bytes are freed."""
         self.request_bytes -= size
         assert self.request_bytes >= 0, "bytes of requests were given back twice"
         if self._for_buffers:

@@ -53,7 +53,7 @@ MemoryOwner = TypeVar("MemoryOwner", bound=Parking)
 
 
 class ParkedFetches(Generic[MemoryOwner]):
-    """Those of the connections that share one ``RequestMemory``. ``bytes``: what they hold, about."""
+    """The waiting fetches of the connections that share one ``RequestMemory``. ``bytes``: what they hold, about."""
 
     def __init__(self, tasks: Tasks, bytes_max: int, wake: Callable[[dict[MemoryOwner, None], int], None]) -> None:
         self._tasks, self._bytes_max, self._wake = tasks, bytes_max, wake
@@ -105,9 +105,9 @@ class ParkedFetches(Generic[MemoryOwner]):
         return False
 
     def _make_room(self) -> None:
-        """Those who hold nothing have waited for long enough: of who holds most one fetch is answered, and another in
-        the next turn of the loop if that is not enough for who still waits. What answers hold that are being made is
-        free soon."""
+        """Make room for clients that hold nothing and have waited for long enough: of whoever holds most one fetch is
+        answered, and another in the next turn of the loop if that is not enough for who still waits. What answers hold
+        that are being made is free soon."""
         self._timer = None
         if self.are_too_many and self._waiting:
             if any(owner.answer_parked() for owner in sorted(self._held, key=self._held.__getitem__, reverse=True)):

@@ -52,15 +52,15 @@ class PeerLink:
         host: str,
         port: int,
         options: ConnectionOptions,
-        broken: Callable[[], object] | None = None,
+        on_broken: Callable[[], object] | None = None,
         *,
-        met: Callable[[Connection], object] | None = None,
+        on_connected: Callable[[Connection], object] | None = None,
     ) -> None:
-        """``broken`` is told whenever the other side, or the way there, ended a connection that was made; ``met`` of
-        each that has shaken hands."""
+        """``on_broken`` is called whenever the other side, or the way there, ended a connection that was made,
+        ``on_connected`` with each connection whose versions are negotiated."""
         self._world = world
-        self._broken = broken
-        self._met = met
+        self._on_broken = on_broken
+        self._on_connected = on_connected
         self._address = (host, port)
         self._options = options
         self._connection: Connection | None = None
@@ -100,14 +100,14 @@ class PeerLink:
         self._making = None
         if not done.cancelled() and done.exception() is None:
             self._connection = done.result()
-            if self._met is not None:
-                self._met(self._connection)
-            if self._broken is not None:
+            if self._on_connected is not None:
+                self._on_connected(self._connection)
+            if self._on_broken is not None:
                 self._connection.on_close = self._ended
 
     def _ended(self, error: Exception | None) -> None:
-        if self._broken is not None and error is not None:
-            self._broken()
+        if self._on_broken is not None and error is not None:
+            self._on_broken()
 
     def close(self) -> None:
         if self._making is not None:
@@ -117,13 +117,13 @@ class PeerLink:
 
 
 class Peers:
-    """All links of a node. ``met`` is told of each connection that has shaken hands."""
+    """All links of a node. ``on_connected`` is called with each connection whose versions are negotiated."""
 
     def __init__(self, world: World, options: ConnectionOptions) -> None:
         self._world = world
         self._options = options
         self._links: dict[tuple[str, int, int], PeerLink] = {}
-        self.met: Callable[[Connection], object] | None = None
+        self.on_connected: Callable[[Connection], object] | None = None
 
     async def ask(self, host: str, port: int, message: Request[ResponseT], timeout_ms: int | None = None) -> ResponseT:
         """Ask the node at an address; OSError when it cannot be reached, ConnectionRefusedError when nobody listens."""
@@ -148,7 +148,7 @@ class Peers:
         key = (host, port, lane)
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = PeerLink(self._world, host, port, self._options, met=self.met)
+            link = self._links[key] = PeerLink(self._world, host, port, self._options, on_connected=self.on_connected)
         return link
 
     async def refuses(self, host: str, port: int) -> bool:

@@ -86,7 +86,7 @@ class Regulated(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def descriptor(self) -> int:
-        """Of its socket; -1 where there is none, as in a simulated network."""
+        """The file descriptor of its socket; -1 where there is none, as in a simulated network."""
         try:
             found = self._transport and self._transport.get_extra_info("socket")
         except ValueError:  # of uvloop, which has closed it and will say so

@@ -52,7 +52,7 @@ class TopicTraffic:
         self._gone.add(self.by_topic.pop(topic, Traffic()))
 
     def total(self) -> Traffic:
-        """Of all topics since the start."""
+        """The bytes of all topics since the start."""
         total = Traffic()
         for one in (self._gone, *self.by_topic.values()):
             total.add(one)

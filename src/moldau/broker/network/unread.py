@@ -24,14 +24,14 @@ class Unread(Hashable, Protocol):
     """A connection as this file needs it."""
 
     def descriptor(self) -> int:
-        """Of its socket; -1 where there is none."""
+        """The file descriptor of its socket; -1 where there is none."""
 
     def end_at_once(self) -> None:
         """Its client is gone: let go of what it holds."""
 
 
 class UnreadConnections:
-    """Those of one listener, in the order in which they are looked at."""
+    """The connections of one listener that have not read their responses, in the order in which they are looked at."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks

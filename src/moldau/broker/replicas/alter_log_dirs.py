@@ -127,7 +127,7 @@ class AlterReplicaLogDirs:
         except AssertionError:
             raise
         except Exception as error:  # of this copy, whatever it met: the log itself is as it was
-            self._replicas.deps.survived(f"moving {partition}", error)
+            self._replicas.deps.on_unexpected_error(f"moving {partition}", error)
             self._drop(partition)
             return 0
 

@@ -29,7 +29,7 @@ RETRY_MS = 1_000
 
 
 class AwaitedFlushes:
-    """Those of one broker."""
+    """The flushes of one broker for which a response waits."""
 
     def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas

@@ -64,9 +64,10 @@ class ReplicaManagerDeps:
     """The node as its replicas see it.
 
     ``send_to_controller`` makes one attempt and raises OSError when there is no answer. ``connect`` opens a line to an
-    address. ``refused`` is told of a leader whose address refuses connections: fast death; ``broke`` of one
-    whose connection has just ended. ``survived`` is told of errors that nobody expected, and that cost no more than one
-    partition's turn. ``requests`` counts the bytes of batches that wait to be examined.
+    address. ``on_leader_refused`` is called with a leader whose address refuses connections (fast death),
+    ``on_leader_lost`` with one whose connection has just ended, ``on_unexpected_error`` with an error that nobody
+    expected and that costs no more than one partition's turn. ``requests`` counts the bytes of batches that wait to be
+    examined.
     """
 
     me: int
@@ -76,9 +77,9 @@ class ReplicaManagerDeps:
     send_to_controller: SendToController
     connect: Callable[[str, int], Awaitable[Line]]
     broker_epoch: Callable[[], int]
-    refused: Callable[[int], object] = lambda broker_id: None
-    survived: Callable[[str, BaseException], object] = lambda where, error: None
-    broke: Callable[[int], object] = lambda broker_id: None
+    on_leader_refused: Callable[[int], object] = lambda broker_id: None
+    on_unexpected_error: Callable[[str, BaseException], object] = lambda where, error: None
+    on_leader_lost: Callable[[int], object] = lambda broker_id: None
     requests: HeldBytes = field(default_factory=Uncounted)
 
 

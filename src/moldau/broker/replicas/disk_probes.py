@@ -19,7 +19,7 @@ LOOKS_FEW = 4
 
 
 class DiskProbes:
-    """Those of one broker."""
+    """The probes of one broker's log directories."""
 
     def __init__(self) -> None:
         self._looks: dict[LogDir, int] = {}

@@ -69,7 +69,7 @@ class _Client:
     def __init__(self) -> None:
         self.waiting: deque[_Waiting] = deque()
         self.size = 0
-        """Of those, and of others that wait for a folder."""
+        """The bytes of those batches, and of others that wait for a folder."""
         self.task: Handle | None = None
 
 
@@ -81,9 +81,9 @@ class Examinations:
         self._clients: dict[Hashable, _Client] = {}
         self._of_replica: dict[int, int] = {}
         self._busy: dict[int, asyncio.Lock] = {}
-        """Of each replica of which a batch waits: one at a time is examined, whosever they are."""
+        """A lock for each replica of which a batch waits: one at a time is examined, whosever they are."""
         self._held: dict[int, list[_Waiting]] = {}
-        """Those that wait for a replica's folder."""
+        """The batches that wait for a replica's folder."""
         self._count = self._bytes = 0
         self._spent_ms = 0
         self._begun, self._turns = asyncio.Semaphore(CLIENTS_AT_ONCE), Turns()

@@ -40,7 +40,7 @@ LOOK_MS = 10
 
 
 class FolderWork:
-    """That of one broker."""
+    """The work on partitions' folders of one broker."""
 
     def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas

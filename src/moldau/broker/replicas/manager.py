@@ -35,7 +35,7 @@ from moldau.broker.replicas.producer_ids import ProducerIds
 from moldau.broker.replicas.recovery_points import RecoveryPoints
 from moldau.broker.replicas.refused_producers import RefusedProducers
 from moldau.broker.replicas.replica import Key, Replica
-from moldau.broker.replicas.sent_back import SentBack
+from moldau.broker.replicas.sequence_gaps import SequenceGaps
 from moldau.broker.replicas.stopped import StoppedReplicas
 from moldau.broker.replicas.throttles import Throttles
 from moldau.broker.replicas.topic_log_configs import TopicConfigs
@@ -105,7 +105,7 @@ class ReplicaManager:
         self.recovery_points, self.folders = RecoveryPoints(self), FolderWork(self)
         slots = deps.config["max.incremental.fetch.session.cache.slots"]
         self.sessions = FetchSessionCache(self, deps.world.clock, deps.world.random, slots)
-        self.producer_ids, self.sent_back = ProducerIds(deps), SentBack(self._clock)
+        self.producer_ids, self.sequence_gaps = ProducerIds(deps), SequenceGaps(self._clock)
         self.refused_producers, self._no_files = RefusedProducers(self._clock), RateLimitedLog(self._clock, lines=1)
         self.transactions = Transactions(self)
         self.alter_log_dirs = AlterReplicaLogDirs(self)

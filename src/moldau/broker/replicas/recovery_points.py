@@ -27,7 +27,7 @@ RETRY_MS = 1_000
 
 
 class RecoveryPoints:
-    """Those of one broker."""
+    """The recovery points of one broker's logs."""
 
     def __init__(self, replicas: ReplicaHost) -> None:
         self._replicas = replicas

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class RefusedProducers:
-    """Those of all partitions that this broker leads."""
+    """The refused producers of all partitions that this broker leads."""
 
     def __init__(self, clock: Clock) -> None:
         self._lines = RateLimitedLog(clock)

@@ -105,7 +105,8 @@ class Begun(NamedTuple):
 
 
 class Transactions:
-    """Of one broker. ``waiting_bytes``: of batches whose coordinators are being asked."""
+    """The transactional producers that write to one broker. ``waiting_bytes`` counts batches whose coordinators are
+    being asked."""
 
     def __init__(self, manager: ReplicaContext) -> None:
         self._manager = manager

@@ -122,12 +122,13 @@ def requests(image: Image, delta: Delta, sender: Sender, deleting: Container[byt
 
 
 def deletion(broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Sender) -> list[Message]:
-    """That a broker deletes replicas: they go offline first, and are deleted then, as Kafka's do (RA-1, TD-2)."""
+    """The requests by which a broker deletes replicas: they go offline first, and are deleted then, as Kafka's do
+    (RA-1, TD-2)."""
     return [stop_replica(broker, stops, sender, delete=delete) for delete in (False, True)] if stops else []
 
 
 def topic_deletions(image: Image, broker: Broker, topic_ids: Iterable[bytes], sender: Sender) -> list[Message]:
-    """That topics are being deleted: no broker shows them to clients any more."""
+    """The requests that say which topics are being deleted: no broker shows them to clients any more."""
     states = _deleted_states(
         sender,
         [
@@ -312,7 +313,7 @@ def _addresses(image: Image, leaders: set[int], sender: Sender) -> list[LeaderAn
 def stop_replica(
     broker: Broker, stops: Sequence[tuple[str, int, int]], sender: Sender, *, delete: bool
 ) -> StopReplicaRequest:
-    """That a broker stops replicas, each (topic, partition, leader epoch), and deletes them if so."""
+    """The request by which a broker stops replicas, each (topic, partition, leader epoch), and deletes them if so."""
     topics: dict[str, StopReplicaRequest.StopReplicaTopicState] = {}
     for name, number, leader_epoch in stops:
         topic = topics.setdefault(name, StopReplicaRequest.StopReplicaTopicState(topic_name=name))

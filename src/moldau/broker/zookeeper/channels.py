@@ -21,7 +21,7 @@ from moldau.broker.network.peers import PeerLink
 from moldau.broker.node_parts import WithBrokerChannels
 from moldau.broker.zookeeper import batch, request_lines
 from moldau.broker.zookeeper.directories import partition_codes
-from moldau.broker.zookeeper.request_batch import RequestBatch, Told, UnsentRequests
+from moldau.broker.zookeeper.request_batch import RequestBatch, RequestsByBroker, UnsentRequests
 from moldau.broker.zookeeper.rules import Rules
 from moldau.broker.zookeeper.translation import roles_in
 from moldau.broker.zookeeper.undeleted import Undeleted
@@ -173,7 +173,7 @@ class Channels:
         self.states = ReplicaStates(node.config.node_id)
         self.undeleted = Undeleted(self.states)
         self._soon: set[Channel] = set()
-        """Those to brokers that will be told again what they were too slow to delete."""
+        """The channels to brokers that will be told again what they were too slow to delete."""
         self.on_deletion_answered: list[Callable[[], object]] = []
         """Called whenever a StopReplica was answered, or cannot be any more."""
         self.on_roles_answered: list[Callable[[int, int, dict[Key, Code]], object]] = []
@@ -263,7 +263,7 @@ class Channels:
             if replica in before.replicas and before.directory(replica) == LOST != after.directory(replica)
         }
 
-    def _begin(self) -> Told | None:
+    def _begin(self) -> RequestsByBroker | None:
         """A new batch; None where that is refused, and this is no controller any more."""
         sender = self._sender
         try:
@@ -280,7 +280,7 @@ class Channels:
             for listener in self.on_unsent:
                 listener(why)
 
-    def _send(self, channels: Iterable[Channel], told: Told, offset: int) -> None:
+    def _send(self, channels: Iterable[Channel], told: RequestsByBroker, offset: int) -> None:
         """Queue a batch: what each of these brokers is told of the records up to ``offset``, which may be nothing."""
         assert self._sender is not None
         author = Author(self._sender.controller_id, self._sender.controller_epoch)

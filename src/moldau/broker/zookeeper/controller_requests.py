@@ -1,4 +1,4 @@
-"""What a broker is told on the ZooKeeper plane: a controller's requests, fenced, one after the other, into the image.
+"""What a broker is told in ZooKeeper mode: a controller's requests, fenced, one after the other, into the image.
 
 Fences: a controller epoch older than the newest seen is STALE_CONTROLLER_EPOCH, as is one far ahead to which nobody
 was elected; another life of this broker is STALE_BROKER_EPOCH (law Z3). A newer controller epoch deposes this node's
@@ -395,7 +395,7 @@ class ControllerRequestHandler:
         return found
 
     async def _gone(self, topics: Sequence[str]) -> list[str]:
-        """Those of the topics that ZooKeeper does not know any more. A topic that the controller does not name and that
+        """The topics that ZooKeeper does not know any more. A topic that the controller does not name and that
         stands there is one that it cannot read; while nobody answers none is gone."""
         if not topics:
             return []

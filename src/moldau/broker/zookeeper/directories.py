@@ -1,4 +1,4 @@
-"""A log directory that fails on the ZooKeeper plane (KIP-112): who notices leaves a note, and its replicas go offline.
+"""A log directory that fails in ZooKeeper mode (KIP-112): who notices leaves a note, and its replicas go offline.
 
 The broker writes /log_dir_event_notification/log_dir_event_N. The controller tells that broker its roles again, and its
 answer says which replicas it cannot have; so says its answer to any controller that becomes active, and nothing about
@@ -59,7 +59,7 @@ class DirectoriesHost(Host, WithController, WithReplicas, Protocol):
 
 
 class Directories:
-    """Notes of failed log directories, as the controller takes them, on either plane. ``remove`` removes a note, as the
+    """Notes of failed log directories, as the controller takes them, in either mode. ``remove`` removes a note, as the
     controller that we think we are."""
 
     def __init__(

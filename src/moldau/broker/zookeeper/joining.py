@@ -29,7 +29,7 @@ from moldau.zookeeper.znodes import cluster_id_json, parse_cluster_id, parse_con
 log = logging.getLogger(__name__)
 
 CONTROLLER_VERSION = 2
-"""Of /controller, as Kafka writes it since 3.4 (KIP-866)."""
+"""The version of the JSON in /controller, as Kafka writes it since 3.4 (KIP-866)."""
 
 
 class Joining(Protocol):

@@ -1,4 +1,4 @@
-"""A broker's life on the ZooKeeper plane: registered by an ephemeral znode, told by the controller, allowed to go.
+"""A broker's life in ZooKeeper mode: registered by an ephemeral znode, told by the controller, allowed to go.
 
 Registered is alive, so nothing is repeated while all is well: the session lives instead. A broker serves once
 the controller has told it everything about this very registration. The epoch is the id of the transaction that made

@@ -2,7 +2,7 @@
 controller.
 
 ``propose`` and ``resign`` are the verbs of ``moldau.ports.ControlPlane``; its events go to the listeners in order.
-Every broker of this plane is also a candidate for controller. A session begins with the broker's registration,
+Every broker of this mode is also a candidate for controller. A session begins with the broker's registration,
 then follows or stands; it ends with the controller role, and whatever was told in it is void (law Z6). Offsets are this
 node's own count. The parts are in ``broker/zookeeper/``; what stands in znodes is ``moldau.zookeeper``.
 """

@@ -1,4 +1,4 @@
-"""A broker of the ZooKeeper plane that takes part in a migration presents itself to the quorum's controller (KIP-866).
+"""A broker in ZooKeeper mode that takes part in a migration presents itself to the quorum's controller (KIP-866).
 
 From when it is registered in ZooKeeper, and again and again: a controller that becomes active, or a quorum that is made
 anew, must know it. That it is answered proves that this broker will find the quorum when that leads. What the

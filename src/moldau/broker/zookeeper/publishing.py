@@ -1,4 +1,4 @@
-"""What this node's subsystems are told on the ZooKeeper plane: batch after batch, each in as many turns as it takes.
+"""What this node's subsystems are told in ZooKeeper mode: batch after batch, each in as many turns as it takes.
 
 A request may delete two thousand replicas; carried out at once they would hold up everybody whom this broker serves.
 The image changes at once, and whoever looks meanwhile finds replicas that have not yet heard (epochs tell). The

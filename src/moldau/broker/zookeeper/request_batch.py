@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.wire.schema import Message
 
-Told = dict[int, list[Message]]
+RequestsByBroker = dict[int, list[Message]]
 """Broker id -> what it is told, in order."""
 
 
@@ -17,12 +17,12 @@ class UnsentRequests(Exception):
 
 
 class RequestBatch:
-    """That of one controller."""
+    """The requests that one controller sends together."""
 
     def __init__(self) -> None:
-        self._told: Told | None = None
+        self._told: RequestsByBroker | None = None
 
-    def begin(self) -> Told:
+    def begin(self) -> RequestsByBroker:
         """A new batch, to be filled; UnsentRequests where the one before was not sent."""
         if self._told is not None:
             held = {id: [type(one).__name__ for one in messages] for id, messages in self._told.items()}

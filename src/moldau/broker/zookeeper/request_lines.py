@@ -103,7 +103,7 @@ def received(me: int, request: Request, correlation_id: int, *, traced: bool) ->
 
 
 def finished(me: int, request: Request, correlation_id: int, elapsed_ms: int, *, traced: bool) -> Iterator[Line]:
-    """That a broker did what LeaderAndIsr or UpdateMetadata asks."""
+    """The line that says that a broker did what LeaderAndIsr or UpdateMetadata asks."""
     if isinstance(request, UpdateMetadataRequest):
         yield from _cached(me, request, correlation_id, traced)
     elif isinstance(request, LeaderAndIsrRequest):
@@ -135,7 +135,7 @@ def _cached(me: int, request: UpdateMetadataRequest, correlation_id: int, traced
 
 
 def fenced(me: int, request: Request, correlation_id: int, known_epoch: int, *, traced: bool) -> Iterator[Line]:
-    """That a controller of an older epoch is refused."""
+    """The line that says that a controller of an older epoch is refused."""
     yield (
         WARNING,
         f"[Broker id={me}] Ignoring {_NAMES[type(request)]} request from controller {request.controller_id}"

@@ -1,4 +1,4 @@
-"""Dynamic settings on the ZooKeeper plane: every broker reads them at the start of a session, then follows the notes.
+"""Dynamic settings in ZooKeeper mode: every broker reads them at the start of a session, then follows the notes.
 
 Whoever changes a setting leaves a note under /config/changes; its entity is then read anew, and what differs from the
 image becomes records. At the active controller a difference is what a tool wrote behind its back: it is asked for, as
@@ -240,7 +240,7 @@ class ZnodeSettings:
 
 
 def good(entity: str, settings: dict[str, str]) -> dict[str, str]:
-    """Those settings of an entity that are good values; of the others the log tells, each by itself."""
+    """The settings of an entity that have valid values; of the others the log tells, each by itself."""
     found, complaints = judged(entity, settings)
     for complaint in complaints:
         log.error("a setting is left as it was: znode %s: %s", paths.config(entity), complaint)

@@ -305,7 +305,7 @@ def with_epochs(image: Image, epochs: Mapping[int, int]) -> list[Message]:
 
 
 def incarnation(broker_epoch: int) -> bytes:
-    """A registration's identity on this plane: no two have the same epoch, which is a transaction id."""
+    """A registration's identity in this mode: no two have the same epoch, which is a transaction id."""
     return broker_epoch.to_bytes(16, "big", signed=True)
 
 

@@ -20,8 +20,9 @@ from moldau.cluster.chaos.nets import NETWORKS, open_net
 from moldau.cluster.chaos.scenario_context import PROFILES, SAFE, ScenarioContext, ScenarioOptions
 from moldau.cluster.chaos.scenarios.table import SCENARIOS
 from moldau.cluster.chaos.system import KAFKA, KINDS, MOLDAU, Rig, RigOptions, refuse
-from moldau.cluster.cluster import PLANES, QUORUM
+from moldau.cluster.cluster import QUORUM
 from moldau.cluster.kills.checking import RunVerdict, worst_of
+from moldau.cluster.mode import add_mode
 from moldau.history.rows import History
 
 MODULE = "moldau.cluster.chaos"
@@ -88,7 +89,7 @@ def _played(folder: Path, asked: argparse.Namespace, options: ScenarioOptions, n
 
 def _again(number: int, asked: argparse.Namespace, seed: int) -> str:
     words = [f"python -m {MODULE} {number} --seed {seed}"]
-    given = (("--system", asked.system, MOLDAU), ("--plane", asked.plane, QUORUM), ("--settings", asked.settings, SAFE))
+    given = (("--system", asked.system, MOLDAU), ("--mode", asked.plane, QUORUM), ("--settings", asked.settings, SAFE))
     words += [f"{name} {value}" for name, value, default in given if value != default]
     words += [f"--network {asked.network}"] if asked.network is not None else []
     return " ".join([*words, f"--rounds {asked.rounds} --seconds {asked.seconds:g}"])
@@ -100,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("scenario", nargs="?", choices=known, metavar="SCENARIO", help=f"one of {', '.join(known)}")
     parser.add_argument("--list", action="store_true", help="name the scenarios, run nothing")
     parser.add_argument("--seed", type=int, help="of all choices and pauses; random and printed when not given")
-    parser.add_argument("--plane", choices=PLANES, default=QUORUM, help=f"the control plane ({QUORUM})")
+    add_mode(parser)
     parser.add_argument("--system", choices=KINDS, default=MOLDAU, help=f"what is tested ({MOLDAU})")
     parser.add_argument("--settings", choices=PROFILES, default=SAFE, help="what producers and the topic ask for")
     parser.add_argument("--network", choices=NETWORKS, help="namespaces where permitted, else the proxy")

@@ -28,7 +28,7 @@ from moldau.history.rows import OK
 TOPIC = "chaos"
 PARTITIONS = 3
 ACKS_MIN = 100
-"""Of each partition, below which a run proves nothing."""
+"""How many acknowledgements of each partition a run needs, below which a run proves nothing."""
 PATIENCE_S = 120.0
 EFFECT_S = 45.0
 _LOOK_S = 0.01

@@ -1,4 +1,4 @@
-"""The cluster under test: three combined nodes of Moldau (on either plane) or of Apache Kafka, each in its own place.
+"""The cluster under test: three combined nodes of Moldau (in either mode) or of Apache Kafka, each in its own place.
 
 Both systems are given the same server.properties, so that they differ in nothing but the command. Formats, starts,
 signals and stops processes; knows nothing of faults beyond a signal. ``cluster_poller.System`` is what the
@@ -226,7 +226,7 @@ class Rig:
 def refuse(kind: str, plane: str) -> str | None:
     """Return why a system is not available; None when it is."""
     if kind == KAFKA and plane != QUORUM:
-        return "Apache Kafka 4 has no ZooKeeper plane"
+        return "Apache Kafka 4 has no ZooKeeper mode"
     if kind == KAFKA and not any(_jars().glob("kafka_2.13-*.jar")):
         return f"no Kafka jars in {_jars()}: run `make jars`, or set {JARS}"
     return None

@@ -76,7 +76,7 @@ def check_disks(system: System, plan: KillPlan, seen: ScenarioResult) -> list[An
         stored = [row._replace(value=row.value.partition(" ")[0]) for row in stored]
         found += same_values(name, stored, [row for row in seen.history.final if row.partition == partition])
     if not system.controllers:
-        return found  # on the ZooKeeper plane there is no metadata log
+        return found  # in ZooKeeper mode there is no metadata log
     name = f"{METADATA_LOG.topic}-{METADATA_LOG.partition}"
     logs = [read_replica(node, system.data_dir(node) / name) for node in sorted(system.controllers)]
     return found + list(compare(name, logs, seen.metadata_end))

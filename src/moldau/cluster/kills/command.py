@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from moldau.cluster.cluster import PLANES, QUORUM, Cluster
+from moldau.cluster.cluster import QUORUM, Cluster
 from moldau.cluster.kills.checking import CheckedScenario, RunVerdict, check_scenario, keep, worst_of
 from moldau.cluster.kills.cluster_poller import Address, System
 from moldau.cluster.kills.killing import SCENARIOS, KillPlan
 from moldau.cluster.kills.load import LoadPlan
 from moldau.cluster.kills.report import problems, table
+from moldau.cluster.mode import add_mode
 from moldau.cluster.nodes import HOST
 from moldau.history.checks import check
 from moldau.history.rows import read_lines
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str], open_system: Opener | None = None) -> int:
         return _check_again(options.check)
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     again = f"--seed {seed} --kills {options.kills} --rate {options.rate:g} --only {' '.join(options.only)}"
-    again += f" --plane {options.plane}" if options.plane != QUORUM else ""
+    again += f" --mode {options.plane}" if options.plane != QUORUM else ""
     print(f"seed {seed}; again: python -m moldau.cluster.kills {again}", flush=True)
     folder = options.out / time.strftime("%Y%m%d-%H%M%S")
     checked = []
@@ -123,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, default=list(SCENARIOS), help="scenarios (all)")
     parser.add_argument("--seed", type=int, help="of pauses and choices; random and printed when not given")
     parser.add_argument("--rate", type=float, default=200.0, help="records per second of each of three producers (200)")
-    parser.add_argument("--plane", choices=PLANES, default=QUORUM, help=f"the control plane ({QUORUM})")
+    add_mode(parser)
     parser.add_argument("--partitions", type=int, default=6, help="partitions of the topic (6)")
     parser.add_argument("--out", type=Path, default=Path("build/kills"), help="where failures are kept (build/kills)")
     parser.add_argument("--check", type=Path, metavar="FILE", help="judge a kept history again, run nothing")

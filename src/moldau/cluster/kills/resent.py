@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection
 from moldau.history.sessions import Session
 
 TIMED_OUT = "timed out"
-"""Of a reason: the client gave up a record that was on its way."""
+"""What a reason contains when the client gave up a record that was on its way."""
 _SKIPPED = "skipped sequence numbers"
 _GAVE_UP = re.compile(r"\d+ message\(s\) timed out ")
 _PID = r"PID\{Id:(?P<id>\d+),Epoch:(?P<epoch>\d+)\}"

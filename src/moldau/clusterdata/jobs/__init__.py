@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import hanging, lag, load, offsets, splits, timeline, transactions, verify
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.jobs.timeline import Heard
-from moldau.clusterdata.jobs.wish import Wish
 from moldau.model.named import NamedTuple
 
 Row = tuple[object, ...]
@@ -23,7 +23,7 @@ class Job(NamedTuple):
     about: str
     columns: tuple[Column, ...]
     options: tuple[str, ...]
-    plan: Callable[[Wish], Sequence[object]]
+    plan: Callable[[JobOptions], Sequence[object]]
     rows: Callable[..., Iterator[Row]]
 
 
@@ -74,7 +74,7 @@ JOBS = {
 }  # fmt: skip
 
 
-class Told(NamedTuple):
+class JobResult(NamedTuple):
     """The rows of a job, and what it was asked for and could not be told: ``absent`` are topics, groups and
     transactional ids that are nowhere in the files, ``unread_lines`` those of state-change logs that are none of
     theirs, ``damaged`` packed files of which only the beginning could be unpacked, with the reason."""
@@ -86,41 +86,41 @@ class Told(NamedTuple):
     damaged: Mapping[str, str]
 
 
-def tell(name: str, wish: Wish) -> Told:
+def tell(name: str, options: JobOptions) -> JobResult:
     """All rows of a job, and whether what they are about was there at all."""
     job, heard = JOBS[name], Heard()
-    tasks = job.plan(wish)
+    tasks = job.plan(options)
     if name in ("timeline", "splits"):
-        rows = [row for task in tasks for row in job.rows(task, wish, heard)]
+        rows = [row for task in tasks for row in job.rows(task, options, heard)]
         topics, nothing = heard.topics, heard.entries == 0
     else:
-        rows = [row for task in tasks for row in job.rows(task, wish)]
+        rows = [row for task in tasks for row in job.rows(task, options)]
         topics, nothing = _topics(tasks), not tasks
     if nothing:
-        return Told(rows, True, (), heard.unread_lines, heard.damaged)
+        return JobResult(rows, True, (), heard.unread_lines, heard.damaged)
     named = {row[0] for row in rows}  # of jobs that take names of groups or transactional ids they come first
-    absent = [f"topic {one}" for one in wish.topics if one not in topics]
-    absent += [f"group {one}" for one in wish.groups if one not in named]
-    absent += [f"transactional id {one}" for one in wish.transactional_ids if one not in named]
-    return Told(rows, nothing, tuple(absent), heard.unread_lines, heard.damaged)
+    absent = [f"topic {one}" for one in options.topics if one not in topics]
+    absent += [f"group {one}" for one in options.groups if one not in named]
+    absent += [f"transactional id {one}" for one in options.transactional_ids if one not in named]
+    return JobResult(rows, nothing, tuple(absent), heard.unread_lines, heard.damaged)
 
 
 def _topics(tasks: Sequence[object]) -> set[str]:
     """The topics whose replicas are among the files."""
     found: set[str] = set()
     for task in tasks:
-        if isinstance(task, verify.Task):
+        if isinstance(task, verify.ReplicasToVerify):
             found.add(task.partition.topic)
-        elif isinstance(task, lag.Task):
+        elif isinstance(task, lag.CommitsToRead):
             found.update(one.topic for one in task.logs)
-        elif isinstance(task, hanging.Task):
+        elif isinstance(task, hanging.TransactionsToCheck):
             found.add(task.log[0].topic)
         elif isinstance(task, tuple):
             found.update(one.topic for one in task)
     return found
 
 
-def all_rows(job: Job, wish: Wish) -> Iterator[Row]:
+def all_rows(job: Job, options: JobOptions) -> Iterator[Row]:
     """The rows of all tasks, one task after the other."""
-    for task in job.plan(wish):
-        yield from job.rows(task, wish)
+    for task in job.plan(options):
+        yield from job.rows(task, options)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.segments import Segment, scan, segments
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import HEADER_SIZE, BatchHeader, Record, records_of
 from moldau.wire.compression import BatchError, decompress
 
 
-class Read(NamedTuple):
+class DecodedBatch(NamedTuple):
     """A batch and its records."""
 
     header: BatchHeader
@@ -28,11 +28,11 @@ class Unread(NamedTuple):
     reason: str
 
 
-def plan(wish: Wish, topic: str) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions, topic: str) -> Sequence[tuple[Segment, ...]]:
     """A task for each partition of a topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
     of: dict[int, dict[str, dict[str, Segment]]] = {}
-    for path in wish.paths:
+    for path in options.paths:
         for one in segments(path, (topic,)):
             of.setdefault(one.partition, {}).setdefault(one.directory, {})[one.path] = one
     return [
@@ -55,7 +55,7 @@ def end_of(replica: Sequence[Segment]) -> int:
     return -1
 
 
-def batches(replica: Sequence[Segment]) -> Iterator[Read | Unread]:
+def batches(replica: Sequence[Segment]) -> Iterator[DecodedBatch | Unread]:
     """All that stands in a replica, in its order."""
     for segment in replica:
         try:
@@ -69,6 +69,6 @@ def batches(replica: Sequence[Segment]) -> Iterator[Read | Unread]:
                 except BatchError as error:
                     yield Unread(f"{segment.path}, byte {found.position}: {error}")
                     continue
-                yield Read(header, records)
+                yield DecodedBatch(header, records)
         except OSError as error:
             yield Unread(f"{segment.path}: {error.strerror}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import transactions
 from moldau.clusterdata.jobs.coordinator_log import end_of
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.metadata import TOPIC as METADATA
 from moldau.clusterdata.replica_check.assigned import assigned
 from moldau.clusterdata.segments import Found, Segment, scan, segments
@@ -45,7 +45,7 @@ _MARKER_EPOCH_AT = 2
 """In the value of a marker the epoch of the coordinator stands behind the version."""
 
 
-class Task(NamedTuple):
+class TransactionsToCheck(NamedTuple):
     """The replica of a partition that goes furthest, the producer ids of transactions that their coordinators have in
     it, what could not be read of the coordinators' log, and the time that it is."""
 
@@ -64,31 +64,31 @@ class Transaction:
         self.epoch, self.coordinator_epoch, self.last_ms, self.start = epoch, coordinator_epoch, last_ms, start
 
 
-def plan(wish: Wish) -> Sequence[Task]:
+def plan(options: JobOptions) -> Sequence[TransactionsToCheck]:
     """A task for each partition. FileNotFoundError where there is no __transaction_state, and BrokenFile where a part
     of it is not there: every transaction that it tells of would look as if nobody knew it."""
-    held, doubt = _held(wish)
-    now_ms = time.time_ns() // 1_000_000 if wish.now_ms is None else wish.now_ms
+    held, doubt = _held(options)
+    now_ms = time.time_ns() // 1_000_000 if options.now_ms is None else options.now_ms
     of: dict[TopicPartition, dict[str, dict[str, Segment]]] = {}
-    for path in wish.paths:
-        for one in segments(path, wish.topics):
+    for path in options.paths:
+        for one in segments(path, options.topics):
             if one.topic not in (METADATA, transactions.TOPIC):
                 key = TopicPartition(one.topic, one.partition)
                 of.setdefault(key, {}).setdefault(one.directory, {})[one.path] = one
     return [
-        Task(_furthest(replicas), frozenset(held.get(str(key), ())), doubt, now_ms)
+        TransactionsToCheck(_furthest(replicas), frozenset(held.get(str(key), ())), doubt, now_ms)
         for key, replicas in sorted(of.items())
     ]
 
 
-def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
+def rows(task: TransactionsToCheck, options: JobOptions) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each transaction that hangs in a partition, the oldest first."""
     known, doubts = _producers(task.log)
     reason = "; ".join(([task.doubt] if task.doubt is not None else []) + doubts) or None
     first = task.log[0]
     for id, one in sorted(known.items(), key=lambda entry: entry[1].start):
         silent_ms = task.now_ms - one.last_ms
-        if one.start < 0 or id in task.held or silent_ms <= wish.longest_ms:
+        if one.start < 0 or id in task.held or silent_ms <= options.longest_ms:
             continue
         yield (
             first.topic, first.partition, id, one.epoch, one.coordinator_epoch, one.start, one.last_ms, silent_ms,
@@ -96,14 +96,14 @@ def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
         )  # fmt: skip
 
 
-def _held(wish: Wish) -> tuple[dict[str, set[int]], str | None]:
+def _held(options: JobOptions) -> tuple[dict[str, set[int]], str | None]:
     """Partition -> producer ids of transactions that a coordinator has in it, and what could not be read of them."""
-    logs = transactions.plan(wish)
-    where = ", ".join(wish.paths)
+    logs = transactions.plan(options)
+    where = ", ".join(options.paths)
     if not logs:
         raise FileNotFoundError(2, f"no {transactions.TOPIC}, which tells the transactions that are known", where)
     there = {one[0].partition for one in logs}
-    wanted = {one.partition for one in assigned(wish.paths) if one.topic == transactions.TOPIC}
+    wanted = {one.partition for one in assigned(options.paths) if one.topic == transactions.TOPIC}
     if absent := sorted((wanted | set(range(max(there)))) - there):
         numbers = ", ".join(map(str, absent))
         raise BrokenFile(f"{where}: of {transactions.TOPIC} not there: {numbers}; what they tell would look unknown")

@@ -14,7 +14,7 @@ from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs.coordinator_log import end_of
 from moldau.clusterdata.jobs.offsets import entries
 from moldau.clusterdata.jobs.offsets import plan as offset_plan
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.segments import Segment, scan, segments
 from moldau.groups.records import OffsetRecord
 from moldau.model import TopicPartition
@@ -32,28 +32,28 @@ COLUMNS = (
 )
 
 
-class Task(NamedTuple):
+class CommitsToRead(NamedTuple):
     """A partition of __consumer_offsets, and the log of each partition that commits may be about."""
 
     commits: tuple[Segment, ...]
     logs: dict[TopicPartition, tuple[Segment, ...]]
 
 
-def plan(wish: Wish) -> Sequence[Task]:
+def plan(options: JobOptions) -> Sequence[CommitsToRead]:
     """A task for each partition of __consumer_offsets."""
     of: dict[TopicPartition, dict[str, dict[str, Segment]]] = {}
-    for path in wish.paths:
-        for one in segments(path, wish.topics):
+    for path in options.paths:
+        for one in segments(path, options.topics):
             key = TopicPartition(one.topic, one.partition)
             of.setdefault(key, {}).setdefault(one.directory, {})[one.path] = one
     logs: dict[TopicPartition, tuple[Segment, ...]] = {}
     for key, replicas in of.items():
         held = [tuple(one.values()) for _, one in sorted(replicas.items())]
         logs[key] = held[0] if len(held) == 1 else max(held, key=end_of)
-    return [Task(tuple(replica), logs) for replica in offset_plan(wish)]
+    return [CommitsToRead(tuple(replica), logs) for replica in offset_plan(options)]
 
 
-def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
+def rows(task: CommitsToRead, options: JobOptions) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each commit that is still in the log, in their order."""
     ends: dict[TopicPartition, tuple[list[int], list[int]] | None] = {}
     for entry in entries(task.commits):
@@ -61,7 +61,9 @@ def rows(task: Task, wish: Wish) -> Iterator[tuple[object, ...]]:
         if not isinstance(record, OffsetRecord) or record.value is None:
             continue
         key = TopicPartition(record.topic, record.partition)
-        if (wish.groups and record.group_id not in wish.groups) or (wish.topics and key.topic not in wish.topics):
+        if (options.groups and record.group_id not in options.groups) or (
+            options.topics and key.topic not in options.topics
+        ):
             continue
         if key not in ends:
             log = task.logs.get(key)

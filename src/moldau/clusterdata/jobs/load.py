@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.segments import Segment, scan, segments
 
 COLUMNS = (
@@ -25,16 +25,16 @@ COLUMNS = (
 )
 
 
-def plan(wish: Wish) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[Segment, ...]]:
     """A task for each replica: its segments. FileNotFoundError names a folder that is none."""
     of: dict[tuple[str, str, int], dict[str, Segment]] = {}
-    for path in wish.paths:
-        for one in segments(path, wish.topics):
+    for path in options.paths:
+        for one in segments(path, options.topics):
             of.setdefault((one.directory, one.topic, one.partition), {})[one.path] = one
     return [tuple(found.values()) for _, found in sorted(of.items())]
 
 
-def rows(task: Sequence[Segment], wish: Wish) -> Iterator[tuple[object, ...]]:
+def rows(task: Sequence[Segment], options: JobOptions) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each span in which something was written; the spans in their order."""
     spans: dict[int | None, list[int]] = {}
     for segment in task:
@@ -43,7 +43,7 @@ def rows(task: Sequence[Segment], wish: Wish) -> Iterator[tuple[object, ...]]:
                 header = found.header
                 at = None
                 if header is not None and header.magic == 2 and header.max_timestamp >= 0:
-                    at = header.max_timestamp - header.max_timestamp % wish.every_ms
+                    at = header.max_timestamp - header.max_timestamp % options.every_ms
                 sums = spans.setdefault(at, [0, 0, 0, 0])
                 sums[0] += found.size
                 if header is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import coordinator_log
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.segments import Segment
 from moldau.groups.codec import unpack
 from moldau.groups.records import GroupRecord, OffsetRecord, OtherGroupRecord
@@ -60,10 +60,10 @@ class Entry(NamedTuple):
     reason: str | None
 
 
-def plan(wish: Wish) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[Segment, ...]]:
     """A task for each partition of the topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
-    return coordinator_log.plan(wish, TOPIC)
+    return coordinator_log.plan(options, TOPIC)
 
 
 def entries(replica: Sequence[Segment]) -> Iterator[Entry]:
@@ -128,12 +128,12 @@ def _newest(task: Sequence[Segment]) -> tuple[dict[object, Entry], list[Entry]]:
     return newest, broken
 
 
-def offset_rows(task: Sequence[Segment], wish: Wish) -> Iterator[Row]:
+def offset_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
     """A row of ``OFFSET_COLUMNS`` for each group and partition, and for each record that cannot be read."""
     number = task[0].partition
     newest, broken = _newest(task)
     for entry in newest.values():
-        if isinstance(entry.record, OffsetRecord) and (not wish.groups or entry.record.group_id in wish.groups):
+        if isinstance(entry.record, OffsetRecord) and (not options.groups or entry.record.group_id in options.groups):
             group, topic, partition, value = entry.record
             told = (None,) * 4 if value is None else (value.offset, value.leader_epoch, value.metadata, value.commit_ms)
             yield group, topic, partition, *told, value is None, number, entry.log_offset, None
@@ -141,12 +141,14 @@ def offset_rows(task: Sequence[Segment], wish: Wish) -> Iterator[Row]:
         yield *(None,) * 8, number, entry.log_offset, entry.reason
 
 
-def group_rows(task: Sequence[Segment], wish: Wish) -> Iterator[Row]:
+def group_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
     """A row of ``GROUP_COLUMNS`` for each group, and for each record that cannot be read."""
     number = task[0].partition
     newest, broken = _newest(task)
     for entry in newest.values():
-        if not isinstance(entry.record, GroupRecord) or (wish.groups and entry.record.group_id not in wish.groups):
+        if not isinstance(entry.record, GroupRecord) or (
+            options.groups and entry.record.group_id not in options.groups
+        ):
             continue
         group, value = entry.record
         told: Row = (None,) * 7

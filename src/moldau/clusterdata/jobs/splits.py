@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.jobs.timeline import Heard, events, plan
-from moldau.clusterdata.jobs.wish import Wish
 from moldau.clusterdata.state_changes.eras import Event
 
 __all__ = ["COLUMNS", "plan", "rows"]
@@ -66,9 +66,9 @@ class _Known:
         self.told = {which for which in self.told if which[0] != topic or number not in (None, which[1])}
 
 
-def rows(files: Sequence[Sequence[str]], wish: Wish, heard: Heard | None = None) -> Iterator[Row]:
+def rows(files: Sequence[Sequence[str]], options: JobOptions, heard: Heard | None = None) -> Iterator[Row]:
     """A row of ``COLUMNS`` for each finding, once, by the time of the line that shows it."""
-    return findings(events(files, heard), wish.topics)
+    return findings(events(files, heard), options.topics)
 
 
 def findings(lines: Iterator[Event], topics: Sequence[str] = ()) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.state_changes.eras import Event, parse
 from moldau.clusterdata.state_changes.history import changes
 from moldau.clusterdata.state_changes.merging import merge
@@ -31,10 +31,10 @@ COLUMNS = (
 )
 
 
-def plan(wish: Wish) -> Sequence[tuple[tuple[str, ...], ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[tuple[str, ...], ...]]:
     """One task: what a partition's history is, all logs tell together. Each of its parts are the files of one log
     and of its twin."""
-    return [tuple(tuple(one) for one in logs_and_twins(wish.paths))]
+    return [tuple(tuple(one) for one in logs_and_twins(options.paths))]
 
 
 class Heard:
@@ -103,10 +103,12 @@ def _raised(error: OSError) -> None:
     raise error
 
 
-def rows(files: Sequence[Sequence[str]], wish: Wish, heard: Heard | None = None) -> Iterator[tuple[object, ...]]:
+def rows(
+    files: Sequence[Sequence[str]], options: JobOptions, heard: Heard | None = None
+) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each change of each partition."""
-    lines = _by_partition(_lines(files, heard), wish.topics)
-    twins = _by_partition((event for one in files for event in _twins(one, wish.topics, heard)), wish.topics)
+    lines = _by_partition(_lines(files, heard), options.topics)
+    twins = _by_partition((event for one in files for event in _twins(one, options.topics, heard)), options.topics)
     for partition in sorted({*lines, *twins}):
         for one in changes(completed(lines.get(partition, ()), twins.get(partition, ())), partition):
             yield (

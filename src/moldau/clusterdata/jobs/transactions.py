@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from moldau.clusterdata.columns import Column
 from moldau.clusterdata.jobs import coordinator_log
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.segments import Segment
 from moldau.model.named import NamedTuple
 from moldau.wire.batch import Record
@@ -47,7 +47,7 @@ _OF_VALUE = 12
 Row = tuple[object, ...]
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """What a coordinator has a transactional id in, by the number in its log."""
 
     EMPTY = 0
@@ -76,10 +76,10 @@ class Entry(NamedTuple):
     reason: str | None
 
 
-def plan(wish: Wish) -> Sequence[tuple[Segment, ...]]:
+def plan(options: JobOptions) -> Sequence[tuple[Segment, ...]]:
     """A task for each partition of the topic: the segments of one replica. FileNotFoundError names a folder that is
     none."""
-    return coordinator_log.plan(wish, TOPIC)
+    return coordinator_log.plan(options, TOPIC)
 
 
 def entries(replica: Sequence[Segment]) -> Iterator[Entry]:
@@ -91,7 +91,7 @@ def entries(replica: Sequence[Segment]) -> Iterator[Entry]:
             yield from map(_entry, found.records)
 
 
-def newest_rows(task: Sequence[Segment], wish: Wish) -> Iterator[Row]:
+def newest_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
     """A row of ``COLUMNS`` for each transactional id, and for each place where it is not known whose record that is."""
     newest: dict[str, Entry] = {}
     nameless = []
@@ -100,12 +100,12 @@ def newest_rows(task: Sequence[Segment], wish: Wish) -> Iterator[Row]:
             nameless.append(entry)
         else:
             newest[entry.transactional_id] = entry
-    yield from _rows(task, [*newest.values(), *nameless], wish)
+    yield from _rows(task, [*newest.values(), *nameless], options)
 
 
-def history_rows(task: Sequence[Segment], wish: Wish) -> Iterator[Row]:
+def history_rows(task: Sequence[Segment], options: JobOptions) -> Iterator[Row]:
     """A row of ``COLUMNS`` for each record that compaction has left, in their order."""
-    yield from _rows(task, entries(task), wish)
+    yield from _rows(task, entries(task), options)
 
 
 def _entry(record: Record) -> Entry:
@@ -134,11 +134,11 @@ def _value(data: Buffer) -> tuple[int, TransactionLogValue]:
     return version, decode_from(TransactionLogValue, memoryview(data), 2, version)[0]
 
 
-def _rows(task: Sequence[Segment], found: Iterator[Entry] | Sequence[Entry], wish: Wish) -> Iterator[Row]:
+def _rows(task: Sequence[Segment], found: Iterator[Entry] | Sequence[Entry], options: JobOptions) -> Iterator[Row]:
     number = task[0].partition
     for entry in found:
         id, version, value, record, reason = entry
-        if wish.transactional_ids and id is not None and id not in wish.transactional_ids:
+        if options.transactional_ids and id is not None and id not in options.transactional_ids:
             continue
         told: Row = (None,) * _OF_VALUE
         if value is not None:
@@ -157,7 +157,7 @@ def _rows(task: Sequence[Segment], found: Iterator[Entry] | Sequence[Entry], wis
 def _state(status: int) -> tuple[str | None, str | None]:
     """The name of a state, or why there is none."""
     try:
-        return State(status).shown, None
+        return TransactionState(status).shown, None
     except ValueError:
         return None, f"its state: {status} is not known"
 

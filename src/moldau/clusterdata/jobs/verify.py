@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from moldau.clusterdata.columns import Column
-from moldau.clusterdata.jobs.wish import Wish
+from moldau.clusterdata.jobs.options import JobOptions
 from moldau.clusterdata.metadata import TOPIC
 from moldau.clusterdata.replica_check.assigned import assigned
-from moldau.clusterdata.replica_check.comparing import Finding, Verdict
+from moldau.clusterdata.replica_check.comparing import Finding, ReplicaVerdict
 from moldau.clusterdata.replica_check.folders import Pace, Replica, directories, replicas_in
 from moldau.clusterdata.replica_check.folders import verify as compared
 from moldau.model import TopicPartition
@@ -30,7 +30,7 @@ COLUMNS = (
 )
 
 
-class Task(NamedTuple):
+class ReplicasToVerify(NamedTuple):
     """The replicas of a partition that are there, and the brokers that should have one and have not."""
 
     partition: TopicPartition
@@ -38,27 +38,29 @@ class Task(NamedTuple):
     missing: tuple[int, ...]
 
 
-def plan(wish: Wish) -> Sequence[Task]:
+def plan(options: JobOptions) -> Sequence[ReplicasToVerify]:
     """A task for each partition. FileNotFoundError or BrokenFile names a directory that is none."""
-    found = replicas_in(directories(wish.paths))
-    wanted = assigned(wish.paths)
+    found = replicas_in(directories(options.paths))
+    wanted = assigned(options.paths)
     return [
-        Task(partition, replicas, missing)
+        ReplicasToVerify(partition, replicas, missing)
         for partition in sorted({*found, *wanted})
-        if partition.topic != TOPIC and (not wish.topics or partition.topic in wish.topics)
+        if partition.topic != TOPIC and (not options.topics or partition.topic in options.topics)
         for replicas in [tuple(found.get(partition, ()))]
         for missing in [tuple(sorted(set(wanted.get(partition, ())) - {one.broker for one in replicas}))]
     ]
 
 
-def rows(task: Task, _wish: Wish) -> Iterator[tuple[object, ...]]:
+def rows(task: ReplicasToVerify, _: JobOptions) -> Iterator[tuple[object, ...]]:
     """A row of ``COLUMNS`` for each replica of a partition."""
     pace = Pace(None)
     try:
         found = compared(task.replicas, pace) if task.replicas else []
     except OSError as error:  # a file that went away, or cannot be read: all that is known is that
         text = f"{error.filename}: {error.strerror}"
-        found = [Finding(one.broker, Verdict.UNREACHABLE, None, text) for one in task.replicas]
-    found += [Finding(broker, Verdict.MISSING, None, "assigned, and not in its directories") for broker in task.missing]
+        found = [Finding(one.broker, ReplicaVerdict.UNREACHABLE, None, text) for one in task.replicas]
+    found += [
+        Finding(broker, ReplicaVerdict.MISSING, None, "assigned, and not in its directories") for broker in task.missing
+    ]
     for one in found:
         yield *task.partition, one.replica, one.verdict.value, one.offset, one.detail, one.compared_to, pace.total

@@ -13,7 +13,7 @@ from moldau.model.counted import counted
 from moldau.model.named import NamedTuple
 
 
-class Verdict(Enum):
+class ReplicaVerdict(Enum):
     """What is said of a replica, the worse the later."""
 
     OK = "OK"
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     the replicas were compared; None where none was."""
 
     replica: int
-    verdict: Verdict
+    verdict: ReplicaVerdict
     offset: int | None = None
     detail: str = ""
     compared_to: int | None = None
@@ -62,7 +62,7 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
             heads = {id: next(replicas[id], None) for id in heads}
         for id, batch in list(heads.items()):
             if batch is not None and batch.base_offset < until and not batch.sound:
-                found[id] = Finding(id, Verdict.DIVERGED, batch.base_offset, "its checksum is wrong")
+                found[id] = Finding(id, ReplicaVerdict.DIVERGED, batch.base_offset, "its checksum is wrong")
                 del heads[id]
         with_batch = [id for id, batch in heads.items() if batch is not None and batch.base_offset < until]
         if not with_batch:
@@ -76,12 +76,12 @@ def compare(replicas: Mapping[int, Iterator[Batch]], until: int, first: int | No
                 del heads[id]
             elif batch != right:
                 at = min(batch.base_offset, right.base_offset)
-                found[id] = Finding(id, Verdict.DIVERGED, at, difference(batch, right))
+                found[id] = Finding(id, ReplicaVerdict.DIVERGED, at, difference(batch, right))
                 del heads[id]
             else:
                 reached[id] = batch.last_offset + 1
                 heads[id] = next(replicas[id], None)
-    return [found.get(id, Finding(id, Verdict.OK))._replace(compared_to=until) for id in replicas]
+    return [found.get(id, Finding(id, ReplicaVerdict.OK))._replace(compared_to=until) for id in replicas]
 
 
 def compare_records(replicas: Mapping[int, Iterator[tuple[int, object]]], until: int, first: int) -> list[Finding]:
@@ -97,9 +97,11 @@ def compare_records(replicas: Mapping[int, Iterator[tuple[int, object]]], until:
             if record == right:
                 heads[id] = next(replicas[id], None)
             else:
-                found[id] = Finding(id, Verdict.DIVERGED, at, "another record")
+                found[id] = Finding(id, ReplicaVerdict.DIVERGED, at, "another record")
                 del heads[id]
-    return [found.get(id, Finding(id, Verdict.OK, None, BY_RECORD))._replace(compared_to=until) for id in replicas]
+    return [
+        found.get(id, Finding(id, ReplicaVerdict.OK, None, BY_RECORD))._replace(compared_to=until) for id in replicas
+    ]
 
 
 def _agreed(batches: list[Batch | None], until: int) -> Batch | None:
@@ -116,8 +118,8 @@ BY_RECORD = "compacted: records that several replicas have are the same"
 def _short(id: int, batch: Batch | None, right: Batch, reached: int, behind: str) -> Finding:
     """A replica that has no batch where another has one: it ends there, or has a hole."""
     if batch is None:
-        return Finding(id, Verdict.LAGGING, reached, behind)
-    return Finding(id, Verdict.DIVERGED, right.base_offset, "it has no batch there")
+        return Finding(id, ReplicaVerdict.LAGGING, reached, behind)
+    return Finding(id, ReplicaVerdict.DIVERGED, right.base_offset, "it has no batch there")
 
 
 def difference(batch: Batch, right: Batch) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
 
-from moldau.clusterdata.replica_check.comparing import Batch, Finding, Verdict, compare
+from moldau.clusterdata.replica_check.comparing import Batch, Finding, ReplicaVerdict, compare
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
 from moldau.storage.checkpoints import parse_meta, parse_offsets
@@ -136,9 +136,9 @@ def verify(replicas: Sequence[Replica], pace: Pace) -> list[Finding]:
 def _unsure(finding: Finding, end: int, ends: tuple[int, int], *, nothing: bool) -> Finding:
     """The finding where nobody knows the high watermark; ``nothing`` could be compared although there are records."""
     least, most = ends
-    if nothing and end == least and finding.verdict is Verdict.OK:
+    if nothing and end == least and finding.verdict is ReplicaVerdict.OK:
         text = f"it ends there and another at {most}, and the high watermark is not known: nothing was compared"
-        return finding._replace(verdict=Verdict.LAGGING, offset=end, detail=text)
+        return finding._replace(verdict=ReplicaVerdict.LAGGING, offset=end, detail=text)
     return _told(finding, UNKNOWN_END if least == most else f"{UNKNOWN_END} (the longest log ends at {most})")
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from moldau.clusterdata.state_changes.eras import GONE, Event, topic_id
-from moldau.clusterdata.state_changes.reasons import NOT_MOVING, Moving, Told, moving, recovering, seen_from
+from moldau.clusterdata.state_changes.reasons import NOT_MOVING, Moving, StateAfter, moving, recovering, seen_from
 from moldau.clusterdata.state_changes.twins import DELETED
 from moldau.model import TopicPartition
 from moldau.model.named import NamedTuple
@@ -23,7 +23,7 @@ DURING_DELETE = -2
 """The leader in requests by which a ZooKeeper controller has a partition deleted; their epochs say nothing."""
 
 
-class Change(NamedTuple):
+class PartitionChange(NamedTuple):
     """One step of a partition. ``seen`` are the nodes that told of it and when; ``controller`` decided it."""
 
     time: str
@@ -35,8 +35,8 @@ class Change(NamedTuple):
     why: str
     seen: tuple[tuple[int, str], ...] = ()
     replicas: tuple[int, ...] = ()
-    """Those that lines of this change tell, else those that lines before it told last; empty where none did. Of the
-    last change of a topic they are those that were told last of all."""
+    """The replicas that lines of this change tell, else those that lines before it told last; empty where none did. Of
+    the last change of a topic they are those that were told last of all."""
     is_deletion: bool = False
     """Whether the topic was deleted by it; nobody leads, and nobody is in sync."""
     topic: int = 0
@@ -57,7 +57,7 @@ class _Step:
         self.recovering: bool | None = None
         self.moving: Moving | None = None
         self.replicas: tuple[int, ...] | None = None
-        """Those that lines of this change tell, or lines between the change before and this."""
+        """The replicas that lines of this change tell, or lines between the change before and this."""
         self.why: str | None = None
         """The reason that a line of this change tells."""
 
@@ -211,7 +211,7 @@ def _creates(event: Event) -> bool:
     return event.role == "Controller" and event.event == "partition" and " from NewPartition to " in event.text
 
 
-def changes(events: Iterable[Event], of: TopicPartition) -> list[Change]:
+def changes(events: Iterable[Event], of: TopicPartition) -> list[PartitionChange]:
     """The changes of a partition, in the order of leader epochs and partition epochs or times; those of a topic that
     was deleted and made anew after one another."""
     lives = [_Life()]
@@ -228,8 +228,8 @@ def changes(events: Iterable[Event], of: TopicPartition) -> list[Change]:
     return [change for at, life in enumerate(lives) for change in _told(life, at)]
 
 
-def _told(life: _Life, at: int) -> Iterator[Change]:
-    before: Told | None = None
+def _told(life: _Life, at: int) -> Iterator[PartitionChange]:
+    before: StateAfter | None = None
     in_sync_once: set[int] = set()
     is_vague = life.is_deleted and life.deletion is None
     last_epoch = 0
@@ -243,7 +243,7 @@ def _told(life: _Life, at: int) -> Iterator[Change]:
         assert event.leader is not None
         assert event.leader_epoch is not None
         now = _state(before, step, event, is_deleted=is_vague)
-        yield Change(
+        yield PartitionChange(
             step.time,
             event.leader,
             event.leader_epoch,
@@ -262,20 +262,22 @@ def _told(life: _Life, at: int) -> Iterator[Change]:
         yield _deletion(life, life.deletion, last_epoch, at)
 
 
-def _deletion(life: _Life, event: Event, last_epoch: int, at: int) -> Change:
+def _deletion(life: _Life, event: Event, last_epoch: int, at: int) -> PartitionChange:
     """The end of a life; ``last_epoch`` is the leader epoch of the change before it."""
     epoch = last_epoch if event.leader_epoch is None else event.leader_epoch
     seen = () if event.node is None else ((event.node, event.time),)
-    return Change(
+    return PartitionChange(
         event.time, -1, epoch, (), event.controller, event.controller_epoch, DELETED, seen,
         life.replicas, is_deletion=True, topic=at, topic_id=life.topic_id,
     )  # fmt: skip
 
 
-def _state(before: Told | None, step: _Step, event: Event, *, is_deleted: bool) -> Told:
+def _state(before: StateAfter | None, step: _Step, event: Event, *, is_deleted: bool) -> StateAfter:
     """What is known after a step. A leader epoch that is raised although all else stays may be a reassignment's, so
     that the replicas told before count no more; nor do they while one is told of, or after it."""
-    now = Told(event, step.recovering, step.moving, step.replicas or (), is_deleted, step.recovering, event.isr or ())
+    now = StateAfter(
+        event, step.recovering, step.moving, step.replicas or (), is_deleted, step.recovering, event.isr or ()
+    )
     if before is None:
         return now
     if now.recovering is None:

@@ -26,7 +26,7 @@ Moving = tuple[frozenset[int], frozenset[int]]
 NOT_MOVING: Moving = (frozenset(), frozenset())
 
 
-class Told(NamedTuple):
+class StateAfter(NamedTuple):
     """A partition after a change, as far as lines tell. ``recovering``: whether its leader was elected uncleanly and
     has not made good for it yet; ``replicas``: those that were told no later than this, empty where a change that is
     told of may have made others."""
@@ -70,7 +70,7 @@ def _ids(text: str) -> frozenset[int]:
     return frozenset(int(one) for one in text.replace(" ", "").split(",") if one)
 
 
-def seen_from(before: Told | None, now: Told, in_sync_once: Iterable[int]) -> str:
+def seen_from(before: StateAfter | None, now: StateAfter, in_sync_once: Iterable[int]) -> str:
     """What a change looks like. ``in_sync_once`` are the replicas that were told to be in sync at any time before."""
     if before is None:
         return _first(now.event)
@@ -99,7 +99,7 @@ def _first(event: Event) -> str:
     return "created" if is_made else "first that these logs tell"
 
 
-def _offline(before: Told, now: Told) -> str:
+def _offline(before: StateAfter, now: StateAfter) -> str:
     if before.leader < 0:
         return "still offline"
     if now.deleted:
@@ -107,18 +107,18 @@ def _offline(before: Told, now: Told) -> str:
     return f"offline: broker {before.leader} left, and nobody in sync is alive"
 
 
-def _is_next(before: Told, now: Told) -> bool:
+def _is_next(before: StateAfter, now: StateAfter) -> bool:
     """Whether nothing can have changed in between."""
     epochs = before.event.partition_epoch, now.event.partition_epoch
     return epochs[0] is not None and epochs[1] is not None and epochs[1] - epochs[0] == 1
 
 
-def _is_stranger(before: Told, now: Told) -> bool:
+def _is_stranger(before: StateAfter, now: StateAfter) -> bool:
     """Whether the leader is another one, which was not in the ISR that was told last."""
     return now.leader != before.leader and bool(before.isr) and now.leader not in before.isr
 
 
-def _is_unclean(before: Told, now: Told) -> bool:
+def _is_unclean(before: StateAfter, now: StateAfter) -> bool:
     """Whether it is proved that the leader was elected without being in sync."""
     if now.recovering is not None:
         return now.recovering and (before.recovering_last is False or _is_stranger(before, now))
@@ -131,8 +131,9 @@ def _is_unclean(before: Told, now: Told) -> bool:
     )
 
 
-def _ended(before: Told, now: Told) -> str | None:
-    """That a reassignment ended, where lines tell which replicas were being added and removed, and that none are."""
+def _ended(before: StateAfter, now: StateAfter) -> str | None:
+    """The reason that a reassignment ended, where lines tell which replicas were being added and removed, and that none
+    are."""
     if before.moving in (None, NOT_MOVING) or now.moving != NOT_MOVING or not now.isr:
         return None
     assert before.moving is not None
@@ -153,7 +154,7 @@ def _no_replicas(gone: Iterable[int]) -> str:
     return f"reassignment completed: brokers {', '.join(map(str, (one, *more)))} are no replicas any more"
 
 
-def _both_ways(before: Told, now: Told) -> str | None:
+def _both_ways(before: StateAfter, now: StateAfter) -> str | None:
     """The reason of one decision that takes from the ISR and adds to it and leaves more than the leader in it, which
     nothing does but the end of a move; nor can a leader that stays be the only one that came."""
     was, isr = set(before.isr), set(now.isr)
@@ -164,7 +165,7 @@ def _both_ways(before: Told, now: Told) -> str | None:
     return _no_replicas(was - isr)
 
 
-def _elected(before: Told, now: Told) -> str:
+def _elected(before: StateAfter, now: StateAfter) -> str:
     """Why another leads."""
     if before.leader < 0:
         is_clean = now.leader in before.isr_last or (now.recovering is False and _is_next(before, now))
@@ -179,7 +180,7 @@ def _elected(before: Told, now: Told) -> str:
     return "election"
 
 
-def _stranger(before: Told, now: Told) -> str:
+def _stranger(before: StateAfter, now: StateAfter) -> str:
     """What is known of an election whose winner was not in the ISR that was told last, where it is not proved that the
     election was unclean."""
     epochs = before.event.partition_epoch, now.event.partition_epoch

@@ -37,7 +37,7 @@ SHAPES_MOST = 20_000
 _NEW, _NONE = -2, -1
 
 
-class Place(NamedTuple):
+class RelativePosition(NamedTuple):
     """A place in a line: so many bytes behind the end of a number."""
 
     run: int
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
     """(column, which number, whether it is below zero)."""
     lists: tuple[tuple[str, int, int], ...]
     """(column, the first number, how many)."""
-    topic: tuple[Place, Place]
+    topic: tuple[RelativePosition, RelativePosition]
 
 
 @dataclass(slots=True)
@@ -223,9 +223,9 @@ def _edges(is_digit: Bools) -> Ints:
     return np.append(edges, len(is_digit)) if len(edges) % 2 else edges
 
 
-def _place(spans: Sequence[tuple[int, int]], at: int) -> Place:
+def _place(spans: Sequence[tuple[int, int]], at: int) -> RelativePosition:
     run = max(number for number, (_, end) in enumerate(spans) if end <= at)
-    return Place(run, at - spans[run][1])
+    return RelativePosition(run, at - spans[run][1])
 
 
 def _bounds(spans: Sequence[tuple[int, int]], free: Sequence[tuple[int, int]]) -> tuple[Sizes, Sizes]:

@@ -64,10 +64,10 @@ def milliseconds(time: str) -> int | None:
         return None
 
 
-def skews(events: Iterable[Event], unread: Callable[[Event], object] = lambda _: None) -> list[Skew]:
-    """For every pair of a controller and another node that the logs connect. ``unread`` is told of entries whose time
-    is no date, which are no part of a pair."""
-    bounds = _Bounds(unread)
+def skews(events: Iterable[Event], on_bad_time: Callable[[Event], object] = lambda _: None) -> list[Skew]:
+    """For every pair of a controller and another node that the logs connect. ``on_bad_time`` is called with each entry
+    whose time is no date; it is no part of a pair."""
+    bounds = _Bounds(on_bad_time)
     for event in events:
         bounds.made(event)
         if event.event == "partition" and event.role == "Controller" and event.state == "OnlinePartition":
@@ -81,8 +81,8 @@ class _Bounds:
     """How far a broker's clock is behind and ahead of a controller's, by pairs of them. It takes all lines first:
     what comes later may tell that two of them are no pair."""
 
-    def __init__(self, unread: Callable[[Event], object]) -> None:
-        self._unread = unread
+    def __init__(self, on_bad_time: Callable[[Event], object]) -> None:
+        self._on_bad_time = on_bad_time
         self._ids: dict[str, str] = {}
         self._made: set[tuple[str, int]] = set()
         """Partitions that were made, or deleted, up to here."""
@@ -114,7 +114,7 @@ class _Bounds:
         if event.node is None:
             return
         if (now := milliseconds(event.time)) is None:
-            self._unread(event)
+            self._on_bad_time(event)
             return
         for state in _states(event):
             who, first = self._decided.setdefault(state, (event.node, now))
@@ -126,7 +126,7 @@ class _Bounds:
         if event.node is None:
             return
         if (now := milliseconds(event.time)) is None:
-            self._unread(event)
+            self._on_bad_time(event)
             return
         if event.event in ("leader", "follower"):
             for state in _states(event):  # a broker that starts again tells it again: the last time is late enough

@@ -28,7 +28,8 @@ _UNLED = ("NewPartition", GONE)
 _QUARTER = timedelta(minutes=15)
 """Zones are whole quarters of an hour apart."""
 _ZONES = timedelta(hours=27)
-"""And no further than UTC-12 is from UTC+14, and the hour of a line from that of its twin."""
+"""How far two lines' times may be apart for their zones: no further than UTC-12 is from UTC+14, and the hour of a line
+from that of its twin."""
 NEAR_S = 60
 """A line is written some turns of the loop later than its twin says, at most."""
 _FORM = "%Y-%m-%d %H:%M:%S,%f"
@@ -86,28 +87,28 @@ def told(
     files: Sequence[str],
     topics: Collection[str],
     damaged: Damaged,
-    heard: Callable[[Event | None], object] | None = None,
+    on_event: Callable[[Event | None], object] | None = None,
 ) -> Iterator[Event]:
     """What the twins among the files of one log say of partitions of these topics (of all topics if there are none),
     the oldest first, read as it is asked for. Where only some files of a log are given, and all of its twins, they
-    have no times: they tell more about lines, but are none themselves. ``heard`` is told of each line, or that it is
-    none."""
+    have no times: they tell more about lines, but are none themselves. ``on_event`` is called with the event of each
+    line, None for a line that is none."""
     texts, twins = [one for one in files if not is_twin(one)], [one for one in files if is_twin(one)]
     is_whole = all(set(_texts_of(one)) <= set(texts) for one in twins)
     wanted = [topic.encode() for topic in topics]
     for twin in sorted(twins, key=_first_time):
         for line in lines_of(twin, damaged):
-            if heard is None and wanted and not any(topic in line for topic in wanted):
+            if on_event is None and wanted and not any(topic in line for topic in wanted):
                 continue
             event = read(line)
-            if heard is not None:
-                heard(event)
+            if on_event is not None:
+                on_event(event)
             if event is not None and event.partitions and (not topics or event.partitions[0][0] in topics):
                 yield event if is_whole else event._replace(time="")
 
 
 def timed(events: Iterable[Event]) -> Iterator[Event]:
-    """Those that tell when they were."""
+    """The events that have a time."""
     return (event for event in events if event.time)
 
 

@@ -22,7 +22,7 @@ class FeedError(RuntimeError):
     """A table whose changes cannot be given as they were asked for; the message names table, version and way out."""
 
 
-class Change(Enum):
+class RowChange(Enum):
     """What happened to a row."""
 
     INSERT = "insert"
@@ -67,7 +67,7 @@ class Piece:
 
     reading: Reading
     name: str
-    change: Change | None
+    change: RowChange | None
     first: int
     rows: int
 

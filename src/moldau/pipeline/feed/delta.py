@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from moldau.pipeline.feed.changes import Change, FeedError, Piece, Version
+from moldau.pipeline.feed.changes import FeedError, Piece, RowChange, Version
 from moldau.spark.tables.stores import Store, open_store
 
 _LOG = re.compile(r"_delta_log/(\d{20})\.json")
@@ -116,8 +116,8 @@ class DeltaFeed:
             )
         if any(one.get("deletionVector") for one in (*added, *removed)):
             raise FeedError(f"{self.name}, version {number} has deletion vectors, which are not read here")
-        pieces = [self._piece(number, one, Change.DELETE) for one in removed]
-        pieces += [self._piece(number, one, Change.INSERT) for one in added]
+        pieces = [self._piece(number, one, RowChange.DELETE) for one in removed]
+        pieces += [self._piece(number, one, RowChange.INSERT) for one in added]
         return Version(number, _time(actions), schema, pieces, takes_back=bool(removed))
 
     def whole(self, number: int) -> Version:
@@ -133,10 +133,10 @@ class DeltaFeed:
             }
             for one in sorted(found, key=lambda one: str(one["path"]))
         ]
-        pieces = [self._piece(number, one, Change.INSERT) for one in files]
+        pieces = [self._piece(number, one, RowChange.INSERT) for one in files]
         return Version(number, _time_of(table), schema, pieces)
 
-    def _piece(self, number: int, action: Action, change: Change | None) -> Piece:
+    def _piece(self, number: int, action: Action, change: RowChange | None) -> Piece:
         path = unquote(str(action["path"]))
         if "://" in path or path.startswith("/"):
             raise FeedError(f"{self.name}, version {number} names a file of another table: {path}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from moldau.pipeline.feed.changes import Change, FeedError, Piece, Version
+from moldau.pipeline.feed.changes import FeedError, Piece, RowChange, Version
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -145,7 +145,7 @@ class IcebergFeed:
                     "pipeline reset --to snapshot`"
                 )
             reading = ReadFile(text, schema_id, dict(table.io.properties), file)
-            found.append(Piece(reading, str(file.file_path), Change.INSERT, 0, int(file.record_count)))
+            found.append(Piece(reading, str(file.file_path), RowChange.INSERT, 0, int(file.record_count)))
         return found
 
     def _schema(self, table: Table, snapshot: Snapshot) -> tuple[int, pa.Schema]:

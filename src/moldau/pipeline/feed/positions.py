@@ -16,7 +16,7 @@ from moldau.pipeline.spec import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedStep:
     """One thing that a run would do; ``changes`` tells what is made or changed from what stays."""
 
     what: str
@@ -67,19 +67,19 @@ def feed_lag(pipeline: Pipeline, folder: Folder) -> FeedLag:
     return FeedLag(source.name, None if (at.done or 0) < 0 else at.done, feed.newest(), left)
 
 
-def feed_steps(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def feed_steps(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     """What a run would do with the source."""
     found, booked = feed_lag(pipeline, folder), booked_position(folder)
     refused = _refused(pipeline, folder)
     start = folder.start() or pipeline.source.start
     whole = booked.whole if booked is not None else start == "snapshot"
-    steps = [Step(f"source {found.table}", to_read(found, whole=whole), False), *refused]
+    steps = [PlannedStep(f"source {found.table}", to_read(found, whole=whole), False), *refused]
     if booked is None:
-        return [*steps, Step("checkpoint", f"a new one, which begins at {start}", True)]
-    return [*steps, Step("checkpoint", f"goes on {goes_on(booked)}; 'start' has no effect", False)]
+        return [*steps, PlannedStep("checkpoint", f"a new one, which begins at {start}", True)]
+    return [*steps, PlannedStep("checkpoint", f"goes on {goes_on(booked)}; 'start' has no effect", False)]
 
 
-def _refused(pipeline: Pipeline, folder: Folder) -> list[Step]:
+def _refused(pipeline: Pipeline, folder: Folder) -> list[PlannedStep]:
     """Why a run would be refused at the next batch, as far as the table's log tells."""
     source = pipeline.source.feed
     assert source is not None, "a pipeline over a table"
@@ -88,7 +88,7 @@ def _refused(pipeline: Pipeline, folder: Folder) -> list[Step]:
         at = next_position(pipeline, folder, feed)
         plan(feed, source, at, None if noted is None else noted.schema, BATCH_MOST)
     except FeedError as error:
-        return [Step(f"source {source.name}", f"a run is refused: {error}", True)]
+        return [PlannedStep(f"source {source.name}", f"a run is refused: {error}", True)]
     return []
 
 

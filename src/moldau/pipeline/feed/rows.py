@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from moldau.model.counted import counted
 from moldau.pipeline import columns as names
-from moldau.pipeline.feed.changes import Change, Piece, Planned, Slice
+from moldau.pipeline.feed.changes import Piece, Planned, RowChange, Slice
 from moldau.pipeline.stages import arrow_schema
 from moldau.spark.rows import quoted, row_json
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 AGAIN = "its key is written again in the same version"
 _CHANGES = {
-    "insert": Change.INSERT,
-    "update_postimage": Change.UPDATE,
-    "update_preimage": Change.DELETE,
-    "delete": Change.DELETE,
+    "insert": RowChange.INSERT,
+    "update_postimage": RowChange.UPDATE,
+    "update_preimage": RowChange.DELETE,
+    "delete": RowChange.DELETE,
 }
 """What Delta's change files say of a row; what a row was before an update is gone by it."""
 
@@ -75,17 +75,17 @@ def _changes(
 ) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
     """The deleted rows of the pieces, or the others, each batch with what happened to its rows."""
     for piece in pieces:
-        if piece.change is not None and (piece.change is Change.DELETE) != deletes:
+        if piece.change is not None and (piece.change is RowChange.DELETE) != deletes:
             continue
         for batch in _from(piece, schema):
             if piece.change is not None:
                 yield batch, [piece.change.value] * batch.num_rows
                 continue
             changes = [_CHANGES[one] for one in batch.column("_change_type").to_pylist()]
-            chosen = pa.array([(one is Change.DELETE) == deletes for one in changes])
+            chosen = pa.array([(one is RowChange.DELETE) == deletes for one in changes])
             rows = batch.select(list(schema.names)).filter(chosen)
             if rows.num_rows:
-                yield rows, [one.value for one in changes if (one is Change.DELETE) == deletes]
+                yield rows, [one.value for one in changes if (one is RowChange.DELETE) == deletes]
 
 
 def _from(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

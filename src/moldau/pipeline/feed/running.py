@@ -60,7 +60,7 @@ class FeedRunner(Runner):
             cluster_of(pipeline) if self._needs_ours() else "",
             checkpoint=self.folder.checkpoint,
             modules=None if self._file is None else self._file.parent,
-            heard=self._took,
+            on_line=self._took,
             store=self.folder.store,
         )
 
@@ -169,9 +169,9 @@ def runner(
     file: Path | None = None,
     once: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    heard: Callable[[Line], None] = lambda line: None,
+    on_line: Callable[[Line], None] = lambda line: None,
     session: Callable[[Pipeline], SparkSession] | None = None,
 ) -> Runner:
     """What runs the pipeline, be its source topics or a table."""
     kind = Runner if pipeline.source.feed is None else FeedRunner
-    return kind(pipeline, file=file, once=once, say=say, heard=heard, session=session)
+    return kind(pipeline, file=file, once=once, say=say, on_line=on_line, session=session)

@@ -139,7 +139,7 @@ class DataLaws:
             self._keyed[OFFSETS] = True
         transactions = observer.cluster.plan.transactions
         self._transacted = None if transactions is None else transactions.name
-        """Of whose compaction ``TransactionLaws`` are: what is a key's newest is decided later."""
+        """The topic whose compaction ``TransactionLaws`` checks: what is a key's newest is decided later."""
         if transactions is not None and transactions.keys:
             self._keyed[transactions.name] = transactions.tombstones_stay
         deletions = observer.cluster.plan.deletions

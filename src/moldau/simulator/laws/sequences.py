@@ -3,7 +3,7 @@
 Decides, for a refusal, whether it makes others' clients go on under the next producer epoch, and write again what is
 in logs without having been answered. Remembers nothing. Source: Apache Kafka's TransactionManager.canRetry, and
 librdkafka's rd_kafka_handle_Produce_error for idempotent producers. Read next: pipelined_producer.py,
-broker/replicas/sent_back.py.
+broker/replicas/sequence_gaps.py.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from moldau.broker.lifecycle import Stage
 from moldau.broker.node import Node
 from moldau.broker.zookeeper.request_lines import Request
 from moldau.controller.facts import Settings
-from moldau.controller.laws import Law, LawChecker, Step
+from moldau.controller.laws import CommittedBatch, Law, LawChecker
 from moldau.image import Delta, Image
 from moldau.model import Code
 from moldau.ports.zookeeper import Check, Create, Delete, Op, Set
@@ -145,7 +145,7 @@ class ZooKeeperLaws:
             self._go_last(id, image, delta)
             watched[1].after(image, delta, settings=SETTINGS)
 
-    def _judge(self, id: int, law: Law, step: Step) -> None:
+    def _judge(self, id: int, law: Law, step: CommittedBatch) -> None:
         try:
             law(step)
         except AssertionError as error:

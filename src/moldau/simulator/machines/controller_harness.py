@@ -133,8 +133,8 @@ class ControllerHarness:
 
     def heartbeat(self, id: int, **fields: Any) -> Any:  # Any: fields have their own types
         epoch = self.image.brokers[id].epoch
-        wish = {"broker_epoch": epoch, "metadata_offset": self.next_offset - 1, **fields}
-        return self.submit(BrokerHeartbeat(broker_id=id, **wish))
+        values = {"broker_epoch": epoch, "metadata_offset": self.next_offset - 1, **fields}
+        return self.submit(BrokerHeartbeat(broker_id=id, **values))
 
     def add_broker(self, id: int, **fields: Any) -> None:
         assert self.register(id, **fields).code == 0
@@ -157,7 +157,7 @@ class ControllerHarness:
     def set_isr(self, name: str, number: int, *isr: int, **fields: Any) -> Any:
         """Have the leader ask for an ISR, with all epochs right; return the code of the answer."""
         partition = self.partition(name, number)
-        wish = {
+        values = {
             "leader_epoch": partition.leader_epoch,
             "partition_epoch": partition.partition_epoch,
             "isr": tuple((id, self.image.brokers[id].epoch) for id in isr),
@@ -166,7 +166,7 @@ class ControllerHarness:
         request = AlterPartition(
             broker_id=partition.leader,
             broker_epoch=self.image.brokers[partition.leader].epoch,
-            changes=(IsrChange(key=partition.key, **wish),),
+            changes=(IsrChange(key=partition.key, **values),),
         )
         (result,) = self.submit(request).partitions
         return result.code

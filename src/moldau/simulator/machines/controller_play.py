@@ -178,8 +178,8 @@ class Play:
         if found is None:
             return
         start, count = b % self.brokers, 1 + c % 4
-        wish = None if c % 6 == 0 else tuple(dict.fromkeys((start + n) % self.brokers for n in range(count)))
-        move = Move(topic=found[0], partition=found[1].id, replicas=wish)
+        replicas = None if c % 6 == 0 else tuple(dict.fromkeys((start + n) % self.brokers for n in range(count)))
+        move = Move(topic=found[0], partition=found[1].id, replicas=replicas)
         self.harness.submit(AlterPartitionReassignments(moves=(move,)))
 
     def configure(self, a: int, b: int, c: int) -> None:

@@ -115,7 +115,7 @@ def _of_roles(before: Quorum, after: Quorum, event: on.Event) -> set[str]:
 
 
 def _of_voters(before: Quorum | None, after: Quorum, effects: list[do.Effect]) -> set[str]:
-    """Of changes of the voter set (KIP-853)."""
+    """The coverage points of changes of the voter set (KIP-853)."""
     hit = set()
     for effect in effects:
         match effect:

@@ -280,7 +280,7 @@ class ReplicationSimulation:
                         self.record.coverage.add("truncated")
                     node.log.truncate(offset)
                 case AlterIsr():
-                    # The same wish again is not decided anew: only how its members are known may have changed since.
+                    # The same request again is not decided anew: only how its members are known may have changed since.
                     members = tuple(broker for broker, _ in effect.isr)
                     if self.proposed.get(node.me) != members:
                         check(laws.isr_ask_rule, node.machine, node.brokers, effect)

@@ -66,7 +66,7 @@ def an_older_incarnation_may_join_an_isr(patches: Patches) -> None:
 
 
 def an_isr_exceeds_its_replicas(patches: Patches) -> None:
-    patches.set(isr, "_well_formed", lambda partition, wish: True)
+    patches.set(isr, "_well_formed", lambda partition, requested: True)
 
 
 def a_move_ends_when_its_newcomers_are_in_sync(patches: Patches) -> None:

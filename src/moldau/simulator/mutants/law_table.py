@@ -36,7 +36,7 @@ LAWS = (
     "S6",
     "S17",
 )
-"""Of the controller, the quorum and liveness; and of what readers are given, of records in transactions too."""
+"""The laws of the controller, the quorum, liveness, and what readers are given, also of records in transactions."""
 
 TOLD_AS = {"L6": "C3"}
 """A law whose breach is told under another's name: nodes that never learn of something hold another image at rest."""

@@ -22,11 +22,11 @@ from moldau.wire.messages.k06_update_metadata import UpdateMetadataRequest
 
 
 def changes_an_isr_under_the_same_leader_epoch(patches: Patches) -> None:
-    patches.set(change, "_must_be_told", lambda partition, target, wish: False)
+    patches.set(change, "_must_be_told", lambda partition, target, desired: False)
 
 
 def refuses_an_isr_that_it_has_already(patches: Patches) -> None:
-    """And now and then an answer is lost, which without buggify points hardly ever happens."""
+    """Every second answer is lost besides, which without buggify points hardly ever happens."""
     real = IsrUpdates._send
     asked: dict[int, int] = {}
 
@@ -36,7 +36,7 @@ def refuses_an_isr_that_it_has_already(patches: Patches) -> None:
         return {} if asked[id(self)] % 2 else answers
 
     patches.set(IsrUpdates, "_send", send)
-    patches.set(isr, "_is_so_already", lambda view, partition, wish: False)
+    patches.set(isr, "_is_so_already", lambda context, partition, requested: False)
 
 
 def leaves_it_to_brokers_to_see_that_a_replica_goes(patches: Patches) -> None:

@@ -5,7 +5,7 @@ several requests under way (``simulator/pipelined_producer.py``).
 from __future__ import annotations
 
 from moldau.broker.api.k00_produce import _Produce
-from moldau.broker.replicas.sent_back import SentBack
+from moldau.broker.replicas.sequence_gaps import SequenceGaps
 from moldau.model import Code
 from moldau.simulator.mutants.mutant import Mutant, Patches
 from moldau.simulator.scenes import PIPELINED, ZOOKEEPER
@@ -14,8 +14,8 @@ from moldau.wire.batch import BatchHeader
 
 
 def judges_a_batch_without_the_one_ahead(patches: Patches) -> None:
-    patches.set(SentBack, "behind", lambda self, target, header: None)
-    patches.set(SentBack, "meets", lambda self, target, header: False)
+    patches.set(SequenceGaps, "code_behind_gap", lambda self, target, header: None)
+    patches.set(SequenceGaps, "refuse_once_on_new_leader", lambda self, target, header: False)
 
 
 def takes_any_batch_of_a_producer_not_known(patches: Patches) -> None:

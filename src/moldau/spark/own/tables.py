@@ -9,7 +9,7 @@ from moldau.clusterdata import metadata as of_metadata
 from moldau.clusterdata import segments as of_segments
 from moldau.clusterdata.columns import Column, arrow_batches
 from moldau.clusterdata.jobs import JOBS
-from moldau.clusterdata.jobs.wish import HOUR_MS, LONGEST_MS, Wish
+from moldau.clusterdata.jobs.options import HOUR_MS, LONGEST_MS, JobOptions
 from moldau.clusterdata.metadata import Point
 from moldau.clusterdata.state_changes import lines
 from moldau.clusterdata.state_changes.arrow import batches as state_log_batches
@@ -127,15 +127,15 @@ def _point(given: Given, name: str) -> Point:
 
 
 class _Job(Table):
-    def __init__(self, name: str, wish: Wish) -> None:
-        self._name, self._wish = name, wish
+    def __init__(self, name: str, options: JobOptions) -> None:
+        self._name, self._options = name, options
         self.columns = JOBS[name].columns
 
     def tasks(self) -> Sequence[object]:
-        return JOBS[self._name].plan(self._wish)
+        return JOBS[self._name].plan(self._options)
 
     def batches(self, task: object) -> Iterator[pyarrow.RecordBatch]:
-        return arrow_batches(self.columns, JOBS[self._name].rows(task, self._wish))
+        return arrow_batches(self.columns, JOBS[self._name].rows(task, self._options))
 
 
 def job(given: Given, paths: tuple[str, ...]) -> Table:
@@ -151,4 +151,4 @@ def job(given: Given, paths: tuple[str, ...]) -> Table:
     topics, groups, ids = (names_of(given, option) for option in ("topics", "groups", "transactionalIds"))
     longest = given.get("maxTransactionTimeout")
     longest_ms = LONGEST_MS if longest is None else duration_ms("maxTransactionTimeout", longest)
-    return _Job(name, Wish(paths, topics, groups, every_ms, ids, longest_ms))
+    return _Job(name, JobOptions(paths, topics, groups, every_ms, ids, longest_ms))

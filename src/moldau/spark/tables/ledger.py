@@ -85,14 +85,14 @@ class Entry:
         return cls(**found)
 
 
-class Verdict(Enum):
+class BatchVerdict(Enum):
     """What becomes of a batch that is not refused."""
 
     NEXT = "next"
     DONE = "done"
 
 
-class Place(Enum):
+class OffsetOrder(Enum):
     """Where offsets stand, compared with others."""
 
     EQUAL = "equal"
@@ -114,7 +114,7 @@ def marker(last: Entry, what: str, end: Offsets | None) -> Entry:
     )
 
 
-def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = False) -> Verdict:
+def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = False) -> BatchVerdict:
     """What a batch is to the table's last line: it follows, or is in the table already; LedgerError when neither.
 
     Without a line a query begins with its first batch, unless it ``begins_late``.
@@ -126,10 +126,10 @@ def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = 
                 "nothing of this pipeline: was it removed, or the path or the pipeline's name changed?",
                 "If it is a new table for a query that runs already, say begins_late=True.",
             )
-        return Verdict.NEXT
+        return BatchVerdict.NEXT
     if last.query_id == ANYONE:
         if _follows(last, key):
-            return Verdict.NEXT
+            return BatchVerdict.NEXT
         raise _gap_or_overlap(table, last, key)
     if last.query_id != key.query_id:
         raise LedgerError(
@@ -143,7 +143,7 @@ def judge(table: str, last: Entry | None, key: BatchKey, *, begins_late: bool = 
     if key.batch_id <= last.batch_id:
         return _repeated(table, last, key)
     if _follows(last, key):
-        return Verdict.NEXT
+        return BatchVerdict.NEXT
     raise _gap_or_overlap(table, last, key)
 
 
@@ -153,7 +153,7 @@ def _follows(last: Entry, key: BatchKey) -> bool:
         return True
     if key.start is not None:
         return same(last.end, key.start)
-    return key.end is None or place(key.end, last.end) is not Place.BEFORE
+    return key.end is None or place(key.end, last.end) is not OffsetOrder.BEFORE
 
 
 def refuse_rewind(table: str, to: Entry, later: Sequence[Entry]) -> None:
@@ -179,12 +179,12 @@ def refuse_removed(table: str, to: Entry, gone: int) -> None:
         )
 
 
-def _repeated(table: str, last: Entry, key: BatchKey) -> Verdict:
+def _repeated(table: str, last: Entry, key: BatchKey) -> BatchVerdict:
     """A batch number that the table has had: the same batch again, or another one under its number?"""
-    if key.end is None or last.end is None or same(last.end, key.end) or place(key.end, last.end) is Place.BEFORE:
-        return Verdict.DONE
+    if key.end is None or last.end is None or same(last.end, key.end) or place(key.end, last.end) is OffsetOrder.BEFORE:
+        return BatchVerdict.DONE
     if key.start is not None and same(last.end, key.start):
-        return Verdict.NEXT  # the checkpoint forgot its last batches' numbers, not where they ended
+        return BatchVerdict.NEXT  # the checkpoint forgot its last batches' numbers, not where they ended
     raise LedgerError(
         f"{table}: batch {key.batch_id} of query {key.query_id} covers other offsets than it did when it was added: "
         f"{_text(key.start)} to {_text(key.end)}, the table ends at {_text(last.end)}. The checkpoint was restored "
@@ -197,7 +197,9 @@ def _repeated(table: str, last: Entry, key: BatchKey) -> Verdict:
 def _gap_or_overlap(table: str, last: Entry, key: BatchKey) -> LedgerError:
     assert last.end is not None, "only known offsets are compared"
     where = place(key.start or key.end or (), last.end)
-    what = {Place.AFTER: "leaves a gap", Place.BEFORE: "overlaps what is there"}.get(where, "does not continue it")
+    what = {OffsetOrder.AFTER: "leaves a gap", OffsetOrder.BEFORE: "overlaps what is there"}.get(
+        where, "does not continue it"
+    )
     return LedgerError(
         f"{table}: batch {key.batch_id} of query {key.query_id} {what}: it begins at {_text(key.start)}, the table's "
         f"pipeline {last.pipeline!r} ends at {_text(last.end)}.",
@@ -209,36 +211,36 @@ def _gap_or_overlap(table: str, last: Entry, key: BatchKey) -> LedgerError:
 
 def same(one: Offsets, other: Offsets) -> bool:
     """Whether two sets of offsets are equal, however their JSON is written."""
-    return place(one, other) is Place.EQUAL
+    return place(one, other) is OffsetOrder.EQUAL
 
 
-def place(one: Sequence[str], other: Sequence[str]) -> Place:
+def place(one: Sequence[str], other: Sequence[str]) -> OffsetOrder:
     """Where ``one`` stands compared with ``other``; offsets of other kinds of sources are equal or apart."""
     if len(one) != len(other):
-        return Place.APART
-    found = {_place(_read(a), _read(b)) for a, b in zip(one, other, strict=True)} - {Place.EQUAL}
+        return OffsetOrder.APART
+    found = {_place(_read(a), _read(b)) for a, b in zip(one, other, strict=True)} - {OffsetOrder.EQUAL}
     if not found:
-        return Place.EQUAL
-    return found.pop() if len(found) == 1 else Place.APART
+        return OffsetOrder.EQUAL
+    return found.pop() if len(found) == 1 else OffsetOrder.APART
 
 
-def _place(one: object, other: object) -> Place:
+def _place(one: object, other: object) -> OffsetOrder:
     if one == other:
-        return Place.EQUAL
+        return OffsetOrder.EQUAL
     ours, theirs = _flat(one), _flat(other)
     if ours is None or theirs is None:
-        return Place.APART
+        return OffsetOrder.APART
     ids, other_ids = _ids(one), _ids(other)
     if any(other_ids.get(topic, id) != id for topic, id in ids.items()):
-        return Place.APART  # a topic that was made anew: its offsets cannot be compared with its predecessor's
+        return OffsetOrder.APART  # a topic that was made anew: its offsets cannot be compared with its predecessor's
     found = set()
     for name in ours.keys() | theirs.keys():
         a, b = ours.get(name, 0), theirs.get(name, 0)  # a partition that is not named begins at its beginning
         if a != b:
-            found.add(Place.BEFORE if a < b else Place.AFTER)
+            found.add(OffsetOrder.BEFORE if a < b else OffsetOrder.AFTER)
     if not found:
-        return Place.EQUAL
-    return found.pop() if len(found) == 1 else Place.APART
+        return OffsetOrder.EQUAL
+    return found.pop() if len(found) == 1 else OffsetOrder.APART
 
 
 def _read(text: str) -> object:

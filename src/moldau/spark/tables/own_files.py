@@ -23,14 +23,14 @@ _CHANGES = "_change_data"
 
 
 def own(store: Store, names: Iterable[str], partition_by: Sequence[str] = ()) -> Iterator[str]:
-    """Those of the names, of files below the store, that only a writer of the table gives."""
+    """The names of files below the store that only a writer of the table gives."""
     for name in within(store, (one for one in names if is_written(one, partition_by))):
         if not (store.local and os.path.islink(store.at(name))):
             yield name
 
 
 def within(store: Store, names: Iterable[str]) -> Iterator[str]:
-    """Those of the names of files that lie below the store: what a linked folder leads to lies elsewhere, and may be
+    """The names of files that lie below the store: what a linked folder leads to lies elsewhere, and may be
     another table's, though this one's log says that it was replaced."""
 
     @cache

@@ -20,10 +20,10 @@ from moldau.spark.tables.files import DataFile, Held, Layout, WriteFiles, folder
 from moldau.spark.tables.ledger import (
     UNNAMED,
     BatchKey,
+    BatchVerdict,
     Entry,
     LedgerError,
     Offsets,
-    Verdict,
     are_positions,
     judge,
     marker,
@@ -149,7 +149,7 @@ class Table:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self.format.prepare(to_arrow_schema(rows.schema, timezone="UTC"), evolve=self.evolve)
-        if self._judge(key) is Verdict.DONE:
+        if self._judge(key) is BatchVerdict.DONE:
             return Written(0, 0, True)
         files = self._write(rows, self.store, folder_of(key.batch_id), self.format.layout)
         return self.add(files, key)
@@ -167,7 +167,7 @@ class Table:
         """
         for _ in range(_TRIES):
             last = self.format.last(self.pipeline, key.query_id)
-            if self.judge(last, key) is Verdict.DONE:
+            if self.judge(last, key) is BatchVerdict.DONE:
                 return False
             try:
                 commit(next_entry(self.pipeline, last, key, rows))
@@ -284,10 +284,10 @@ class Table:
         """The whole table, on this machine."""
         return self.format.read()
 
-    def _judge(self, key: BatchKey) -> Verdict:
+    def _judge(self, key: BatchKey) -> BatchVerdict:
         return self.judge(self.format.last(self.pipeline, key.query_id), key)
 
-    def judge(self, last: Entry | None, key: BatchKey) -> Verdict:
+    def judge(self, last: Entry | None, key: BatchKey) -> BatchVerdict:
         """What a batch is to the pipeline's last line: it follows, or is there already; LedgerError when neither."""
         return judge(str(self.store), last, key, begins_late=self.begins_late)
 

@@ -216,7 +216,7 @@ class Fetcher:
         except OSError as error:
             self._connecting = None
             if isinstance(error, ConnectionRefusedError):
-                self._deps.refused(self.leader)
+                self._deps.on_leader_refused(self.leader)
             self._retry(error)
             return
         self._connecting = None
@@ -246,9 +246,9 @@ class Fetcher:
             self._tasks.spawn(_fail(error), f"fetcher-{self.leader}")
             return
         if not isinstance(error, OSError):
-            self._deps.survived(f"fetching from broker {self.leader}", error)
+            self._deps.on_unexpected_error(f"fetching from broker {self.leader}", error)
             error = ConnectionError(repr(error))
-        self._deps.broke(self.leader)
+        self._deps.on_leader_lost(self.leader)
         self._retry(error)
 
     def _retry(self, error: OSError) -> None:
@@ -372,7 +372,7 @@ class Fetcher:
         except AssertionError:
             raise
         except Exception as error:
-            self._deps.survived(f"following {following.replica.partition}", error)
+            self._deps.on_unexpected_error(f"following {following.replica.partition}", error)
             if self.followed.get(following.replica.key) is following and following.delay is None:
                 self._block(following)
 

@@ -1,4 +1,4 @@
-"""Which plane a cluster of Apache Kafka is on, and whether that can be shared: releases and session times on ZooKeeper,
+"""Which mode a cluster of Apache Kafka is in, and whether that can be shared: releases and session times on ZooKeeper,
 migrations that have begun and not ended, and whose cluster a node's folders are of.
 
 Of a migration a broker on ZooKeeper tells by its settings, a controller by what it answers to ApiVersions (KIP-866).
@@ -45,8 +45,8 @@ async def _versions(client: Client, node: Node | None = None) -> ApiVersionsResp
     return response
 
 
-def plane(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
-    """What stands in the way on the plane that the brokers are on, or between two."""
+def mode(talk: Talk, silent: Collection[int]) -> Iterator[Finding]:
+    """What stands in the way in the mode that the brokers are in, or between the two modes."""
     brokers = sorted(talk.cluster.brokers().keys() - set(silent))
     served = {id: {one.api_key: one.max_version for one in talk.ask(_versions, Node(id)).api_keys} for id in brokers}
     on_zookeeper = {

@@ -1,4 +1,4 @@
-"""What is asked of a job."""
+"""The options of a job over files of nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONGEST_MS = 900_000
 """How long a transaction may last unless a broker's ``transaction.max.timeout.ms`` says otherwise."""
 
 
-class Wish(NamedTuple):
+class JobOptions(NamedTuple):
     """``paths`` are files and folders; empty ``topics``, ``groups`` and ``transactional_ids`` are all of them;
     ``every_ms`` is how long each span of time is in which something is counted, ``longest_ms`` how long any transaction
     may last, ``now_ms`` the time that it is, by the clock of this machine when it is None."""
