@@ -247,7 +247,7 @@ def test_a_wait_that_ends_with_very_many_changes_is_answered_in_slices(
             session_id = await session_of(cluster, 100, ask)
             waits = cluster.brokers[0].replicas.purgatory
             (session,) = cluster.brokers[0].replicas.sessions
-            wait_ms = 50 if ended_by == "time" else 600_000
+            wait_ms = 1_000 if ended_by == "time" else 600_000  # long enough to be seen waiting
             kept = asyncio.ensure_future(ask(session=(session_id, 2), max_wait_ms=wait_ms))
             await until(lambda: len(waits) == 1, "it waits")
             read = LoopCount()
