@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from moldau.cluster.mode import add_mode, mode_of
 from tests.fuzz.batches import BatchFuzzer
 from tests.fuzz.configs import ConfigFuzzer
 from tests.fuzz.files import FileFuzzer
@@ -85,7 +86,7 @@ def main() -> int:
     parser.add_argument("--cluster-s", type=float, default=CLUSTER_S, help="how long one cluster is fuzzed (60)")
     parser.add_argument("--stall-ms", type=float, default=STALL_MS, help="answers later than this are found; 0: none")
     parser.add_argument("--kinds", default=",".join(FUZZERS), help=f"which kinds of input ({','.join(FUZZERS)})")
-    parser.add_argument("--plane", default="quorum", choices=("quorum", "zookeeper"))
+    add_mode(parser)
     parser.add_argument("--keep", action="store_true", help="keep the folder of a cluster in which something was found")
     given = parser.parse_args()
     kinds = given.kinds.split(",")
@@ -96,7 +97,9 @@ def main() -> int:
     while time.monotonic() < ends:
         folder = Path(tempfile.mkdtemp(prefix="moldau-fuzz-"))
         chosen = kinds if (seed - first) % 2 == 0 or len(kinds) == 1 else [kinds[(seed - first) // 2 % len(kinds)]]
-        repeat = f"python -m tests.fuzz --seed {seed} --kinds {','.join(chosen)} --minutes 1 --plane {given.plane}"
+        repeat = (
+            f"python -m tests.fuzz --seed {seed} --kinds {','.join(chosen)} --minutes 1 --mode {mode_of(given.plane)}"
+        )
         seconds = max(min(given.cluster_s, ends - time.monotonic()), 5.0)
         keep = False
         try:
