@@ -221,7 +221,7 @@ def _is_gone(context: ScenarioContext, name: str) -> bool:
 
 
 def _created(context: ScenarioContext, name: str) -> bool:
-    """On all nodes; where a broker that has left is not known any more (ZooKeeper's plane), on the two that are."""
+    """On all nodes; where a broker that has left is not known any more (in ZooKeeper mode), on the two that are."""
     client = context.run.client
     code = client.run(create_topics(client.client, [_new(name, 1)]))[name].code
     if code is Code.INVALID_REPLICATION_FACTOR:
