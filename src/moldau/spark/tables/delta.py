@@ -22,13 +22,14 @@ from deltalake.transaction import AddAction, RemoveAction
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta_columns import columns_of, refuse_lossy_partitions, refuse_mapped
 from moldau.spark.tables.delta_merge import merge_small
-from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files
+from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files, paths_of, restore, used
 from moldau.spark.tables.files import DataFile, Layout, gone, now_ms
 from moldau.spark.tables.ledger import (
     LINE,
     UNNAMED,
     Entry,
     LedgerError,
+    Raced,
     TableError,
     marker,
     refuse_removed,
@@ -41,10 +42,6 @@ _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
 _EXPIRES = "delta.enableExpiredLogCleanup"
-
-
-class Raced(TableError):
-    """Another writer was first; look again."""
 
 
 class DeltaFormat:
@@ -282,7 +279,7 @@ class DeltaFormat:
     def _paths(self, version: int) -> list[str]:
         """The files of a version as its log names them."""
         found = DeltaTable(self.store.uri, version=version, storage_options=self.store.options or None)
-        return [str(path) for path in pa.table(found.get_add_actions())["path"].to_pylist()]
+        return paths_of(found)
 
     def _judged(self, entry: Entry) -> DeltaTable:
         """The table as ``last`` saw it; Raced when the line is not the one that follows there."""
@@ -301,8 +298,7 @@ class DeltaFormat:
         table, version, entry = self._version_of(pipeline, batch_id)
         newest = self.last(pipeline, "") or entry
         if version != table.version():  # delta-rs restores no table to where it is
-            table.restore(version)
-            table.update_incremental()
+            restore(self.store, table, version)
         self._last.clear()
         found = _renumbered(entry, newest.sequence)
         self._last[pipeline] = table.version(), found
@@ -374,7 +370,7 @@ class DeltaFormat:
             old = old_files(self.store, table, retention_hours)
         except DeltaError as error:  # of a folder of others, which may not be read, or a name that is no text
             failed = failed or TableError(f"{self.store}: files in it cannot be listed, so none was removed: {error}")
-        removed = len(old) if dry_run else remove(self.store, old)
+        removed = len(old) if dry_run else remove(self.store, old, lambda: used(table))
         if not dry_run:
             table.create_checkpoint()
             # Behind the checkpoint: whatever the table says of its log, only what is before one expires.

@@ -5,13 +5,15 @@ Source: the Delta protocol, "Table Properties" and "Vacuum". Read next: own_file
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 
-from moldau.spark.tables.ledger import LINE, Entry
+from moldau.spark.tables.ledger import LINE, Entry, LedgerError, Raced
 from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
@@ -40,6 +42,31 @@ def idle(table: DeltaTable, before_ms: int) -> Sequence[str]:
         if isinstance(line := commit.get(LINE), str):
             newest.setdefault(Entry.from_json(line).pipeline, int(commit.get("timestamp", 0)))
     return [name for name, at_ms in newest.items() if at_ms < before_ms]
+
+
+def paths_of(table: DeltaTable) -> list[str]:
+    """The files of the version that is open, as its log names them."""
+    return [str(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+
+
+def used(table: DeltaTable) -> set[str]:
+    """The files of the newest version, as the folder has them."""
+    table.update_incremental()
+    return set(map(urllib.parse.unquote, paths_of(table)))
+
+
+def restore(store: Store, table: DeltaTable, version: int) -> None:
+    """Take the table back to a version; Raced where another writer came since it was opened, LedgerError where files of
+    that version were removed meanwhile."""
+    try:
+        table.restore(version)
+    except CommitFailedError as error:
+        raise Raced(str(error)) from error
+    except DeltaError as error:
+        raise LedgerError(
+            f"{store}: version {version} cannot be gone back to: {error} The table is as it was."
+        ) from error
+    table.update_incremental()
 
 
 def old_files(store: Store, table: DeltaTable, retention_hours: int) -> Sequence[str]:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout, folder_of, gone, now_ms, read_footers
-from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_removed, refuse_rewind
+from moldau.spark.tables.ledger import Entry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
 from moldau.spark.tables.own_files import own, remove, within
 from moldau.spark.tables.stores import Store
 
@@ -103,9 +102,9 @@ class ParquetFormat:
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take back every version after a batch's, by a version that removes what they added; the batch's line."""
         newest, number, entry = self._version_of(pipeline, batch_id)
-        self._take_back(newest, number)
-        kept = Entry.from_json(newest.lines[pipeline])
-        return Entry(pipeline, kept.sequence, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+        found = replace(entry, sequence=Entry.from_json(newest.lines[pipeline]).sequence)
+        self._take_back(newest, number, found)
+        return found
 
     def rows_at(self, pipeline: str, batch_id: int) -> int:
         """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
@@ -133,12 +132,13 @@ class ParquetFormat:
             later.update(version.lines.values())
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 
-    def _take_back(self, newest: Version, number: int) -> None:
-        """One more version, with the files of version ``number``."""
+    def _take_back(self, newest: Version, number: int, entry: Entry) -> None:
+        """One more version, with the files of version ``number``, and the line of the batch that it ends with."""
         before = {each.path: each for each in self.files(up_to=number)}
         now = {each.path for each in self.files(up_to=newest.number)}
         again = [each for path, each in before.items() if path not in now]
-        self._put(newest, again, sorted(now - before.keys()), dict(newest.lines))
+        lines = {**newest.lines, entry.pipeline: entry.to_json()}
+        self._put(newest, again, sorted(now - before.keys()), lines)
 
     def files(self, *, up_to: int | None = None) -> list[DataFile]:
         """The files of the newest version, or of version ``up_to``."""
@@ -237,7 +237,7 @@ class ParquetFormat:
         replaced = within(self.store, filter(logged.__contains__, unknown))
         ours = [*replaced, *own(self.store, (one for one in unknown if one not in logged))]
         old = [name for name in ours if self._written_ms(name) < oldest_ms]
-        return len(old) if dry_run else remove(self.store, old)
+        return len(old) if dry_run else remove(self.store, old, lambda: {each.path for each in self.files()})
 
     def _written_ms(self, name: str) -> int:
         found: fs.FileInfo = self.store.filesystem.get_file_info(self.store.at(name))
