@@ -177,6 +177,33 @@ def test_a_parquet_table_whose_rewind_was_cut_off_takes_no_batch_after_those_tha
     assert json.loads(opened(tmp_path, "parquet").rewind(1)) == {"t": {"0": 20}}
 
 
+@pytest.mark.parametrize("way", ["merge", "no merge", "evolve", "rewind"])
+def test_the_line_of_a_pipeline_that_stands_still_is_not_lost_by_any_commit_of_another(
+    tmp_path: Path, way: str
+) -> None:
+    """delta-rs expires the log with each commit that does not say otherwise."""
+    idle = Table(str(tmp_path), pipeline="idle")
+    for number in range(3):
+        write(tmp_path, number)
+    idle.add((), key(0))
+    opened(tmp_path).maintain(retention_hours=1)
+    for number in range(3, 6):
+        write(tmp_path, number)
+    DeltaTable(str(tmp_path)).create_checkpoint()  # as each hundredth commit does
+    age(tmp_path, 2)
+    write(tmp_path, 6)
+    write(tmp_path, 7)
+    if way == "evolve":
+        opened(tmp_path).format.prepare(pa.schema([*ROWS.schema, pa.field("more", pa.int64())]), evolve=True)
+    elif way == "rewind":
+        opened(tmp_path).rewind(6)
+    else:
+        opened(tmp_path).maintain(retention_hours=1, target_bytes=1 if way == "no merge" else 1 << 20)
+    last = Table(str(tmp_path), pipeline="idle").last()
+    assert last is not None
+    assert (last.batch_id, last.end) == (0, key(0).end)
+
+
 def test_a_table_in_a_link_is_maintained_as_one_in_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "there", 0)
     (tmp_path / "orders").symlink_to(tmp_path / "there")

@@ -8,13 +8,12 @@ Source: the Delta protocol, "Transaction Identifiers" and "Commit Provenance". R
 
 from __future__ import annotations
 
-import contextlib
 import json
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
@@ -22,7 +21,16 @@ from deltalake.transaction import AddAction, RemoveAction
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta_columns import columns_of, refuse_lossy_partitions, refuse_mapped
 from moldau.spark.tables.delta_merge import merge_small
-from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files, paths_of, restore, used
+from moldau.spark.tables.delta_past import (
+    KEEP_LOG,
+    commit_file,
+    idle,
+    keep_no_longer,
+    old_files,
+    paths_of,
+    restore,
+    used,
+)
 from moldau.spark.tables.files import DataFile, Layout, gone, now_ms
 from moldau.spark.tables.ledger import (
     LINE,
@@ -41,6 +49,7 @@ from moldau.spark.tables.stores import Store
 _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
+_TRIES = 5
 _EXPIRES = "delta.enableExpiredLogCleanup"
 
 
@@ -73,7 +82,8 @@ class DeltaFormat:
         more = self._new_columns(table, wanted, evolve=evolve)
         if more:
             by_name = {field.name: field for field in wanted.fields}
-            table.alter.add_columns([Field(name, by_name[name].type, nullable=True) for name in more])
+            columns = [Field(name, by_name[name].type, nullable=True) for name in more]
+            table.alter.add_columns(columns, post_commithook_properties=KEEP_LOG)
             table.update_incremental()
 
     def check(self, schema: pa.Schema, *, evolve: bool) -> None:
@@ -118,7 +128,7 @@ class DeltaFormat:
         version, line = self._last.get(pipeline, (-1, None))
         if line is None or version != table.version():
             return None
-        commit = self.store.read(_commit_file(version))
+        commit = self.store.read(commit_file(version))
         return line if commit and json.dumps(line.to_json(), ensure_ascii=False).encode() in commit else None
 
     def _search(self, table: DeltaTable, pipeline: str, sequence: int | None) -> Entry | None:
@@ -189,7 +199,7 @@ class DeltaFormat:
         try:
             table.create_write_transaction(
                 actions, "append", table.schema(), table.metadata().partition_columns or None,
-                commit_properties=marked(entry), post_commithook_properties=_KEEP_LOGS,
+                commit_properties=marked(entry), post_commithook_properties=KEEP_LOG,
             )  # fmt: skip
         except (CommitFailedError, DeltaError) as error:
             raise Raced(str(error)) from error
@@ -203,7 +213,7 @@ class DeltaFormat:
         same = " AND ".join(f'(old."{name}" IS NOT DISTINCT FROM new."{name}")' for name in names)
         merger = table.merge(
             rows, same, source_alias="new", target_alias="old", commit_properties=marked(entry),
-            post_commithook_properties=_KEEP_LOGS,
+            post_commithook_properties=KEEP_LOG,
         )  # fmt: skip
         if delete_when is not None:
             merger = merger.when_matched_delete(predicate=delete_when)
@@ -224,7 +234,7 @@ class DeltaFormat:
         table = self._judged(entry)
         try:
             write_deltalake(
-                table, rows, mode="overwrite", commit_properties=marked(entry), post_commithook_properties=_KEEP_LOGS
+                table, rows, mode="overwrite", commit_properties=marked(entry), post_commithook_properties=KEEP_LOG
             )
         except (CommitFailedError, DeltaError) as error:
             raise Raced(str(error)) from error
@@ -359,6 +369,7 @@ class DeltaFormat:
         old: Sequence[str] = ()
         try:
             if not dry_run:
+                self._keep_lines(table, hours)  # a merge's commit expires the log, whatever it is told
                 told = keep_no_longer(table, hours)
                 merged, into = merge_small(self.store, table, target_bytes, told, self._paths)
         except (KeyboardInterrupt, SystemExit):
@@ -375,20 +386,26 @@ class DeltaFormat:
             table.create_checkpoint()
             # Behind the checkpoint: whatever the table says of its log, only what is before one expires.
             restate()
-            self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
+            self._keep_lines(table, hours)
             if table.metadata().configuration.get(_EXPIRES, "true").lower() != "false":
                 table.cleanup_metadata()
         if failed is not None:
             raise failed
         return {"merged": merged, "into": into, "removed": removed}
 
-    def _keep_lines(self, table: DeltaTable, before_ms: int) -> None:
+    def _keep_lines(self, table: DeltaTable, hours: int) -> None:
         """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old."""
-        for pipeline in idle(table, before_ms):
-            with contextlib.suppress(Raced, LedgerError):  # it writes just now, or lost its line before
-                last = self.last(pipeline, "")
-                if last is not None and last.sequence >= 0:
-                    self.commit((), last.restated())
+        for pipeline in idle(self.store, table, hours):
+            for _ in range(_TRIES):
+                try:
+                    last = self.last(pipeline, "")
+                    if last is not None and last.sequence >= 0:
+                        self.commit((), last.restated())
+                except Raced:  # it writes just now, or another program changes the table
+                    continue
+                except LedgerError:  # it lost its line before
+                    pass
+                break
 
     def count(self) -> int:
         """Rows in the table."""
@@ -432,18 +449,9 @@ class DeltaFormat:
 
     def _is_gone(self, table: DeltaTable) -> bool:
         """Whether the newest commit is no file any more, and there is no table: a commit alone may be expired."""
-        if self.store.size(_commit_file(table.version())) is not None:
+        if self.store.size(commit_file(table.version())) is not None:
             return False
         return not DeltaTable.is_deltatable(self.store.uri, self.store.options or None)
-
-
-_KEEP_LOGS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""The log is expired by ``maintain`` alone, which leaves the ledger's last line in it."""
-
-
-def _commit_file(version: int) -> str:
-    """The name of a version's file in the table's log."""
-    return f"_delta_log/{version:020d}.json"
 
 
 def marked(entry: Entry) -> CommitProperties:

@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from moldau.spark.tables.files import now_ms
 from moldau.spark.tables.ledger import LINE, Entry, LedgerError, Raced
 from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
+KEEP_LOG = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""Of every commit: the log is expired by ``maintain`` alone, once it has each pipeline's last line in what stays."""
 RETENTION = "moldau.retention"
 """The property that says how long a table was told to keep its log, beside Delta's own that follow it."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
@@ -31,17 +34,30 @@ def keep_no_longer(table: DeltaTable, hours: int) -> Mapping[str, str]:
     return {**wanted, RETENTION: interval} if wanted else {}
 
 
-def idle(table: DeltaTable, before_ms: int) -> Sequence[str]:
-    """The pipelines whose newest line in the log is older than that.
+def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
+    """The pipelines whose newest line in the log is older than half of the hours for which that is kept, by the
+    writer's clock or by the folder's, by which the log expires; all where the table has a user's own time for it.
 
     Any program that checkpoints the table may expire its log, so not only what is about to go counts.
     """
+    there = table.metadata().configuration
+    is_ours = there.get(_RETENTIONS[0], there.get(RETENTION)) == there.get(RETENTION)
+    before_ms = now_ms() - (hours * 3_600_000 // 2 if is_ours else 0)
     table.update_incremental()
-    newest: dict[str, int] = {}
+    newest: dict[str, tuple[int, int]] = {}
     for commit in table.history():
         if isinstance(line := commit.get(LINE), str):
-            newest.setdefault(Entry.from_json(line).pipeline, int(commit.get("timestamp", 0)))
-    return [name for name, at_ms in newest.items() if at_ms < before_ms]
+            newest.setdefault(Entry.from_json(line).pipeline, (int(commit["version"]), int(commit.get("timestamp", 0))))
+    return [
+        name
+        for name, (version, at_ms) in newest.items()
+        if min(at_ms, store.written_ms(commit_file(version), at_ms)) < before_ms
+    ]
+
+
+def commit_file(version: int) -> str:
+    """The name of a version's file in the table's log."""
+    return f"_delta_log/{version:020d}.json"
 
 
 def paths_of(table: DeltaTable) -> list[str]:
@@ -59,7 +75,7 @@ def restore(store: Store, table: DeltaTable, version: int) -> None:
     """Take the table back to a version; Raced where another writer came since it was opened, LedgerError where files of
     that version were removed meanwhile."""
     try:
-        table.restore(version)
+        table.restore(version, post_commithook_properties=KEEP_LOG)
     except CommitFailedError as error:
         raise Raced(str(error)) from error
     except DeltaError as error:

@@ -236,12 +236,8 @@ class ParquetFormat:
         unknown = [name for name in self.store.names("", ".parquet") if name not in needed]
         replaced = within(self.store, filter(logged.__contains__, unknown))
         ours = [*replaced, *own(self.store, (one for one in unknown if one not in logged))]
-        old = [name for name in ours if self._written_ms(name) < oldest_ms]
+        old = [name for name in ours if self.store.written_ms(name, oldest_ms) < oldest_ms]
         return len(old) if dry_run else remove(self.store, old, lambda: {each.path for each in self.files()})
-
-    def _written_ms(self, name: str) -> int:
-        found: fs.FileInfo = self.store.filesystem.get_file_info(self.store.at(name))
-        return now_ms() if found.mtime_ns is None else int(found.mtime_ns) // 1_000_000  # None: it is gone already
 
     def _put(
         self, before: Version | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]
