@@ -204,6 +204,20 @@ def test_the_line_of_a_pipeline_that_stands_still_is_not_lost_by_any_commit_of_a
     assert (last.batch_id, last.end) == (0, key(0).end)
 
 
+def test_a_shallow_clone_takes_rows_and_is_not_maintained_and_its_source_keeps_its_files(tmp_path: Path) -> None:
+    source, clone = tmp_path / "source", tmp_path / "clone"
+    write(source, 0)
+    write(source, 1)
+    shutil.copytree(source / "_delta_log", clone / "_delta_log")
+    for file in (clone / "_delta_log").glob("*.json"):
+        file.write_text(file.read_text().replace('"path":"batch', f'"path":"{source}/batch'))
+    write(clone, 2)
+    with pytest.raises(TableError, match="it is a shallow clone, with files of another table"):
+        opened(clone).maintain(retention_hours=0)
+    assert opened(clone).count() == 9
+    assert opened(source).held() == (6, [])
+
+
 def test_a_table_in_a_link_is_maintained_as_one_in_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "there", 0)
     (tmp_path / "orders").symlink_to(tmp_path / "there")

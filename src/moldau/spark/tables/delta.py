@@ -28,6 +28,7 @@ from moldau.spark.tables.delta_past import (
     keep_no_longer,
     old_files,
     paths_of,
+    refuse_clone,
     restore,
     used,
 )
@@ -370,6 +371,7 @@ class DeltaFormat:
         try:
             if not dry_run:
                 self._keep_lines(table, hours)  # a merge's commit expires the log, whatever it is told
+                refuse_clone(self.store, table)
                 told = keep_no_longer(table, hours)
                 merged, into = merge_small(self.store, table, target_bytes, told, self._paths)
         except (KeyboardInterrupt, SystemExit):

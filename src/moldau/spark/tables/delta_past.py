@@ -14,7 +14,7 @@ from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from moldau.spark.tables.files import now_ms
-from moldau.spark.tables.ledger import LINE, Entry, LedgerError, Raced
+from moldau.spark.tables.ledger import LINE, Entry, LedgerError, Raced, TableError
 from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
@@ -63,6 +63,16 @@ def commit_file(version: int) -> str:
 def paths_of(table: DeltaTable) -> list[str]:
     """The files of the version that is open, as its log names them."""
     return [str(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+
+
+def refuse_clone(store: Store, table: DeltaTable) -> None:
+    """TableError where the table has files of another one, as a shallow clone has: delta-rs looks for them in this
+    folder, and calls them missing."""
+    if any(name.startswith("/") or "://" in name for name in paths_of(table)):
+        raise TableError(
+            f"{store}: it is a shallow clone, with files of another table, which delta-rs can neither merge nor read: "
+            "have Spark copy it (a deep clone), or say `maintain: off`"
+        )
 
 
 def used(table: DeltaTable) -> set[str]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 _SUM = 100
+_MERGES = 100
+"""So many merges are one version: to see what the table has, all versions are read."""
 _LOG = "_moldau/log"
 
 
@@ -194,16 +196,39 @@ class ParquetFormat:
         for each in self.files():
             if each.size < target_bytes // 2:
                 small.setdefault(json.dumps(dict(each.partition), sort_keys=True), []).append(each)
+        parts = [part for group in small.values() for part in _parts(group, target_bytes)]
         merged = into = 0
-        for group in small.values():
-            for part in _parts(group, target_bytes):
-                if not dry_run and not self._merge(part):
-                    continue
-                merged, into = merged + len(part), into + 1
+        for at in range(0, len(parts), _MERGES):
+            done = parts[at : at + _MERGES]
+            if not dry_run:
+                done = self._merge(done)
+            merged, into = merged + sum(map(len, done)), into + len(done)
         return merged, into
 
-    def _merge(self, part: Sequence[DataFile]) -> bool:
-        """Put one file in the place of several; False when another writer took one of them away meanwhile."""
+    def _merge(self, parts: Sequence[list[DataFile]]) -> list[list[DataFile]]:
+        """Put one file in the place of several, for each of the parts, in one version; those of which no other writer
+        took a file away meanwhile."""
+        new = [(part, self._one_of(part)) for part in parts]
+        while True:  # a batch that was committed meanwhile stands in nobody's way
+            newest = self._look()
+            assert newest is not None, "it has files"
+            there = {each.path for each in self.files(up_to=newest.number)}
+            done = [one for one in new if all(each.path in there for each in one[0])]
+            for one in new:
+                if one not in done:  # its rows would be in the table twice, or again
+                    self.store.delete(one[1].path)
+            if not done:
+                return []
+            try:
+                add, remove = [one for _, one in done], [each.path for part, _ in done for each in part]
+                self._put(newest, add, remove, dict(newest.lines))
+            except Raced:
+                new = done
+                continue
+            return [part for part, _ in done]
+
+    def _one_of(self, part: Sequence[DataFile]) -> DataFile:
+        """A file with the rows of several, which no version knows yet."""
         files = self.store.for_threads()
         tables = [self._rows(files, each) for each in part]
         folder = folder_of(0).replace("batch-", "merged-")
@@ -212,19 +237,8 @@ class ParquetFormat:
         self.store.make_folder(name.rpartition("/")[0])
         with self.store.filesystem.open_output_stream(self.store.at(name)) as file:
             pq.write_table(pa.concat_tables(tables, promote_options="default"), file, compression="zstd")
-        new = read_footers(self.store, folder)
-        while True:  # a batch that was committed meanwhile stands in nobody's way
-            newest = self._look()
-            assert newest is not None, "it has files"
-            there = {each.path for each in self.files(up_to=newest.number)}
-            if any(each.path not in there for each in part):  # they would be in the table twice, or again
-                self.store.delete(name)
-                return False
-            try:
-                self._put(newest, new, [each.path for each in part], dict(newest.lines))
-            except Raced:
-                continue
-            return True
+        (found,) = read_footers(self.store, folder)
+        return found
 
     def _remove(self, retention_hours: int, dry_run: bool) -> int:
         oldest_ms = now_ms() - retention_hours * 3_600_000
