@@ -218,10 +218,10 @@ def test_two_that_merge_the_same_files_double_no_row(tmp_path, monkeypatch):
     assert isinstance(one.format, ParquetFormat)
     merge, turns = one.format._merge, iter([0])
 
-    def merged(part: Sequence[DataFile]) -> bool:
+    def merged(parts: Sequence[list[DataFile]]) -> list[list[DataFile]]:
         for _ in turns:
             other.maintain()
-        return merge(part)
+        return merge(parts)
 
     monkeypatch.setattr(one.format, "_merge", merged)
     assert one.maintain()["merged"] == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from moldau.spark.tables import LedgerError, Table, TableError
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import folder_of, read_footers
 from moldau.spark.tables.manifest import ParquetFormat
-from moldau.spark.tables.own_files import is_written
-from moldau.spark.tables.stores import open_store
+from moldau.spark.tables.own_files import is_written, remove
+from moldau.spark.tables.stores import Store, open_store
 from tests.packages.spark.table_batches import key
 
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -119,6 +121,101 @@ def test_a_rewind_that_needs_files_which_maintenance_removed_is_refused_before(t
     assert opened(tmp_path, kind).held() == (12, [])
     write(tmp_path, 4, kind)
     assert opened(tmp_path, kind).rows_at(4) == 15
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet"])
+def test_a_table_that_is_taken_back_while_old_files_are_removed_keeps_those_it_has_again(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        write(tmp_path, number, kind)
+
+    def later(store: Store, names: Sequence[str], used: Callable[[], Collection[str]]) -> int:
+        opened(tmp_path, kind).rewind(1)
+        return remove(store, names, used)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"moldau.spark.tables.{'delta' if kind == 'delta' else 'manifest'}.remove", later)
+        opened(tmp_path, kind).maintain(retention_hours=0)
+    assert opened(tmp_path, kind).held() == (6, [])
+
+
+@pytest.mark.parametrize(("kind", "step"), [*(("delta", n) for n in range(5)), *(("parquet", n) for n in range(3))])
+def test_a_table_is_taken_back_while_it_is_maintained_as_if_it_were_not(
+    tmp_path: Path, kind: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        write(tmp_path, number, kind)
+    table, left = opened(tmp_path, kind), step
+
+    def between(before: Callable[..., Any], *given: Any, **named: Any) -> Any:  # Any: whatever a step takes
+        nonlocal left
+        left -= 1
+        if left == -1:
+            opened(tmp_path, kind).maintain(retention_hours=1)
+        return before(*given, **named)
+
+    with monkeypatch.context() as patched:
+        for name in ("last", "commit", "rewind", "_version_of"):
+            patched.setattr(table.format, name, partial(between, getattr(table.format, name)))
+        restore = DeltaTable.restore
+        patched.setattr(DeltaTable, "restore", lambda *given, **named: between(restore, *given, **named))
+        assert json.loads(table.rewind(1)) == {"t": {"0": 20}}
+    assert left < 0
+    assert opened(tmp_path, kind).held() == (6, [])
+    last = opened(tmp_path, kind).last()
+    assert last is not None
+    assert (last.what, last.end) == ("rewind", key(1).end)
+
+
+def test_a_parquet_table_whose_rewind_was_cut_off_takes_no_batch_after_those_that_went(tmp_path: Path) -> None:
+    for number in range(4):
+        write(tmp_path, number, "parquet")
+    opened(tmp_path, "parquet").format.rewind("default", 1)  # and no line after it
+    with pytest.raises(LedgerError, match="leaves a gap"):
+        write(tmp_path, 4, "parquet")
+    assert json.loads(opened(tmp_path, "parquet").rewind(1)) == {"t": {"0": 20}}
+
+
+@pytest.mark.parametrize("way", ["merge", "no merge", "evolve", "rewind"])
+def test_the_line_of_a_pipeline_that_stands_still_is_not_lost_by_any_commit_of_another(
+    tmp_path: Path, way: str
+) -> None:
+    """delta-rs expires the log with each commit that does not say otherwise."""
+    idle = Table(str(tmp_path), pipeline="idle")
+    for number in range(3):
+        write(tmp_path, number)
+    idle.add((), key(0))
+    opened(tmp_path).maintain(retention_hours=1)
+    for number in range(3, 6):
+        write(tmp_path, number)
+    DeltaTable(str(tmp_path)).create_checkpoint()  # as each hundredth commit does
+    age(tmp_path, 2)
+    write(tmp_path, 6)
+    write(tmp_path, 7)
+    if way == "evolve":
+        opened(tmp_path).format.prepare(pa.schema([*ROWS.schema, pa.field("more", pa.int64())]), evolve=True)
+    elif way == "rewind":
+        opened(tmp_path).rewind(6)
+    else:
+        opened(tmp_path).maintain(retention_hours=1, target_bytes=1 if way == "no merge" else 1 << 20)
+    last = Table(str(tmp_path), pipeline="idle").last()
+    assert last is not None
+    assert (last.batch_id, last.end) == (0, key(0).end)
+
+
+def test_a_shallow_clone_takes_rows_and_is_not_maintained_and_its_source_keeps_its_files(tmp_path: Path) -> None:
+    source, clone = tmp_path / "source", tmp_path / "clone"
+    write(source, 0)
+    write(source, 1)
+    shutil.copytree(source / "_delta_log", clone / "_delta_log")
+    for file in (clone / "_delta_log").glob("*.json"):
+        file.write_text(file.read_text().replace('"path":"batch', f'"path":"{source}/batch'))
+    write(clone, 2)
+    with pytest.raises(TableError, match="it is a shallow clone, with files of another table"):
+        opened(clone).maintain(retention_hours=0)
+    assert opened(clone).count() == 9
+    assert opened(source).held() == (6, [])
 
 
 def test_a_table_in_a_link_is_maintained_as_one_in_a_folder(tmp_path: Path) -> None:

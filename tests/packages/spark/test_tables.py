@@ -17,9 +17,8 @@ from deltalake import DeltaTable
 from moldau.spark.query import NoQuery
 from moldau.spark.tables import BatchKey, DeltaFormat, LedgerError, Table, TableError, Totals, file_stats
 from moldau.spark.tables.checkpoint import key_of, offsets_of
-from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout, TaskFiles, check_count, folder_of, partition_of, read_footers
-from moldau.spark.tables.ledger import Entry, next_entry
+from moldau.spark.tables.ledger import Entry, Raced, next_entry
 from moldau.spark.tables.stores import Store, open_store
 
 ROWS = pa.table({"id": pa.array([3, 1, 2], pa.int64()), "name": ["b", None, "a"], "x": [1.5, 2.5, None]})

@@ -8,13 +8,12 @@ Source: the Delta protocol, "Transaction Identifiers" and "Commit Provenance". R
 
 from __future__ import annotations
 
-import contextlib
 import json
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import Field
 from deltalake.transaction import AddAction, RemoveAction
@@ -22,13 +21,24 @@ from deltalake.transaction import AddAction, RemoveAction
 from moldau.spark.tables.columns import check_partitions, new_columns
 from moldau.spark.tables.delta_columns import columns_of, refuse_lossy_partitions, refuse_mapped
 from moldau.spark.tables.delta_merge import merge_small
-from moldau.spark.tables.delta_past import idle, keep_no_longer, old_files
+from moldau.spark.tables.delta_past import (
+    KEEP_LOG,
+    commit_file,
+    idle,
+    keep_no_longer,
+    old_files,
+    paths_of,
+    refuse_clone,
+    restore,
+    used,
+)
 from moldau.spark.tables.files import DataFile, Layout, gone, now_ms
 from moldau.spark.tables.ledger import (
     LINE,
     UNNAMED,
     Entry,
     LedgerError,
+    Raced,
     TableError,
     marker,
     refuse_removed,
@@ -40,11 +50,8 @@ from moldau.spark.tables.stores import Store
 _LOG_LEAST_HOURS = 1
 """The ledger's last line is in the log: it has to outlive a maintenance, whatever the files' retention is."""
 _OLD_COMMITS = 500
+_TRIES = 5
 _EXPIRES = "delta.enableExpiredLogCleanup"
-
-
-class Raced(TableError):
-    """Another writer was first; look again."""
 
 
 class DeltaFormat:
@@ -76,7 +83,8 @@ class DeltaFormat:
         more = self._new_columns(table, wanted, evolve=evolve)
         if more:
             by_name = {field.name: field for field in wanted.fields}
-            table.alter.add_columns([Field(name, by_name[name].type, nullable=True) for name in more])
+            columns = [Field(name, by_name[name].type, nullable=True) for name in more]
+            table.alter.add_columns(columns, post_commithook_properties=KEEP_LOG)
             table.update_incremental()
 
     def check(self, schema: pa.Schema, *, evolve: bool) -> None:
@@ -121,7 +129,7 @@ class DeltaFormat:
         version, line = self._last.get(pipeline, (-1, None))
         if line is None or version != table.version():
             return None
-        commit = self.store.read(_commit_file(version))
+        commit = self.store.read(commit_file(version))
         return line if commit and json.dumps(line.to_json(), ensure_ascii=False).encode() in commit else None
 
     def _search(self, table: DeltaTable, pipeline: str, sequence: int | None) -> Entry | None:
@@ -192,7 +200,7 @@ class DeltaFormat:
         try:
             table.create_write_transaction(
                 actions, "append", table.schema(), table.metadata().partition_columns or None,
-                commit_properties=marked(entry), post_commithook_properties=_KEEP_LOGS,
+                commit_properties=marked(entry), post_commithook_properties=KEEP_LOG,
             )  # fmt: skip
         except (CommitFailedError, DeltaError) as error:
             raise Raced(str(error)) from error
@@ -206,7 +214,7 @@ class DeltaFormat:
         same = " AND ".join(f'(old."{name}" IS NOT DISTINCT FROM new."{name}")' for name in names)
         merger = table.merge(
             rows, same, source_alias="new", target_alias="old", commit_properties=marked(entry),
-            post_commithook_properties=_KEEP_LOGS,
+            post_commithook_properties=KEEP_LOG,
         )  # fmt: skip
         if delete_when is not None:
             merger = merger.when_matched_delete(predicate=delete_when)
@@ -227,7 +235,7 @@ class DeltaFormat:
         table = self._judged(entry)
         try:
             write_deltalake(
-                table, rows, mode="overwrite", commit_properties=marked(entry), post_commithook_properties=_KEEP_LOGS
+                table, rows, mode="overwrite", commit_properties=marked(entry), post_commithook_properties=KEEP_LOG
             )
         except (CommitFailedError, DeltaError) as error:
             raise Raced(str(error)) from error
@@ -282,7 +290,7 @@ class DeltaFormat:
     def _paths(self, version: int) -> list[str]:
         """The files of a version as its log names them."""
         found = DeltaTable(self.store.uri, version=version, storage_options=self.store.options or None)
-        return [str(path) for path in pa.table(found.get_add_actions())["path"].to_pylist()]
+        return paths_of(found)
 
     def _judged(self, entry: Entry) -> DeltaTable:
         """The table as ``last`` saw it; Raced when the line is not the one that follows there."""
@@ -301,8 +309,7 @@ class DeltaFormat:
         table, version, entry = self._version_of(pipeline, batch_id)
         newest = self.last(pipeline, "") or entry
         if version != table.version():  # delta-rs restores no table to where it is
-            table.restore(version)
-            table.update_incremental()
+            restore(self.store, table, version)
         self._last.clear()
         found = _renumbered(entry, newest.sequence)
         self._last[pipeline] = table.version(), found
@@ -363,6 +370,8 @@ class DeltaFormat:
         old: Sequence[str] = ()
         try:
             if not dry_run:
+                self._keep_lines(table, hours)  # a merge's commit expires the log, whatever it is told
+                refuse_clone(self.store, table)
                 told = keep_no_longer(table, hours)
                 merged, into = merge_small(self.store, table, target_bytes, told, self._paths)
         except (KeyboardInterrupt, SystemExit):
@@ -374,25 +383,31 @@ class DeltaFormat:
             old = old_files(self.store, table, retention_hours)
         except DeltaError as error:  # of a folder of others, which may not be read, or a name that is no text
             failed = failed or TableError(f"{self.store}: files in it cannot be listed, so none was removed: {error}")
-        removed = len(old) if dry_run else remove(self.store, old)
+        removed = len(old) if dry_run else remove(self.store, old, lambda: used(table))
         if not dry_run:
             table.create_checkpoint()
             # Behind the checkpoint: whatever the table says of its log, only what is before one expires.
             restate()
-            self._keep_lines(table, now_ms() - hours * 3_600_000 // 2)
+            self._keep_lines(table, hours)
             if table.metadata().configuration.get(_EXPIRES, "true").lower() != "false":
                 table.cleanup_metadata()
         if failed is not None:
             raise failed
         return {"merged": merged, "into": into, "removed": removed}
 
-    def _keep_lines(self, table: DeltaTable, before_ms: int) -> None:
+    def _keep_lines(self, table: DeltaTable, hours: int) -> None:
         """Write the last lines once more of the pipelines that wrote nothing since: the log loses what is old."""
-        for pipeline in idle(table, before_ms):
-            with contextlib.suppress(Raced, LedgerError):  # it writes just now, or lost its line before
-                last = self.last(pipeline, "")
-                if last is not None and last.sequence >= 0:
-                    self.commit((), last.restated())
+        for pipeline in idle(self.store, table, hours):
+            for _ in range(_TRIES):
+                try:
+                    last = self.last(pipeline, "")
+                    if last is not None and last.sequence >= 0:
+                        self.commit((), last.restated())
+                except Raced:  # it writes just now, or another program changes the table
+                    continue
+                except LedgerError:  # it lost its line before
+                    pass
+                break
 
     def count(self) -> int:
         """Rows in the table."""
@@ -436,18 +451,9 @@ class DeltaFormat:
 
     def _is_gone(self, table: DeltaTable) -> bool:
         """Whether the newest commit is no file any more, and there is no table: a commit alone may be expired."""
-        if self.store.size(_commit_file(table.version())) is not None:
+        if self.store.size(commit_file(table.version())) is not None:
             return False
         return not DeltaTable.is_deltatable(self.store.uri, self.store.options or None)
-
-
-_KEEP_LOGS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""The log is expired by ``maintain`` alone, which leaves the ledger's last line in it."""
-
-
-def _commit_file(version: int) -> str:
-    """The name of a version's file in the table's log."""
-    return f"_delta_log/{version:020d}.json"
 
 
 def marked(entry: Entry) -> CommitProperties:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from moldau.spark.tables.delta_past import KEEP_LOG
 from moldau.spark.tables.ledger import TableError
 from moldau.spark.tables.stores import Store
 
@@ -38,16 +39,18 @@ def merge_small(
     """
     if not _can_be_merged(table, target_bytes):
         if properties:
-            table.alter.set_table_properties(dict(properties), raise_if_not_exists=False)
+            _set(table, properties)
             table.update_incremental()
         return 0, 0
     name = uuid.uuid4().hex
     try:
-        table.alter.set_table_properties({**properties, MERGED: name}, raise_if_not_exists=False)
+        _set(table, {**properties, MERGED: name})
         table.update_incremental()
         before = table.version()
         did = table.optimize.compact(
-            target_size=target_bytes, commit_properties=CommitProperties(custom_metadata={MERGED: name})
+            target_size=target_bytes,
+            commit_properties=CommitProperties(custom_metadata={MERGED: name}),
+            post_commithook_properties=KEEP_LOG,
         )
     except CommitFailedError as error:
         raise TableError(f"{store}: another program merges or changes it at this moment: {error}") from error
@@ -55,6 +58,10 @@ def merge_small(
     if did["numFilesRemoved"]:
         _undo_second(store, table, name, before, paths)
     return did["numFilesRemoved"], did["numFilesAdded"]
+
+
+def _set(table: DeltaTable, properties: Mapping[str, str]) -> None:
+    table.alter.set_table_properties(dict(properties), raise_if_not_exists=False, post_commithook_properties=KEEP_LOG)
 
 
 def _can_be_merged(table: DeltaTable, target_bytes: int) -> bool:
@@ -85,7 +92,7 @@ def _undo_second(
     try:
         if table.version() != version:
             raise DeltaError(f"it has version {table.version()} by now")
-        table.restore(version - 1)
+        table.restore(version - 1, post_commithook_properties=KEEP_LOG)
     except DeltaError as error:
         raise TableError(
             f"{what}, and rows are in it twice since version {version} ({error}): restore it to version {version - 1}"

@@ -5,16 +5,21 @@ Source: the Delta protocol, "Table Properties" and "Vacuum". Read next: own_file
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
+import pyarrow as pa
+from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
 
-from moldau.spark.tables.ledger import LINE, Entry
+from moldau.spark.tables.files import now_ms
+from moldau.spark.tables.ledger import LINE, Entry, LedgerError, Raced, TableError
 from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
+KEEP_LOG = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""Of every commit: the log is expired by ``maintain`` alone, once it has each pipeline's last line in what stays."""
 RETENTION = "moldau.retention"
 """The property that says how long a table was told to keep its log, beside Delta's own that follow it."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
@@ -29,17 +34,65 @@ def keep_no_longer(table: DeltaTable, hours: int) -> Mapping[str, str]:
     return {**wanted, RETENTION: interval} if wanted else {}
 
 
-def idle(table: DeltaTable, before_ms: int) -> Sequence[str]:
-    """The pipelines whose newest line in the log is older than that.
+def idle(store: Store, table: DeltaTable, hours: int) -> Sequence[str]:
+    """The pipelines whose newest line in the log is older than half of the hours for which that is kept, by the
+    writer's clock or by the folder's, by which the log expires; all where the table has a user's own time for it.
 
     Any program that checkpoints the table may expire its log, so not only what is about to go counts.
     """
+    there = table.metadata().configuration
+    is_ours = there.get(_RETENTIONS[0], there.get(RETENTION)) == there.get(RETENTION)
+    before_ms = now_ms() - (hours * 3_600_000 // 2 if is_ours else 0)
     table.update_incremental()
-    newest: dict[str, int] = {}
+    newest: dict[str, tuple[int, int]] = {}
     for commit in table.history():
         if isinstance(line := commit.get(LINE), str):
-            newest.setdefault(Entry.from_json(line).pipeline, int(commit.get("timestamp", 0)))
-    return [name for name, at_ms in newest.items() if at_ms < before_ms]
+            newest.setdefault(Entry.from_json(line).pipeline, (int(commit["version"]), int(commit.get("timestamp", 0))))
+    return [
+        name
+        for name, (version, at_ms) in newest.items()
+        if min(at_ms, store.written_ms(commit_file(version), at_ms)) < before_ms
+    ]
+
+
+def commit_file(version: int) -> str:
+    """The name of a version's file in the table's log."""
+    return f"_delta_log/{version:020d}.json"
+
+
+def paths_of(table: DeltaTable) -> list[str]:
+    """The files of the version that is open, as its log names them."""
+    return [str(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+
+
+def refuse_clone(store: Store, table: DeltaTable) -> None:
+    """TableError where the table has files of another one, as a shallow clone has: delta-rs looks for them in this
+    folder, and calls them missing."""
+    if any(name.startswith("/") or "://" in name for name in paths_of(table)):
+        raise TableError(
+            f"{store}: it is a shallow clone, with files of another table, which delta-rs can neither merge nor read: "
+            "have Spark copy it (a deep clone), or say `maintain: off`"
+        )
+
+
+def used(table: DeltaTable) -> set[str]:
+    """The files of the newest version, as the folder has them."""
+    table.update_incremental()
+    return set(map(urllib.parse.unquote, paths_of(table)))
+
+
+def restore(store: Store, table: DeltaTable, version: int) -> None:
+    """Take the table back to a version; Raced where another writer came since it was opened, LedgerError where files of
+    that version were removed meanwhile."""
+    try:
+        table.restore(version, post_commithook_properties=KEEP_LOG)
+    except CommitFailedError as error:
+        raise Raced(str(error)) from error
+    except DeltaError as error:
+        raise LedgerError(
+            f"{store}: version {version} cannot be gone back to: {error} The table is as it was."
+        ) from error
+    table.update_incremental()
 
 
 def old_files(store: Store, table: DeltaTable, retention_hours: int) -> Sequence[str]:

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from moldau.spark.tables.catalogs import NoAnswer, answering, settings_read, with_hdfs, without_reads
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout
-from moldau.spark.tables.ledger import LINE, LOST, Entry, LedgerError, TableError, refuse_rewind
+from moldau.spark.tables.ledger import LINE, LOST, Entry, LedgerError, Raced, TableError, refuse_rewind
 from moldau.spark.tables.stores import Store, open_store
 
 if TYPE_CHECKING:

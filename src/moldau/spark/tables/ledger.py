@@ -36,6 +36,10 @@ class TableError(RuntimeError):
     """Rows that do not fit the table, or a table that cannot be written; the message names it."""
 
 
+class Raced(TableError):
+    """Another writer was first; look again."""
+
+
 class LedgerError(TableError):
     """A batch that must not be added; the message says what the table holds, what the batch is, and what to do: which
     calls of ``Table`` lead on is the ``advice``, which whoever has commands for them says in another way."""

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moldau.spark.tables.columns import check_partitions, new_columns
-from moldau.spark.tables.delta import Raced
 from moldau.spark.tables.files import DataFile, Layout, folder_of, gone, now_ms, read_footers
-from moldau.spark.tables.ledger import Entry, LedgerError, TableError, refuse_removed, refuse_rewind
+from moldau.spark.tables.ledger import Entry, LedgerError, Raced, TableError, refuse_removed, refuse_rewind
 from moldau.spark.tables.own_files import own, remove, within
 from moldau.spark.tables.stores import Store
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 _SUM = 100
+_MERGES = 100
+"""So many merges are one version: to see what the table has, all versions are read."""
 _LOG = "_moldau/log"
 
 
@@ -103,9 +104,9 @@ class ParquetFormat:
     def rewind(self, pipeline: str, batch_id: int) -> Entry:
         """Take back every version after a batch's, by a version that removes what they added; the batch's line."""
         newest, number, entry = self._version_of(pipeline, batch_id)
-        self._take_back(newest, number)
-        kept = Entry.from_json(newest.lines[pipeline])
-        return Entry(pipeline, kept.sequence, entry.query_id, batch_id, entry.start, entry.end, entry.rows)
+        found = replace(entry, sequence=Entry.from_json(newest.lines[pipeline]).sequence)
+        self._take_back(newest, number, found)
+        return found
 
     def rows_at(self, pipeline: str, batch_id: int) -> int:
         """How many rows ``rewind`` would leave; LedgerError where it would refuse."""
@@ -133,12 +134,13 @@ class ParquetFormat:
             later.update(version.lines.values())
         raise LedgerError(f"{self.store}: batch {batch_id} of pipeline {pipeline!r} is not in the table's log any more")
 
-    def _take_back(self, newest: Version, number: int) -> None:
-        """One more version, with the files of version ``number``."""
+    def _take_back(self, newest: Version, number: int, entry: Entry) -> None:
+        """One more version, with the files of version ``number``, and the line of the batch that it ends with."""
         before = {each.path: each for each in self.files(up_to=number)}
         now = {each.path for each in self.files(up_to=newest.number)}
         again = [each for path, each in before.items() if path not in now]
-        self._put(newest, again, sorted(now - before.keys()), dict(newest.lines))
+        lines = {**newest.lines, entry.pipeline: entry.to_json()}
+        self._put(newest, again, sorted(now - before.keys()), lines)
 
     def files(self, *, up_to: int | None = None) -> list[DataFile]:
         """The files of the newest version, or of version ``up_to``."""
@@ -194,16 +196,39 @@ class ParquetFormat:
         for each in self.files():
             if each.size < target_bytes // 2:
                 small.setdefault(json.dumps(dict(each.partition), sort_keys=True), []).append(each)
+        parts = [part for group in small.values() for part in _parts(group, target_bytes)]
         merged = into = 0
-        for group in small.values():
-            for part in _parts(group, target_bytes):
-                if not dry_run and not self._merge(part):
-                    continue
-                merged, into = merged + len(part), into + 1
+        for at in range(0, len(parts), _MERGES):
+            done = parts[at : at + _MERGES]
+            if not dry_run:
+                done = self._merge(done)
+            merged, into = merged + sum(map(len, done)), into + len(done)
         return merged, into
 
-    def _merge(self, part: Sequence[DataFile]) -> bool:
-        """Put one file in the place of several; False when another writer took one of them away meanwhile."""
+    def _merge(self, parts: Sequence[list[DataFile]]) -> list[list[DataFile]]:
+        """Put one file in the place of several, for each of the parts, in one version; those of which no other writer
+        took a file away meanwhile."""
+        new = [(part, self._one_of(part)) for part in parts]
+        while True:  # a batch that was committed meanwhile stands in nobody's way
+            newest = self._look()
+            assert newest is not None, "it has files"
+            there = {each.path for each in self.files(up_to=newest.number)}
+            done = [one for one in new if all(each.path in there for each in one[0])]
+            for one in new:
+                if one not in done:  # its rows would be in the table twice, or again
+                    self.store.delete(one[1].path)
+            if not done:
+                return []
+            try:
+                add, remove = [one for _, one in done], [each.path for part, _ in done for each in part]
+                self._put(newest, add, remove, dict(newest.lines))
+            except Raced:
+                new = done
+                continue
+            return [part for part, _ in done]
+
+    def _one_of(self, part: Sequence[DataFile]) -> DataFile:
+        """A file with the rows of several, which no version knows yet."""
         files = self.store.for_threads()
         tables = [self._rows(files, each) for each in part]
         folder = folder_of(0).replace("batch-", "merged-")
@@ -212,19 +237,8 @@ class ParquetFormat:
         self.store.make_folder(name.rpartition("/")[0])
         with self.store.filesystem.open_output_stream(self.store.at(name)) as file:
             pq.write_table(pa.concat_tables(tables, promote_options="default"), file, compression="zstd")
-        new = read_footers(self.store, folder)
-        while True:  # a batch that was committed meanwhile stands in nobody's way
-            newest = self._look()
-            assert newest is not None, "it has files"
-            there = {each.path for each in self.files(up_to=newest.number)}
-            if any(each.path not in there for each in part):  # they would be in the table twice, or again
-                self.store.delete(name)
-                return False
-            try:
-                self._put(newest, new, [each.path for each in part], dict(newest.lines))
-            except Raced:
-                continue
-            return True
+        (found,) = read_footers(self.store, folder)
+        return found
 
     def _remove(self, retention_hours: int, dry_run: bool) -> int:
         oldest_ms = now_ms() - retention_hours * 3_600_000
@@ -236,12 +250,8 @@ class ParquetFormat:
         unknown = [name for name in self.store.names("", ".parquet") if name not in needed]
         replaced = within(self.store, filter(logged.__contains__, unknown))
         ours = [*replaced, *own(self.store, (one for one in unknown if one not in logged))]
-        old = [name for name in ours if self._written_ms(name) < oldest_ms]
-        return len(old) if dry_run else remove(self.store, old)
-
-    def _written_ms(self, name: str) -> int:
-        found: fs.FileInfo = self.store.filesystem.get_file_info(self.store.at(name))
-        return now_ms() if found.mtime_ns is None else int(found.mtime_ns) // 1_000_000  # None: it is gone already
+        old = [name for name in ours if self.store.written_ms(name, oldest_ms) < oldest_ms]
+        return len(old) if dry_run else remove(self.store, old, lambda: {each.path for each in self.files()})
 
     def _put(
         self, before: Version | None, add: Sequence[DataFile], remove: Sequence[str], lines: Mapping[str, str]

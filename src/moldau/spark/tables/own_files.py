@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 from moldau.spark.tables.stores import Store
@@ -20,6 +20,7 @@ _OF_A_BATCH = re.compile(r"(batch|merged)-\d{9,}-[0-9a-f]{12}")
 _MERGED = re.compile(r"part-.+\.parquet")
 """What delta-rs, and Spark's own Delta, call a file of a table."""
 _CHANGES = "_change_data"
+_AT_ONCE = 100
 
 
 def own(store: Store, names: Iterable[str], partition_by: Sequence[str] = ()) -> Iterator[str]:
@@ -54,10 +55,14 @@ def is_written(name: str, partition_by: Sequence[str]) -> bool:
     return len(columns) == len(folders) and columns == list(partition_by) and _MERGED.fullmatch(last) is not None
 
 
-def remove(store: Store, names: Iterable[str]) -> int:
-    """Remove files, and the folders of batches that are empty then; how many files these were."""
-    gone = 0
-    for name in names:
+def remove(store: Store, names: Sequence[str], used: Callable[[], Collection[str]]) -> int:
+    """Remove files, and the folders of batches that are empty then; how many files these were. ``used`` has the files
+    of the table as it is now, asked again and again: one that is taken back meanwhile has old ones again."""
+    gone, now = 0, frozenset[str]()
+    for at, name in enumerate(names):
+        now = now if at % _AT_ONCE else frozenset(used())
+        if name in now:
+            continue
         store.delete(name)
         gone += 1
         folder = name.rpartition("/")[0]

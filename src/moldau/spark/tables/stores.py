@@ -79,6 +79,11 @@ class Store:
         found = self.filesystem.get_file_info(self.at(name))
         return None if found.type.name == "NotFound" else int(found.size)
 
+    def written_ms(self, name: str, otherwise: int) -> int:
+        """When the file was written, ``otherwise`` where there is none, or nobody knows."""
+        found: fs.FileInfo = self.filesystem.get_file_info(self.at(name))
+        return otherwise if found.mtime_ns is None else int(found.mtime_ns) // 1_000_000
+
     def names(self, folder: str, suffix: str = "") -> list[str]:
         """The files below a folder, relative to the store, sorted; empty when there is no such folder."""
         from pyarrow import fs

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from moldau.spark.tables import checkpoint as checkpoints
-from moldau.spark.tables.delta import DeltaFormat, Raced
+from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile, Held, Layout, WriteFiles, folder_of, held, write_files
 from moldau.spark.tables.ledger import (
     UNNAMED,
@@ -24,6 +25,7 @@ from moldau.spark.tables.ledger import (
     Entry,
     LedgerError,
     Offsets,
+    Raced,
     are_positions,
     judge,
     marker,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _TRIES = 5
+Found = TypeVar("Found")
 
 
 class Written(NamedTuple):
@@ -216,7 +219,7 @@ class Table:
 
     def rewind(self, batch_id: int) -> str:
         """Take the table back to the end of a batch; from where a new stream goes on, as ``startingOffsets``."""
-        entry = self.format.rewind(self.pipeline, batch_id)
+        entry = _again(lambda: self.format.rewind(self.pipeline, batch_id))
         self._put(marker(entry, "rewind", entry.end))
         return starting_offsets(entry.end)
 
@@ -227,7 +230,8 @@ class Table:
 
     def take_back(self, entry: Entry) -> bool:
         """Remove the rows of the pipeline's newest batch and go on from before it; False where that cannot be done."""
-        return isinstance(self.format, DeltaFormat) and self.format.take_back(entry)
+        table = self.format
+        return isinstance(table, DeltaFormat) and _again(lambda: table.take_back(entry))
 
     def rows_at(self, batch_id: int) -> int:
         """How many rows ``rewind`` to this batch would leave in the table; LedgerError where it would refuse."""
@@ -292,22 +296,43 @@ class Table:
         return judge(str(self.store), last, key, begins_late=self.begins_late)
 
     def _mark(self, what: str, end: Offsets | None, *, forget: bool = False) -> Entry:
-        try:
-            last = self.last()
-        except LedgerError:
-            if end is None and not forget:
-                raise
-            last = self.format.lost(self.pipeline)
+        last = self._last_or_lost() if forget or end is not None else self.last()
         if last is None:
             raise LedgerError(f"{self.store}: pipeline {self.pipeline!r} has written nothing here yet")
         entry = marker(last, what, None if forget else end if end is not None else last.end)
-        self._put(entry)
-        return entry
+        return self._put(entry)
 
-    def _put(self, entry: Entry) -> None:
-        """Commit a line without rows; Raced when another one was first, which a line whose answer was lost is not."""
+    def _last_or_lost(self) -> Entry | None:
         try:
-            self.format.commit((), entry)
-        except Raced:
-            if self.last() != entry:
+            return self.last()
+        except LedgerError:
+            return self.format.lost(self.pipeline)
+
+    def _put(self, entry: Entry) -> Entry:
+        """Commit a line without rows, and the line as it is there: behind the one that a maintenance has restated
+        meanwhile. LedgerError when a batch was first."""
+        begins = entry.start
+
+        def put() -> Entry:
+            nonlocal entry
+            try:
+                self.format.commit((), entry)
+            except Raced as error:
+                last = self._last_or_lost()
+                if last == entry:
+                    return entry
+                if last is None or last.end != begins:
+                    raise LedgerError(f"{self.store}: a batch came meanwhile: {error}", "Stop its stream.") from error
+                entry = replace(entry, sequence=last.sequence + 1)
                 raise
+            return entry
+
+        return _again(put)
+
+
+def _again(action: Callable[[], Found]) -> Found:
+    """What the action gives; it is tried again where another writer, such as a maintenance, came between (Raced)."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(Raced):
+            return action()
+    return action()
