@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller.channel import NodeToControllerChannel
@@ -17,6 +18,7 @@ from moldau.broker.metadata.cache import MetadataCache
 from moldau.broker.metadata.encoded_topics import EncodedTopics
 from moldau.broker.metadata.recently_gone import RecentlyGone
 from moldau.broker.metadata.state_change_log import StateChangeLog
+from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.network.listener import SocketListener
 from moldau.broker.network.peers import Peers
 from moldau.broker.quotas.clients import ClientQuotas
@@ -28,7 +30,7 @@ from moldau.image import Endpoint, Image
 from moldau.ports import World
 from moldau.quorum import Quorum
 from moldau.storage import LogDirs
-from tests.packages.doubles import UNUSED, manual_world
+from tests.packages.doubles import UNUSED, Unused, manual_world
 
 CLUSTER_ID = "a cluster"
 
@@ -136,13 +138,24 @@ class NodeDouble:
         self.failures.append(error)
 
 
+class NothingUndecided(Unused):
+    """Replicas of a broker that has read of all partitions; whatever else is asked of them fails the test."""
+
+    def __init__(self) -> None:
+        self.undecided = Undecided()
+
+
+def nothing_undecided() -> Any:  # Any: it stands for a ReplicaManager
+    return NothingUndecided()
+
+
 def broker_services(
     image: Image | None = None,
     *,
     config: NodeConfig | None = None,
     world: World | None = None,
     plane: Plane = UNUSED,
-    replicas: ReplicaManager = UNUSED,
+    replicas: ReplicaManager | None = None,
     log_dirs: LogDirs = UNUSED,
     coordinator: Coordinator = UNUSED,
     quotas: ClientQuotas = UNUSED,
@@ -159,7 +172,7 @@ def broker_services(
         cluster_id=CLUSTER_ID,
         metadata=cache,
         plane=plane,
-        replicas=replicas,
+        replicas=nothing_undecided() if replicas is None else replicas,
         log_dirs=log_dirs,
         coordinator=coordinator,
         encoded_topics=EncodedTopics(),

@@ -20,6 +20,7 @@ from moldau.broker.api import (
     k75_describe_topic_partitions,
 )
 from moldau.broker.groups.coordinator import Coordinator
+from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
@@ -86,6 +87,7 @@ class NoReplicas(ReplicaManager):
     def __init__(self, turns: Turns | None = None) -> None:
         self.on_started_leading: list[Callable[[Replica, int], object]] = []
         self.on_stopped_leading: list[Callable[[Replica], object]] = []
+        self.undecided = Undecided()
         self._turns = turns
 
     def find(self, topic: str, number: int) -> Code:

@@ -19,7 +19,7 @@ from moldau.spark.tables.own_files import own, within
 from moldau.spark.tables.stores import Store
 
 KEEP_LOG = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""Of every commit: the log is expired by ``maintain`` alone, once it has each pipeline's last line in what stays."""
+"""What each commit is given: ``maintain`` alone expires the log, once what stays has each pipeline's last line."""
 RETENTION = "moldau.retention"
 """The property that says how long a table was told to keep its log, beside Delta's own that follow it."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
