@@ -298,9 +298,11 @@ def differences(sinks: Sequence[Mapping[str, object]]) -> list[str]:
         if isinstance(there, int) and less:
             unbooked = f", and {sink['unfinished']:,} of what is not finished" if sink["unfinished"] else ""
             back = f", of which {sink['taken_back']:,} were taken back before" if sink["taken_back"] else ""
-            why = f": {less:,} less (removed, or taken back as `moldau spark rewind` does)" if less > 0 else ""
+            why = f"{less:,} less (removed, or taken back as `moldau spark rewind` does)"
+            if less < 0:
+                why = f"{-less:,} more (as where another pipeline or program writes to the table, too)"
             books = f"by the books {sink['rows']:,}{back}{unbooked}"
-            found.append(f"{sink['sink']} holds {counted(there, 'row')}, {books}{why}")
+            found.append(f"{sink['sink']} holds {counted(there, 'row')}, {books}: {why}")
         files = sink["damaged"]
         if isinstance(files, list) and files:
             more = f" (and {counted(len(files) - 1, 'more file')} of this table)" if len(files) > 1 else ""
