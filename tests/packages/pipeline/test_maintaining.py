@@ -16,6 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from moldau.admin.pipeline_status import draw_status
+from moldau.pipeline import source_options
 from moldau.pipeline.books import BATCH, Count, Line, Totals, Wrote
 from moldau.pipeline.folder import Folder
 from moldau.pipeline.maintained import BATCHES_MOST, FILE, Maintained, is_due, maintained, plans
@@ -30,6 +31,12 @@ from moldau.spark.tables.files import folder_of, read_footers
 
 HOUR_MS = 3_600_000
 ROWS = pa.table({"id": [1, 2, 3]})
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster whose lag a status asks for is not there."""
+    monkeypatch.setattr(source_options, "PATIENT_MS", 100)
 
 
 def pipeline_of(folder: Path, sinks: str = "{table: orders}", more: str = "", *, topics: str = "t") -> Pipeline:
