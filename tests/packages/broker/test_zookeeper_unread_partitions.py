@@ -5,14 +5,17 @@ A client finds the partition of a key, and a broker that of a group, by the numb
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.node import Node
 from moldau.client.client import Client
 from moldau.client.world_lines import WorldLines
 from moldau.groups import partition_for
+from moldau.image import Partition, Topic
 from moldau.ports.zookeeper import Delete
 from moldau.replication.roles import Role
 from tests.packages.broker.data_cluster import run, until
@@ -130,3 +133,15 @@ def test_groups_stay_where_they_are_though_a_partition_of_the_offsets_topic_cann
             await until(lambda: settled(nodes), "it is known again")
 
     run(scenario)
+
+
+class Uncounted(dict[int, Partition]):
+    """Partitions that nobody may go through."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("each request of a client would take longer, the larger the topic")
+
+
+def test_nothing_is_counted_in_kraft_mode_where_each_topic_is_whole() -> None:
+    topic = Topic("large", bytes(16), None, Uncounted({0: Partition(bytes(16), 0, (1,), (1,))}))
+    assert Undecided().whole(topic) is topic

@@ -28,6 +28,8 @@ class Undecided:
     """
 
     def __init__(self) -> None:
+        self.may_be_partial = False
+        """Whether a topic may lack partitions: in ZooKeeper mode. There they are counted each time clients ask."""
         self.kept: frozenset[Key] = frozenset()
         self.awaited: Mapping[TopicPartition, bytes] = {}
         """Replicas of this broker, as it starts, and their topics' ids: the assignment stands, and nobody has decided
@@ -76,6 +78,8 @@ class Undecided:
         nobody, and without a leader epoch. Clients count partitions to find the one of a key or of a group: in a topic
         with fewer of them it is another.
         """
+        if not self.may_be_partial:
+            return topic
         known, parts = self._unread.get(topic.id), topic.partitions
         count = max(max(parts, default=-1), self._last_awaited.get((topic.name, topic.id), -1)) + 1
         if known is None and len(parts) == count:
