@@ -197,14 +197,14 @@ def judge(path: str, assignment: ReplicaAssignment, state: StateZnode) -> None:
     """BadZnode for a state that no controller writes, though each of its values could stand there. Taken, it would be
     the ground of decisions: who leads on would be deposed, or an election held among brokers that hold nothing.
 
-    An ISR of nobody Kafka before 1.1 wrote, where unclean election was allowed and the last had died. It is none to go
-    by here: where a hand wrote it, a replica may lead on, and any other would be elected in its place.
+    An empty ISR is such a state. Kafka before 1.1 wrote it where unclean election was allowed and the last replica in
+    sync had died; where a hand wrote it, a replica may lead on, and another would be elected in its place.
     """
     if not state.isr:
         raise BadZnode(
             path,
-            'nobody is in sync ("isr":[]), which no controller writes; write in "isr" and "leader" who led, or else'
-            ' the replica with the longest log, with a higher "leader_epoch"',
+            'nobody is in sync ("isr":[]), which no controller since Kafka 1.1 writes; write in "isr" and "leader"'
+            ' who led, or else the replica with the longest log, with a higher "leader_epoch"',
         )
     if state.leader != NO_LEADER and state.leader not in state.isr:
         raise BadZnode(path, f"leader {state.leader} is not among those in sync, {list(state.isr)!r:.100}")
