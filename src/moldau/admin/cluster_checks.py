@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.admin.asking import CONTROLLER_S, silent_brokers
 from moldau.admin.each_broker import told_directories
@@ -26,6 +26,7 @@ from moldau.client.features import describe_features
 from moldau.client.lines import UnsupportedApi
 from moldau.model import Code, TopicPartition
 from moldau.model.counted import counted
+from moldau.model.protocol import Protocol
 from moldau.zookeeper import paths
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
 
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
@@ -29,6 +28,7 @@ from moldau.broker.replicas.disk_probes import DiskProbes
 from moldau.broker.replicas.lost import flush_failed
 from moldau.broker.replicas.manager import ReplicaManager
 from moldau.client.connection import ConnectionOptions, connect
+from moldau.model.protocol import Protocol
 from moldau.ports import pools
 from moldau.ports.buggify import LATE_CHECKPOINT, LATE_FLUSH
 from moldau.runtime.repeated import UNLIMITED

@@ -5,10 +5,11 @@ So a part names its collaborators, and a test builds just these. Handlers of req
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.metadata.applied import WithMetadata
+from moldau.model.protocol import Protocol
 
 if TYPE_CHECKING:
     from moldau.broker.network.peers import Peers

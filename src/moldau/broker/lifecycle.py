@@ -12,7 +12,6 @@ import asyncio
 import enum
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.node_parts import WithControllerChannel
@@ -22,6 +21,7 @@ from moldau.image import Endpoint
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
 from moldau.model.ids import uuid_text
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle
 from moldau.ports.buggify import LATE_HEARTBEAT, UNHEARD_REGISTRATION
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest

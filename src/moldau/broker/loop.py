@@ -10,9 +10,10 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from functools import partial
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
+from moldau.model.protocol import Protocol
 from moldau.ports import Clock, Tasks, World
 
 K = TypeVar("K")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from moldau.model.protocol import Protocol
 
 if TYPE_CHECKING:
     from moldau.broker.controller.channel import NodeToControllerChannel

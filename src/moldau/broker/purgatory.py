@@ -12,9 +12,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Protocol
 
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, World
 from moldau.wire.schema import Message
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.controller.replies import Refused
 from moldau.image import Image
+from moldau.model.protocol import Protocol
 from moldau.model.value import value
 from moldau.ports import World
 from moldau.wire.schema import Message

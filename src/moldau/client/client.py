@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from moldau.client.addresses import addresses
 from moldau.client.lines import ConnectionOptions, Line, Lines, UnsupportedApi
@@ -23,6 +23,7 @@ from moldau.client.view import Broker, View
 from moldau.model import Code, TopicPartition
 from moldau.model.backoff import backoff_ms
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.model.value import value
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest

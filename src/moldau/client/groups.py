@@ -8,12 +8,12 @@ Read next: admin.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Protocol
 
 from moldau.client.client import MOVED, Client, Coordinator, CoordinatorKind, Node
 from moldau.client.view import Outcome, by_topic
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.wire.messages.k08_offset_commit import OffsetCommitRequest
 from moldau.wire.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from moldau.wire.messages.k10_find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -9,9 +9,10 @@ Source: KIP-35, KIP-511. Read next: client.py.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.model.value import replace, value
 from moldau.wire.messages.k18_api_versions import ApiVersionsRequest
 from moldau.wire.schema import Message, Request, ResponseT
@@ -89,7 +90,6 @@ class Lines(Protocol):
     async def connect(self, host: str, port: int, limit_ms: int | None = None) -> Line:
         """A line that has shaken hands; ConnectionRefusedError unchanged, OSError otherwise. ``limit_ms`` bounds each
         of the two where that is less than the options' ``connect_timeout_ms``."""
-        ...
 
     def now_ms(self) -> int:
         """The monotonic clock."""
@@ -98,7 +98,6 @@ class Lines(Protocol):
 
     async def first(self, answers: Sequence[Any], wait_ms: float) -> list[int]:  # Any: what a line's ask gave
         """Which of the answers (of ``Line.ask``) can be awaited without waiting; waits a while until one can."""
-        ...
 
     def below(self, n: int) -> int:
         """A random number in [0, n)."""

@@ -9,9 +9,9 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from moldau.cluster.nodes import ClusterSpec, is_alive
+from moldau.model.protocol import Protocol
 
 COMMAND = (sys.executable, "-P", "-m", "moldau", "publish")
 LOG = "publish.log"

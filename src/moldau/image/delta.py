@@ -7,11 +7,11 @@ state-change log can say from what to what. A thing absent from a table did not 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from moldau.image.partition import Key, Partition
 from moldau.image.registration import Broker, Controller
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 
 
 class ChangedTopic(Protocol):

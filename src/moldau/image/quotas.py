@@ -6,8 +6,8 @@ An image keeps quota records as they came; this file says what they mean togethe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
+from moldau.model.protocol import Protocol
 from moldau.wire.records.metadata import ClientQuotaRecord
 from moldau.wire.schema import Struct
 

@@ -6,10 +6,10 @@ Source: KIP-631 (registration, fencing), KIP-841 (controlled shutdown), KIP-858 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from moldau.image.partition import LOST
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.wire.records.metadata import RegisterBrokerRecord, RegisterControllerRecord
 
 

@@ -11,9 +11,9 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
 
 from moldau.model.counted import counted
+from moldau.model.protocol import Protocol
 from moldau.pipeline.spec import OnError
 from moldau.pipeline.stages import OK
 from moldau.pipeline.typed import read_json

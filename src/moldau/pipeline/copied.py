@@ -12,9 +12,10 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.pipeline.books import BATCH, Line
 from moldau.pipeline.folder import CHECKPOINT, BrokenFile
 from moldau.pipeline.spec import Pipeline, TopicSink

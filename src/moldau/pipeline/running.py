@@ -17,10 +17,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from moldau.client.addresses import addresses
 from moldau.client.client import ClientOptions
+from moldau.model.protocol import Protocol
 from moldau.pipeline.absent import absent_topics
 from moldau.pipeline.batches import Batches, Refused
 from moldau.pipeline.books import Line

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from moldau.model.protocol import Protocol
 from moldau.pipeline import columns as names
 from moldau.pipeline.absent import refuse_absent
 from moldau.pipeline.books import Wrote

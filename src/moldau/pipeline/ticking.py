@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
 
 from moldau.model.counted import counted
+from moldau.model.protocol import Protocol
 from moldau.pipeline.reading import PipelineError
 from moldau.pipeline.running import Ended
 from moldau.pipeline.schedule import Schedule

@@ -7,7 +7,8 @@ dies of, is the node's. Read next: ``moldau.runtime.apart`` (the real one).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+
+from moldau.model.protocol import Protocol
 
 
 class Apart(Protocol):

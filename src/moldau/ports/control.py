@@ -8,7 +8,9 @@ controller cannot tell which one it runs on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
+
+from moldau.model.protocol import Protocol
 
 
 class PlaneEvents(Protocol):

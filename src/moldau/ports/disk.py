@@ -8,7 +8,8 @@ creation, renaming and removal durable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+
+from moldau.model.protocol import Protocol
 
 
 class FileSlice(Protocol):

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
+
+from moldau.model.protocol import Protocol
 
 
 class Transport(Protocol):

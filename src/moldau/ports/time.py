@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from moldau.model.protocol import Protocol
 from moldau.ports.pools import Pool
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol
 
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.model.value import value
 
 

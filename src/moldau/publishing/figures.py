@@ -13,10 +13,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.publishing.pages import Asked, ask, metrics_record, series, silence_record
 from moldau.publishing.records import key_of
 from moldau.publishing.stream import Away, NotTaken

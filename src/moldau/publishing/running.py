@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from moldau.model.backoff import backoff_ms
+from moldau.model.protocol import Protocol
 from moldau.publishing.figures import Intervals
 from moldau.publishing.following import NAME
 from moldau.publishing.nodes import NodeFolder, NoNodes

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import chain
-from typing import Protocol
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.publishing.following import Cut, Follower, Start
 from moldau.publishing.records import (
     BEGINS,

@@ -6,10 +6,9 @@ when the broker executes effects, the brokers when the image does. Read next: ``
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.replication.effects import Effects
 from moldau.replication.epochs import EpochTable
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from moldau.model.protocol import Protocol
 from moldau.replication.effects import AlterIsr
 from moldau.replication.epochs import EpochTable
 from moldau.replication.facts import Assignment, BrokerFacts, LogFacts

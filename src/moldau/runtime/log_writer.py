@@ -14,7 +14,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+
+from moldau.model.protocol import Protocol
 
 PENDING_BYTES_MAX = 4 * 2**20
 """Text that may wait for the disk; a line above it is dropped."""

@@ -7,9 +7,10 @@ memory. A feed is used by one thread and is never pickled: each Spark task opens
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.wire.compression import Buffer
 
 
@@ -67,48 +68,39 @@ class Feed(Protocol):
 
     def topics(self, names: Collection[str] | None) -> Mapping[str, Topic]:
         """The named topics that exist, or all."""
-        ...
 
     def offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """-2: earliest, -1: latest, else the first offset at or after that time (ms), -1 when there is none.
 
         Partitions that are not there are left out.
         """
-        ...
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, End]:
         """The latest offset, and under which leader epoch it was told. Partitions that are not there are left out."""
-        ...
 
     def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Where the records of a leader epoch and those before it end; partitions that cannot tell are left out."""
-        ...
 
     def sample(self, asked: Mapping[TopicPartition, PartitionOffset]) -> Mapping[TopicPartition, float]:
         """About how many bytes of the log an offset takes where reading goes on; all are asked at once.
 
         Partitions with nothing to judge by are left out.
         """
-        ...
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """What the group has committed; partitions without a commit are left out."""
-        ...
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Publish positions as a group's commits."""
-        ...
 
     def fetch(self, partition: TopicPartition, topic_id: bytes, offset: int, max_bytes: int) -> Slice:
         """Whole batches from ``offset`` on; empty when there are none yet. OffsetLost when they are gone."""
-        ...
 
     def slices(self, partition: TopicPartition, topic_id: bytes, span: range, max_bytes: int) -> Iterator[Slice]:
         """As ``fetch``, on and on through ``span``; the next is under way while one is used. May end early.
 
         A slice without records is given when none came though more should: how long to wait is the caller's to say.
         """
-        ...
 
     def close(self) -> None: ...
 

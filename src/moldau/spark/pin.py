@@ -14,8 +14,9 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
+from moldau.model.protocol import Protocol
 from moldau.spark.offsets import Positions, decode, encode
 
 NO_SETTINGS: Mapping[str, str] = {}

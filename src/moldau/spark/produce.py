@@ -14,13 +14,14 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.model import Code, TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.spark import encode
 from moldau.spark.frames import Ints
 from moldau.spark.sink_options import SinkOptions

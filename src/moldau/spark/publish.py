@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from moldau.client.client import ClientOptions
 from moldau.client.sync import Cluster
 from moldau.model import Code, TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.spark.offsets import decode
 
 if TYPE_CHECKING:

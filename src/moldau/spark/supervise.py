@@ -14,8 +14,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from moldau.model.protocol import Protocol
 from moldau.spark.losses import warn_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ a broker, which has it done elsewhere: ``moldau.broker.replicas.recovery_points`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from moldau.model.protocol import Protocol
 from moldau.storage.names import RESTARTED
 from moldau.storage.producer_state import drop_snapshots
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import Protocol
 
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.ports import Disk
 from moldau.storage.damage import Damaged
 from moldau.storage.folder import LogDir

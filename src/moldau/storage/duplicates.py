@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from contextlib import suppress
-from typing import Protocol
 
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.storage.errors import LogError
 from moldau.storage.log import Log
 

@@ -12,9 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import count
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.ports import Disk, File, Random
 from moldau.storage.checkpoints import format_partition_metadata, says_another
 from moldau.storage.errors import DirOffline, LogError, NoFile, UnusableFile

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from struct import Struct
-from typing import Protocol
 
+from moldau.model.protocol import Protocol
 from moldau.ports import File
 from moldau.storage.errors import BrokenFile
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.replication.epochs import EpochTable
 from moldau.storage.aborted import AbortedTxn
 from moldau.storage.config import LogConfig

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from moldau.model.protocol import Protocol
 from moldau.storage.folder import Folder
 from moldau.storage.names import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, TXN_INDEX, offset_name
 from moldau.storage.segment import Segment

@@ -7,9 +7,9 @@ turn, and the log may change meanwhile: nothing of it is held over a pause but a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.storage.folder import LogDir
 from moldau.storage.segment import Segment
 from moldau.storage.slow import Pauses, unpacked

@@ -10,13 +10,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from moldau.admin.demo.checking import Books, check, records_in
 from moldau.admin.demo.data import Message, flights
 from moldau.admin.demo.pipeline import Pipeline
 from moldau.admin.demo.producing import Acks, produce
 from moldau.admin.demo.watching import Happening, LeaderChange, Watch, back_in_sync, explained
+from moldau.model.protocol import Protocol
 
 TOPIC, PARTITIONS, REPLICAS, MIN_ISR = "flights", 6, 3, 2
 BACK_AFTER_S = 10.0

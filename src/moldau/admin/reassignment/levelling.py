@@ -10,7 +10,9 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from moldau.model.protocol import Protocol
 
 Item = TypeVar("Item")
 Moved = TypeVar("Moved", contravariant=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import Protocol
 
 from moldau.broker.groups.coordinator import Answering
 from moldau.broker.loop import Pace, at_once_or_in_slices
@@ -18,6 +17,7 @@ from moldau.groups.facts import CommitItem, CommitReply, GroupRequest
 from moldau.image import Topic
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.wire.schema import Message
 
 

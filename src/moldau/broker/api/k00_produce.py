@@ -12,7 +12,7 @@ taken where a broker of Apache Kafka coordinates the transaction (``api/begun_tr
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.broker.api.begun_transactions import Permits
 from moldau.broker.loop import InWorld, Pace, run_in_slices, run_to_end_if_short
@@ -24,6 +24,7 @@ from moldau.broker.replicas.replica import Replica
 from moldau.broker.replicas.sequence_gaps import TRANSIENT_CODES, ProducedPartition
 from moldau.broker.replicas.transactions import NO_COORDINATOR
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports.buggify import REFUSED_PRODUCE
 from moldau.storage import Appended, LogError
 from moldau.storage.log_validator import InvalidAppend, ValidatedBatches

@@ -10,7 +10,7 @@ A follower (replica id >= 0) reads up to the log's end, and its position drives 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.broker.loop import InWorld
 from moldau.broker.network.requests import RequestContext
@@ -19,6 +19,7 @@ from moldau.broker.replicas.fetch.reader import PARTITIONS_AT_ONCE, FetchReader
 from moldau.broker.replicas.fetch.sessions import INITIAL
 from moldau.broker.services import QuorumServices
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports.buggify import EMPTY_FETCH, SHORT_FETCH
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 

@@ -6,13 +6,13 @@ A component asks for one name, for the default, or for any name of a type; ``str
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
 
 from moldau.broker.loop import InWorld, Pace
 from moldau.image import Image
 from moldau.image.quotas import Entity, quotas
 from moldau.model import Code
 from moldau.model.config_key import shown
+from moldau.model.protocol import Protocol
 from moldau.model.quota_config import CLIENT_ID, IP, USER
 from moldau.wire.messages.k48_describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 

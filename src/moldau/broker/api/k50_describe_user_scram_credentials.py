@@ -7,12 +7,12 @@ whenever it describes users, whose quotas are served.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
 
 from moldau.broker.loop import InWorld
 from moldau.image import Image
 from moldau.model import Code
 from moldau.model.config_key import shown
+from moldau.model.protocol import Protocol
 from moldau.wire.messages.k50_describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

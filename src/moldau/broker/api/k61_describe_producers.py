@@ -7,11 +7,11 @@ named twice is answered once. A follower that has just truncated its log, and do
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Protocol
 
 from moldau.broker.loop import InWorld, Pace
 from moldau.broker.replicas.replica import Replica
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.storage.producers import Producer
 from moldau.wire.messages.k61_describe_producers import DescribeProducersRequest, DescribeProducersResponse
 

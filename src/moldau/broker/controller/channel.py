@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.network.peers import PassedOn, Peers
@@ -17,6 +17,7 @@ from moldau.broker.rate_limited_log import RateLimitedLog
 from moldau.client.lines import RequestTimedOut
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
+from moldau.model.protocol import Protocol
 from moldau.ports import World
 from moldau.ports.buggify import UNREACHED_CONTROLLER
 from moldau.wire.schema import Message, Request, ResponseT

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 from moldau.broker.host import Host, WithIncarnation, WithPeers
 from moldau.broker.loop import sleep
 from moldau.controller import requests
 from moldau.image import Endpoint
 from moldau.image.registration import Broker
+from moldau.model.protocol import Protocol
 from moldau.ports import Receiver, World
 
 log = logging.getLogger(__name__)

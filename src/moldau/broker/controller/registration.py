@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from moldau.broker.controller.channel import NodeToControllerChannel
 from moldau.broker.host import Host
@@ -18,6 +17,7 @@ from moldau.controller.features import REGISTERED
 from moldau.image.registration import Controller, Endpoint
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle
 from moldau.wire.messages.k70_controller_registration import ControllerRegistrationRequest
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.broker.config.bootstrap_file import first_records
 from moldau.broker.controller.failure_detector import FailureDetector, FailureDetectorHost
@@ -25,6 +25,7 @@ from moldau.controller.kafkas_migration import UNFINISHED, demand_no_migration_o
 from moldau.controller.replies import Moved, Refused
 from moldau.image import Image
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle
 from moldau.wire.schema import Message
 

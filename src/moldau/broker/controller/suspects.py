@@ -5,9 +5,8 @@ For a moment such news makes the image doubtful. Decides nothing: the controller
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from moldau.image import Image
+from moldau.model.protocol import Protocol
 from moldau.ports import Clock
 
 SUSPICION_MS = 500

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Collection, Hashable
-from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.controller.channel import NodeToControllerChannel
@@ -20,6 +19,7 @@ from moldau.broker.network.peers import PassedOn
 from moldau.image import Image
 from moldau.model import Code
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.wire.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 log = logging.getLogger(__name__)

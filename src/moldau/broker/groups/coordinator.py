@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.groups.offsets_log import OffsetsBatch, Replay, Unwritable, batches_of
@@ -52,6 +52,7 @@ from moldau.groups.facts import (
 from moldau.groups.group import MemberBytes
 from moldau.image import Delta, Image
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, World, pools
 from moldau.ports.buggify import LOADING_COORDINATOR
 from moldau.storage import LogError

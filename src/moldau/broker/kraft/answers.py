@@ -7,7 +7,7 @@ before the machine hears of them (KAFKA-14104): what is torn or damaged is as go
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from moldau.broker.kraft.batches import voters_in
 from moldau.broker.kraft.requests import (
@@ -19,6 +19,7 @@ from moldau.broker.kraft.requests import (
     only_partition,
 )
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.quorum import VotersAt
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (

@@ -11,7 +11,6 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Iterable
-from typing import Protocol
 
 from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
@@ -22,6 +21,7 @@ from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
 from moldau.broker.kraft.retention import first_kept
 from moldau.broker.kraft.settings import RaftSettings
 from moldau.model import Code, TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.model.value import replace
 from moldau.ports.buggify import EARLY_SNAPSHOT, SHORT_METADATA, SHORT_PIECE
 from moldau.ports.pools import QUORUM, SNAPSHOTS

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.host import WithClusterId
@@ -18,6 +17,7 @@ from moldau.broker.loop import sleep
 from moldau.broker.node_parts import WithControllerChannel
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, World
 from moldau.quorum import Quorum, ReplicaKey, VoterEndpoint
 from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from moldau.broker.controller.kafkas_controllers import migrates_for_kafka
 from moldau.broker.host import Host, WithPeers
@@ -25,6 +24,7 @@ from moldau.client.connection import Connection
 from moldau.controller.kafkas_migration import of_controllers
 from moldau.image import registration, snapshot_records
 from moldau.model import NO_UUID, Code
+from moldau.model.protocol import Protocol
 from moldau.ports import PlaneEvents
 from moldau.quorum import Leader, Quorum, ReplicaKey, Timing, Voter, VoterEndpoint, VoterSet
 from moldau.quorum import events as on

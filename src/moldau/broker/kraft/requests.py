@@ -8,9 +8,10 @@ KIP-630, KIP-853, KIP-996, KIP-1166. The answers are in ``answers.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.quorum import ReplicaKey, Voter, VoterEndpoint
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (

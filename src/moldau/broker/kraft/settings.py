@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol
 
 from moldau.broker.kraft.retention import Retention
+from moldau.model.protocol import Protocol
 from moldau.model.value import value
 from moldau.ports import PlaneEvents, World
 from moldau.quorum import ReplicaKey, Timing, VoterEndpoint, VoterSet

@@ -7,11 +7,12 @@ So that a client reads its own writes, at whichever broker it asks. Read next: `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from moldau.broker.loop import Pace, sleep, yield_to_loop
 from moldau.broker.metadata.cache import MetadataCache
 from moldau.image import Image
+from moldau.model.protocol import Protocol
 from moldau.ports import World
 
 T = TypeVar("T")

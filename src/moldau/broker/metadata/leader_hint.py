@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from moldau.image import Image
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 
 
 class NodeEndpoint(Protocol):

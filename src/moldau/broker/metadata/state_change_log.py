@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.controller.replica_states import ReplicaStep, replica_changes
 from moldau.controller.state_change import Author, StateChange, state_changes
 from moldau.image import NO_LEADER, Delta, Image, Partition
 from moldau.model import uuid_text
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.ports import World
 from moldau.runtime.levels import LEVELS
 

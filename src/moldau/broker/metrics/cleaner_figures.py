@@ -6,9 +6,9 @@ Read next: ``figures.py``; what they tell of: ``moldau.storage.compactions``, ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from moldau.broker.metrics.text import Family
+from moldau.model.protocol import Protocol
 from moldau.storage import LogDirs
 
 _KEEPER, _CLEANER = "kafka_log_logcleanermanager_", "kafka_log_logcleaner_"

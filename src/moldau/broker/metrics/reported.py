@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from moldau.broker.host import Host
+from moldau.model.protocol import Protocol
 
 if TYPE_CHECKING:
     from moldau.broker.controller.service import ControllerService

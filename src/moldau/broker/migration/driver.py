@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
 
 from moldau.broker.host import Host, WithClusterId, WithPeers
 from moldau.broker.lifecycle import RegistrationRefused
@@ -31,6 +30,7 @@ from moldau.controller.migration import MigrationState
 from moldau.controller.replies import Refused
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle
 from moldau.ports.zookeeper import BadVersion, Check, Delete, Link, NoNode, Op, Set, ZooKeeper, ZooKeeperError
 from moldau.wire.records.metadata import FeatureLevelRecord, RegisterBrokerRecord

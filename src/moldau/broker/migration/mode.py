@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
 from moldau.broker.host import Host, WithClusterId, WithPeers
 from moldau.broker.node_parts import WithController
@@ -21,6 +20,7 @@ from moldau.controller.replies import Refused
 from moldau.image import Broker, Image
 from moldau.model import Code
 from moldau.model.ids import is_topic_name
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle
 from moldau.ports.zookeeper import NoNode, ZooKeeper, ZooKeeperError
 from moldau.wire.messages.k62_broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse

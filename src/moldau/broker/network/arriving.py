@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, Tasks
 
 ORDINARY_BYTES = 1 << 21

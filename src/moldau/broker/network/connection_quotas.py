@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.model.config_key import INT_MAX
+from moldau.model.protocol import Protocol
 from moldau.ports import World
 
 KEYS = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Protocol
 
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.requests import ServedApi
 from moldau.broker.network.waits import Waits
+from moldau.model.protocol import Protocol
 from moldau.wire.frames import RequestHeader
 
 

@@ -9,8 +9,8 @@ goes after that while or up to two tenths later, never before. Who waits for an 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, World
 
 LOOKS = 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.broker.network.connection_quotas import ConnectionQuotas
 from moldau.broker.network.descriptors import is_one_of_the_last
@@ -21,6 +21,7 @@ from moldau.broker.network.turn import LoopTurn
 from moldau.broker.network.unread import UnreadConnections
 from moldau.broker.quotas.clients import ClientQuotas
 from moldau.broker.rate_limited_log import RateLimitedLog
+from moldau.model.protocol import Protocol
 from moldau.ports import World
 from moldau.wire.frames import RequestHeader, read_request_header
 from moldau.wire.schema import Message

@@ -16,11 +16,11 @@ from collections import Counter, deque
 from collections.abc import Callable
 from enum import IntEnum
 from itertools import islice
-from typing import Protocol
 
 from moldau.broker.network.arriving import ArrivingFrames, FrameKind
 from moldau.broker.network.parked import ParkedFetches
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, Tasks
 
 REQUEST_BYTES_MAX = 48 << 20

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, Tasks
 from moldau.wire.frames import read_request_header
 

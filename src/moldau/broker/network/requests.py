@@ -7,9 +7,9 @@ Which function answers which request is ``broker/api``, which imports this; noth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Hashable
-from typing import Protocol
 
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.wire.schema import Message
 
 Slices = Generator[None, None, Message | Awaitable[Message | None] | None]

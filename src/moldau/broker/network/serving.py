@@ -6,7 +6,7 @@ Answers that may be long are encoded in slices; what fits into the first one is 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 from moldau.broker.network.charging import Charge
 from moldau.broker.network.freeing import let_go, long_arrays
@@ -15,6 +15,7 @@ from moldau.broker.network.receive_buffer import ReceiveBuffer
 from moldau.broker.network.requests import CONTROLLER, ServedApi, Slices
 from moldau.broker.network.traffic import ApiStats
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports import Tasks
 from moldau.wire.codec import Buffer, Malformed
 from moldau.wire.frames import RequestHeader, read_request_in_slices, response_frame, response_frame_in_slices

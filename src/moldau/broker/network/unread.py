@@ -11,8 +11,8 @@ from __future__ import annotations
 import select
 from collections.abc import Hashable
 from itertools import islice
-from typing import Protocol
 
+from moldau.model.protocol import Protocol
 from moldau.ports import Handle, Tasks
 
 LOOK_MS = 250

@@ -7,10 +7,11 @@ A fetch of a consumer waits no longer than until its client asks for something e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.broker.network.memory import FETCH, MemoryOwner, RequestMemory
 from moldau.broker.purgatory import DelayedOperation, safely
+from moldau.model.protocol import Protocol
 
 
 class Answer(Protocol):

@@ -7,11 +7,12 @@ refused once the quota is spent; older clients are served, and throttled afterwa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from moldau.broker.quotas.clients import ClientQuotas, MutationQuota
 from moldau.broker.quotas.nodes import client_of, is_node
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 
 T = TypeVar("T")
 MESSAGE = "The throttling quota has been exceeded."

@@ -6,10 +6,11 @@ Decides nothing. The node builds ``ReplicaManagerDeps``; tests build others. Rea
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from moldau.client.lines import Line
 from moldau.image import Image
+from moldau.model.protocol import Protocol
 from moldau.model.value import field, value
 from moldau.ports import World
 from moldau.storage import LogDirs

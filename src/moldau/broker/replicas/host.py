@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from moldau.broker.purgatory import DelayedOperationPurgatory
 from moldau.broker.replicas.deps import ReplicaManagerDeps
@@ -17,6 +16,7 @@ from moldau.broker.replicas.replica import Key, Replica
 from moldau.broker.replicas.throttles import Throttles
 from moldau.image import Image
 from moldau.model import Code, TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.replication.effects import Effects
 from moldau.storage import LogDirs, LogError
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from moldau.broker.network.traffic import Traffic
 from moldau.model import Code, TopicPartition
+from moldau.model.protocol import Protocol
 from moldau.replication.partition import Partition
 from moldau.storage import Log
 

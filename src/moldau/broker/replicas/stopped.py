@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Protocol
 
 from moldau.broker.replicas.replica import Replica
 from moldau.image import Image
 from moldau.image import Partition as Assigned
 from moldau.image.partition import Key
 from moldau.model import TopicPartition
+from moldau.model.protocol import Protocol
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from moldau.broker.loop import sleep
 from moldau.broker.metadata.undecided import Undecided
@@ -21,6 +20,7 @@ from moldau.groups import partition_for
 from moldau.image import Image, Partition
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse

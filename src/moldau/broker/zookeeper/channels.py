@@ -13,7 +13,7 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from moldau.broker.host import Host
 from moldau.broker.loop import sleep
@@ -31,6 +31,7 @@ from moldau.controller.states import ReplicaState
 from moldau.image import Broker, Delta, Image
 from moldau.image.partition import LOST, Key
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports.buggify import UNHEARD_ANSWER
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest

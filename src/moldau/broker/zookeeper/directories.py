@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
 
 from moldau.broker.host import Host
 from moldau.broker.node_parts import WithController, WithReplicas
@@ -19,6 +18,7 @@ from moldau.broker.zookeeper.parts import PlaneParts, Roles
 from moldau.controller import requests
 from moldau.image.partition import LOST, UNASSIGNED, Key
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports.zookeeper import NoAuth, SessionExpired, Watch, ZooKeeper, ZooKeeperError
 from moldau.wire.messages.k04_leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from moldau.zookeeper import paths

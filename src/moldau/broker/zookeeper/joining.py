@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Protocol
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.config.storage_format import FormatRefused, read_meta
@@ -18,6 +17,7 @@ from moldau.broker.zookeeper.folders import make, make_folders
 from moldau.broker.zookeeper.host import ZooKeeperHost
 from moldau.broker.zookeeper.plane import ZooKeeperPlane
 from moldau.model import uuid_text
+from moldau.model.protocol import Protocol
 from moldau.ports import PlaneEvents, World
 from moldau.ports.zookeeper import ConnectionLoss, NoAuth, NoNode, ZooKeeper, ZooKeeperError
 from moldau.storage.checkpoints import MetaProperties

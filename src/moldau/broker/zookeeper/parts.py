@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from moldau.broker.host import Host, WithClusterId, WithOwnEndpoints, WithPeers
 from moldau.broker.network.listener import SocketListener
@@ -12,6 +12,7 @@ from moldau.broker.zookeeper.publishing import MetadataPublisher
 from moldau.broker.zookeeper.rules import Rules
 from moldau.image.partition import Key
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.ports.zookeeper import Check, ZooKeeper
 from moldau.wire.schema import Message
 from moldau.zookeeper.known_znodes import KnownZnodes

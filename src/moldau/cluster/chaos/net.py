@@ -16,10 +16,10 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from moldau.cluster.kills.cluster_poller import Address
 from moldau.cluster.nodes import HOST, free_ports
+from moldau.model.protocol import Protocol
 
 INSIDE = "MOLDAU_CHAOS_ENCLOSED"
 """Set in the environment of a command that runs in namespaces of its own."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Protocol
 
 from moldau.cluster.chaos.net import INSIDE, CannotBreak
+from moldau.model.protocol import Protocol
 
 SMALL_MB = 48
 FREEZABLE_MB = 256

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from moldau.client.admin import METADATA_LOG
 from moldau.client.lines import ConnectionOptions, UnsupportedApi, shake_hands
 from moldau.client.sockets import SocketLine, drive
 from moldau.model import Code
+from moldau.model.protocol import Protocol
 from moldau.wire.codec import Malformed
 from moldau.wire.messages.k03_metadata import MetadataRequest
 from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import pyarrow as pa
+
+from moldau.model.protocol import Protocol
 
 
 class DecodeError(Exception):

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import Protocol
 
 import pyarrow as pa
 
+from moldau.model.protocol import Protocol
 from moldau.pipeline.typed import read_json
 
 

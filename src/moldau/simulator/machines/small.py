@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import click
 
+from moldau.model.protocol import Protocol
 from moldau.simulator.machines.record import Broken, verdict
 
 

@@ -9,8 +9,9 @@ Source: Spark's HDFSMetadataLog and OffsetSeqLog, version 1. Read next: ledger.p
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from moldau.model.protocol import Protocol
 from moldau.spark.query import query_id
 from moldau.spark.tables.ledger import BatchKey, Offsets, TableError
 

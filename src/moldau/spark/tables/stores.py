@@ -13,9 +13,10 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from moldau.model.protocol import Protocol
 from moldau.spark.tables.ledger import TableError
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from moldau.model.protocol import Protocol
 from moldau.spark.tables import checkpoint as checkpoints
 from moldau.spark.tables.delta import DeltaFormat
 from moldau.spark.tables.files import DataFile, Held, Layout, WriteFiles, folder_of, held, write_files

@@ -6,11 +6,10 @@ given is ``replicas/fetch/read.py``.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from moldau.broker.replicas.host import ReplicaHost
 from moldau.broker.replicas.replica import Replica
 from moldau.model.named import NamedTuple
+from moldau.model.protocol import Protocol
 from moldau.storage.uncached import Load
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
 
