@@ -14,10 +14,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from moldau.broker.config.dynamic import DynamicConfig
 from moldau.broker.config.storage_format import METADATA_FOLDER, FormatRefused
-from moldau.broker.groups.coordinator import Coordinator
+from moldau.broker.controller.topic_creation import OFFSETS
 from moldau.broker.host import Host, WithClusterId
 from moldau.broker.loop import run_in_slices, sleep
 from moldau.broker.network.descriptors import open_files_most
@@ -40,6 +41,11 @@ from moldau.storage.loading import DirLoad
 from moldau.storage.log import Log
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.offset_files import Checkpoint
+
+if TYPE_CHECKING:
+    from moldau.broker.groups.coordinator import Coordinator
+    from moldau.broker.replicas.replica import Replica
+    from moldau.image import Delta, Image
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +112,7 @@ class DataSide:
             node.world.disk, node.config.log_dirs, random=node.world.random, open_files=open_files_most(OPEN_FILES)
         )
         self.replicas: ReplicaManager
-        self.coordinator: Coordinator
+        self._coordinator: Coordinator | None = None
         self.loaded = False
         """Whether replicas and coordinator are there."""
         self.cleaning = LogCleaner(node.world, self.log_dirs, node.config)
@@ -170,9 +176,33 @@ class DataSide:
         for finding in self.log_dirs.findings:
             log.warning("%s", finding, extra=UNLIMITED)
         node.metadata.subscribe(self.replicas.apply_in_slices)
-        self.coordinator = Coordinator(self._world, node.metadata, self.replicas, node.config)
-        node.metadata.subscribe(self.coordinator.apply)
+        self.replicas.on_started_leading.append(self._begin_leading)
+        self.replicas.on_stopped_leading.append(self._cease_leading)
+        node.metadata.subscribe(self._apply_to_groups)
         self.loaded = True
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The group coordinator of this broker, once its logs are ``loaded``. It and ``moldau.groups`` are loaded when
+        somebody asks for a group, or with the first partition of the offsets topic: a start does not wait for them."""
+        if self._coordinator is None:
+            from moldau.broker.groups.coordinator import Coordinator
+
+            node = self._node
+            self._coordinator = Coordinator(self._world, node.metadata, self.replicas, node.config)
+        return self._coordinator
+
+    def _begin_leading(self, replica: Replica, epoch: int) -> None:
+        if replica.partition.topic == OFFSETS:
+            self.coordinator.begin_leading(replica, epoch)
+
+    def _cease_leading(self, replica: Replica) -> None:
+        if self._coordinator is not None:
+            self._coordinator.cease_leading(replica)
+
+    def _apply_to_groups(self, image: Image, delta: Delta) -> None:
+        if self._coordinator is not None:
+            self._coordinator.apply(image, delta)
 
     def _broker_epoch(self) -> int:
         lifecycle = self._node.lifecycle
@@ -458,7 +488,8 @@ class DataSide:
         if not self.loaded:
             return
         self.cleaning.stop()
-        self.coordinator.stop()
+        if self._coordinator is not None:
+            self._coordinator.stop()
         self.replicas.stop()
         await self.replicas.flushes.ended()
         await self.replicas.recovery_points.ended()

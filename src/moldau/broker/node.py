@@ -24,7 +24,6 @@ from moldau.broker.controller.registration import ControllerRegistration
 from moldau.broker.controller.service import ControllerService
 from moldau.broker.controller.suspects import SuspectedBrokers
 from moldau.broker.data import DataSide
-from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.kraft.answers import WrongCluster
 from moldau.broker.kraft.files import BrokenQuorumState
 from moldau.broker.kraft.plane import QuorumPlane
@@ -56,6 +55,7 @@ from moldau.storage.errors import BrokerWithoutDisk, LogError
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
+    from moldau.broker.groups.coordinator import Coordinator
     from moldau.broker.metrics.page import Pages
     from moldau.broker.migration.driver import MigrationDriver
     from moldau.broker.zookeeper.host import ZooKeeperHost
@@ -271,7 +271,7 @@ class Node:
                 plane=self.plane,
                 replicas=self.replicas,
                 log_dirs=self._data.log_dirs,
-                coordinator=self.coordinator,
+                load_coordinator=lambda: self.coordinator,
                 encoded_topics=self.encoded_topics,
                 recently_gone=self.recently_gone,
                 quotas=self.quotas,

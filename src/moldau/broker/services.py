@@ -163,7 +163,8 @@ class BrokerServices(NodeServices):
 
     replicas: ReplicaManager
     log_dirs: LogDirs
-    coordinator: Coordinator
+    load_coordinator: Callable[[], Coordinator]
+    """``coordinator``, which is loaded when it is asked for."""
     encoded_topics: EncodedTopics
     recently_gone: RecentlyGone
     quotas: ClientQuotas
@@ -172,6 +173,11 @@ class BrokerServices(NodeServices):
     """Topics whose creation this broker asked for by itself and has no answer to yet: how often."""
     suspects_a_death: Callable[[], bool]
     """Whether a broker that the image shows alive has just refused us: the image is about to change."""
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The group coordinator of this broker."""
+        return self.load_coordinator()
 
 
 @value(kw_only=True)

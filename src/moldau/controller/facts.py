@@ -5,7 +5,6 @@ Time, random bits and log offsets are facts handed in; nothing here asks the wor
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -139,7 +138,9 @@ class SeededRng:
 
     def _block(self) -> bytes:
         self._count += 1
-        return hashlib.sha256(self._seed + self._count.to_bytes(8, "big")).digest()
+        from hashlib import sha256  # OpenSSL's, which a start has no use for
+
+        return sha256(self._seed + self._count.to_bytes(8, "big")).digest()
 
     def below(self, n: int) -> int:
         """A whole number in [0, n)."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -426,4 +425,8 @@ def _rebuild(header: BatchHeader, body: bytes | bytearray, count: int, max_times
 
 def _digest(key: bytes) -> bytes:
     """Long keys are remembered by 128 bits of them: two keys that agree in those do not occur."""
-    return key if len(key) <= _LONG_KEY else blake2b(key, digest_size=16).digest() + b"-long key-"
+    if len(key) <= _LONG_KEY:
+        return key
+    from hashlib import blake2b  # OpenSSL's, which a start has no use for
+
+    return blake2b(key, digest_size=16).digest() + b"-long key-"

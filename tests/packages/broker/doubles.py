@@ -174,7 +174,7 @@ def broker_services(
         plane=plane,
         replicas=nothing_undecided() if replicas is None else replicas,
         log_dirs=log_dirs,
-        coordinator=coordinator,
+        load_coordinator=lambda: coordinator,
         encoded_topics=EncodedTopics(),
         recently_gone=RecentlyGone(world.clock, cache),
         quotas=quotas,

@@ -42,6 +42,8 @@ class GroupBroker(MiniBroker):
     async def start(self) -> None:
         await super().start()
         self.coordinator = Coordinator(self.world, self, self.replicas, self.config)
+        self.replicas.on_started_leading.append(self.coordinator.begin_leading)
+        self.replicas.on_stopped_leading.append(self.coordinator.cease_leading)
 
     async def send_with_retry(
         self, message: Any, timeout_ms: int = 0, who: Any = None, client: Any = None

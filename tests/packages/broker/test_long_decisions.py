@@ -339,7 +339,7 @@ def test_many_members_leave_in_parts_with_one_line_of_the_log(refuses: int, capl
 
     async def scenario() -> None:
         tasks, groups = LoopTasks(), Groups(refuses)
-        made = node(tasks, coordinator=groups)
+        made = node(tasks, load_coordinator=lambda: groups)
         answer = await waited(k13_leave_group.handle(made, leaving(*NAMES), ContextValue(api_version=5)))
         assert groups.most == STEP
         if refuses < MANY:

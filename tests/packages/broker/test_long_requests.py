@@ -22,7 +22,6 @@ from moldau.broker.api import (
 from moldau.broker.groups.coordinator import Coordinator
 from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.replicas.manager import ReplicaManager
-from moldau.broker.replicas.replica import Replica
 from moldau.broker.services import BrokerServices
 from moldau.groups import partition
 from moldau.image import Image
@@ -85,8 +84,6 @@ class NoReplicas(ReplicaManager):
     """Replicas of a broker that has none; ``find`` counts as work how often it is asked for one."""
 
     def __init__(self, turns: Turns | None = None) -> None:
-        self.on_started_leading: list[Callable[[Replica, int], object]] = []
-        self.on_stopped_leading: list[Callable[[Replica], object]] = []
         self.undecided = Undecided()
         self._turns = turns
 
@@ -112,7 +109,8 @@ def hashing(turns: Turns, monkeypatch: Any) -> BrokerServices:
         replicas=NoReplicas(),
         creating=Counter({"__consumer_offsets": 0}),
     )
-    return replace(node, coordinator=Coordinator(node.world, node.metadata, node.replicas, node.config))
+    coordinator = Coordinator(node.world, node.metadata, node.replicas, node.config)
+    return replace(node, load_coordinator=lambda: coordinator)
 
 
 def test_no_turn_hashes_more_than_one_long_group_id(monkeypatch: Any) -> None:

@@ -170,8 +170,6 @@ class Coordinator:
         self._count = 0
         self._timer: Handle | None = None
         self._timer_at = 0
-        self._replicas.on_started_leading.append(self._began_leading)
-        self._replicas.on_stopped_leading.append(self._ceased_leading)
 
     # ---- requests
 
@@ -239,7 +237,8 @@ class Coordinator:
 
     # ---- leading
 
-    def _began_leading(self, replica: Replica, epoch: int) -> None:
+    def begin_leading(self, replica: Replica, epoch: int) -> None:
+        """This broker leads a partition of that epoch: if it is one of the offsets topic, its groups are loaded."""
         if replica.partition.topic != OFFSETS:
             return
         context = self.shards.get(replica.partition.partition)
@@ -255,7 +254,8 @@ class Coordinator:
             return
         context.task = self._world.tasks.spawn(self._load(context), f"load {replica.partition}")
 
-    def _ceased_leading(self, replica: Replica) -> None:
+    def cease_leading(self, replica: Replica) -> None:
+        """This broker leads a partition no more: nor does it coordinate its groups."""
         context = self.shards.get(replica.partition.partition)
         if context is not None and context.replica is replica:
             self._unload(context)

@@ -16,7 +16,6 @@ from moldau.broker.metadata.undecided import Undecided
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.replica import Key, Replica
 from moldau.client.lines import Line, UnsupportedApi
-from moldau.groups import partition_for
 from moldau.image import Image, Partition
 from moldau.model import Code, TopicPartition
 from moldau.model.named import NamedTuple
@@ -71,6 +70,8 @@ def _partition_of(replicas: ReplicaContext, transactional_id: str) -> Partition 
     topic = replicas.image.topic(STATE)
     if topic is None:
         return None
+    from moldau.groups import partition_for  # here: a start has no use for groups
+
     partitions = replicas.undecided.whole(topic).partitions
     return partitions.get(partition_for(transactional_id, len(partitions)))
 
