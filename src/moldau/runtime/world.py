@@ -169,8 +169,9 @@ class RealNet:
         def receive() -> SendfileProtocol:
             return SendfileProtocol(self._loop, accept())
 
-        if host == "::":
-            bound = _both_families(port)
+        family = socket.AF_INET6 if host == "::" else socket.AF_INET if _is_address(host) else None
+        if family is not None:
+            bound = _bound(family, host, port)
             return RealListener(
                 await self._loop.create_server(receive, sock=bound, backlog=BACKLOG, start_serving=opened)
             )
@@ -196,13 +197,24 @@ class RealNet:
         return transport
 
 
-def _both_families(port: int) -> socket.socket:
-    """A socket bound to every address of IPv6 and IPv4, as Java binds ``::``; asyncio would leave IPv4 out."""
-    bound = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+def _is_address(host: str) -> bool:
+    """Whether it is an address of IPv4, which need not be looked up: uvloop would load what encodes names for that."""
+    try:
+        socket.inet_pton(socket.AF_INET, host)
+    except (OSError, ValueError):  # ValueError: a NUL, or a letter that is not ASCII
+        return False
+    return True
+
+
+def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    """A socket bound to an address; ``::`` is every address of IPv6 and IPv4, as in Java, where asyncio would leave
+    IPv4 out."""
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        bound.bind(("::", port))
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind((host, port))
     except BaseException:
         bound.close()
         raise

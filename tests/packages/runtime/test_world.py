@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from threading import Event, Thread, current_thread
 
@@ -90,6 +93,36 @@ def test_every_address_of_both_families_is_bound_by_two_colons() -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     assert asyncio.run(connected()) == ["127.0.0.1", "::1"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_address_or_a_name_is_bound_and_refused_when_somebody_else_has_it(host: str) -> None:
+    async def taken() -> int | None:
+        net = RealNet(asyncio.get_running_loop())
+        first = await net.listen(host, 0, Nothing)
+        try:
+            with pytest.raises(OSError) as refused:
+                await net.listen(host, first.port, Nothing)
+            return refused.value.errno
+        finally:
+            first.close()
+
+    assert asyncio.run(taken()) == errno.EADDRINUSE
+
+
+START = """
+import asyncio, sys
+from moldau.runtime.world import RealNet, new_loop
+loop = new_loop()
+loop.run_until_complete(RealNet(loop).listen("127.0.0.1", 0, lambda: None, opened=False))
+print("encodings.idna" in sys.modules)
+"""
+
+
+def test_an_address_is_bound_without_what_encodes_names() -> None:
+    """Of a start it took five million instructions, one in a hundred."""
+    said = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True).stdout
+    assert said == "False\n"
 
 
 @pytest.mark.parametrize("there", [0, 1])
