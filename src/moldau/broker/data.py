@@ -45,7 +45,6 @@ from moldau.storage.offset_files import Checkpoint
 if TYPE_CHECKING:
     from moldau.broker.groups.coordinator import Coordinator
     from moldau.broker.replicas.replica import Replica
-    from moldau.image import Delta, Image
 
 log = logging.getLogger(__name__)
 
@@ -177,8 +176,6 @@ class DataSide:
             log.warning("%s", finding, extra=UNLIMITED)
         node.metadata.subscribe(self.replicas.apply_in_slices)
         self.replicas.on_started_leading.append(self._begin_leading)
-        self.replicas.on_stopped_leading.append(self._cease_leading)
-        node.metadata.subscribe(self._apply_to_groups)
         self.loaded = True
 
     @property
@@ -190,19 +187,13 @@ class DataSide:
 
             node = self._node
             self._coordinator = Coordinator(self._world, node.metadata, self.replicas, node.config)
+            self.replicas.on_stopped_leading.append(self._coordinator.cease_leading)
+            node.metadata.subscribe(self._coordinator.apply)
         return self._coordinator
 
     def _begin_leading(self, replica: Replica, epoch: int) -> None:
         if replica.partition.topic == OFFSETS:
             self.coordinator.begin_leading(replica, epoch)
-
-    def _cease_leading(self, replica: Replica) -> None:
-        if self._coordinator is not None:
-            self._coordinator.cease_leading(replica)
-
-    def _apply_to_groups(self, image: Image, delta: Delta) -> None:
-        if self._coordinator is not None:
-            self._coordinator.apply(image, delta)
 
     def _broker_epoch(self) -> int:
         lifecycle = self._node.lifecycle
