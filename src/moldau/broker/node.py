@@ -24,8 +24,8 @@ from moldau.broker.controller.registration import ControllerRegistration
 from moldau.broker.controller.service import ControllerService
 from moldau.broker.controller.suspects import SuspectedBrokers
 from moldau.broker.data import DataSide
-from moldau.broker.kraft.answers import WrongCluster
 from moldau.broker.kraft.files import BrokenQuorumState
+from moldau.broker.kraft.peers import WrongCluster
 from moldau.broker.kraft.plane import QuorumPlane
 from moldau.broker.kraft.start_checks import own_meta
 from moldau.broker.lifecycle import Lifecycle, RegistrationRefused

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from moldau.broker.config.storage_format import format_storage
 from moldau.broker.kraft import batches, tail
-from moldau.broker.kraft.answers import WrongCluster
 from moldau.broker.kraft.batches import NewerLevel
-from moldau.broker.kraft.requests import TOPIC_ID
+from moldau.broker.kraft.peers import TOPIC_ID, WrongCluster
 from moldau.broker.kraft.start_checks import UndecidedLevel, refuse_own_log
 from moldau.broker.node import StartRefused
 from moldau.controller.feature_support import UnsupportedLevel

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.kraft.requests import EPOCH_MAX, TOPIC_ID
+from moldau.broker.kraft.peers import EPOCH_MAX, TOPIC_ID
 from moldau.model import Code
 from moldau.quorum import Leader
 from moldau.storage.names import METADATA_TOPIC

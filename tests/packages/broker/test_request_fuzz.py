@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.api import ANSWERS, BROKER, CONTROLLER
-from moldau.broker.kraft.requests import TOPIC_ID
+from moldau.broker.kraft.peers import TOPIC_ID
 from moldau.wire.apis import APIS
 from moldau.wire.batch import build
 from moldau.wire.codec import Malformed

@@ -10,14 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from moldau.broker.kraft.batches import voters_in
-from moldau.broker.kraft.requests import (
-    EPOCH_MAX,
-    TOPIC_ID,
-    HasPartitions,
-    P_co,
-    QuorumResponse,
-    only_partition,
-)
+from moldau.broker.kraft.peers import EPOCH_MAX, TOPIC_ID, HasPartitions, P_co, Stranger, Unusable, only_partition
+from moldau.broker.kraft.requests import QuorumResponse
 from moldau.model import Code
 from moldau.model.protocol import Protocol
 from moldau.quorum import VotersAt
@@ -62,18 +56,6 @@ E = TypeVar("E")
 
 class _HasEpoch(Protocol):
     leader_epoch: int
-
-
-class Unusable(Exception):
-    """A response that says nothing we can use: refused as a whole, or its bytes are damaged."""
-
-
-class Stranger(Unusable):
-    """The peer belongs to another cluster."""
-
-
-class WrongCluster(Exception):
-    """Most voters belong to another cluster than this node's folders do; the text says how to mend it."""
 
 
 def refusal(request: Message, code: Code) -> Message:

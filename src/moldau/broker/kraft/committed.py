@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 
-from moldau.broker.kraft.requests import EPOCH_MAX
+from moldau.broker.kraft.peers import EPOCH_MAX
 from moldau.model import NO_UUID, uuid_text
 from moldau.model.named import NamedTuple
 from moldau.ports import Disk, Handle, World

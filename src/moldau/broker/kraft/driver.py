@@ -12,10 +12,9 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Sequence
 
-from moldau.broker.kraft.answers import Stranger, Unusable, WrongCluster, to_answer
 from moldau.broker.kraft.batches import Decided, proposal
 from moldau.broker.kraft.effects import EffectExecutor
-from moldau.broker.kraft.requests import Endpoints, to_request
+from moldau.broker.kraft.peers import Endpoints, Stranger, Unusable, WrongCluster
 from moldau.broker.kraft.settings import RaftSettings
 from moldau.broker.kraft.watch import FolderCheck, QuorumWatch
 from moldau.client.lines import UnsupportedApi
@@ -252,9 +251,12 @@ class Driver:
     async def _send(self, peer: int, raft_request: RaftRequest) -> None:
         settings = self._settings
         most = settings.snapshot_fetch_bytes if isinstance(raft_request, RaftSnapshotRequest) else settings.fetch_bytes
-        request = to_request(raft_request, settings.cluster_id, self.own_endpoints(), most)
         event: on.Event
         try:
+            from moldau.broker.kraft.answers import to_answer  # here: see peers.py
+            from moldau.broker.kraft.requests import to_request
+
+            request = to_request(raft_request, settings.cluster_id, self.own_endpoints(), most)
             response = await settings.peers.ask(peer, request, settings.request_timeout_ms)
             for node in response.node_endpoints:
                 self._told[node.node_id] = (node.host, node.port)

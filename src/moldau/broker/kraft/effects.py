@@ -11,13 +11,13 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
-from moldau.broker.kraft.answers import to_response
 from moldau.broker.kraft.batches import leader_change, snapshot, voter_change, voters_in
 from moldau.broker.kraft.committed import CommittedNote, Noted, note_path
 from moldau.broker.kraft.delivery import READ_BYTES, CommitDelivery
 from moldau.broker.kraft.files import QuorumFiles
-from moldau.broker.kraft.requests import TOPIC_ID, QuorumResponse
+from moldau.broker.kraft.peers import TOPIC_ID
 from moldau.broker.kraft.retention import first_kept
 from moldau.broker.kraft.settings import RaftSettings
 from moldau.model import Code, TopicPartition
@@ -39,8 +39,11 @@ from moldau.wire.schema import Message
 
 logger = logging.getLogger(__name__)
 
+if TYPE_CHECKING:
+    from moldau.broker.kraft.requests import QuorumResponse
+
 PARTITION = TopicPartition(METADATA_TOPIC, 0)
-Token = tuple[asyncio.Future[QuorumResponse | VoterChangeResponse], int]
+Token: TypeAlias = "tuple[asyncio.Future[QuorumResponse | VoterChangeResponse], int]"
 """Where the answer to a request goes, and how many bytes it may have."""
 SHORT_PIECE_BYTES = 50
 PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -281,6 +284,8 @@ class EffectExecutor:
                 self.delivery.lost_active()
 
     def _answer(self, token: Token, answer: RaftResponse) -> None:
+        from moldau.broker.kraft.answers import to_response  # here: see peers.py
+
         future = token[0]
         if not future.done():
             future.set_result(to_response(answer, self._driver.address(answer.leader)))

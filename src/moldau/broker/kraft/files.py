@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from moldau.broker.kraft.batches import is_whole
-from moldau.broker.kraft.requests import EPOCH_MAX
+from moldau.broker.kraft.peers import EPOCH_MAX
 from moldau.model import NO_UUID, uuid_bytes, uuid_text
 from moldau.ports import Disk
 from moldau.quorum import ElectionState, OffsetAndEpoch, ReplicaKey

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.broker.config.node_config import NodeConfig
 from moldau.broker.host import WithClusterId
@@ -20,10 +21,12 @@ from moldau.model.backoff import longer_ms
 from moldau.model.protocol import Protocol
 from moldau.ports import Handle, World
 from moldau.quorum import Quorum, ReplicaKey, VoterEndpoint
-from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from moldau.wire.schema import Request
+
+if TYPE_CHECKING:
+    from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+    from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+    from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +55,8 @@ class MembershipPlane(Protocol):
     def quorum(self) -> Quorum | None: ...
 
 
-RaftVoterRequest = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
-RaftVoterResponse = AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse
+RaftVoterRequest: TypeAlias = "AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest"
+RaftVoterResponse: TypeAlias = "AddRaftVoterResponse | RemoveRaftVoterResponse | UpdateRaftVoterResponse"
 
 
 class Membership:
@@ -93,6 +96,10 @@ class Membership:
         endpoints = tuple(self._endpoints())
         if not quorum.kraft_version or not endpoints:
             return None
+        from moldau.wire.messages.k80_add_raft_voter import AddRaftVoterRequest  # here: see peers.py
+        from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
+        from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
+
         found = quorum.voters.voter(self._me.id)
         if found is not None and found.key == self._me:
             if found.endpoints == endpoints:

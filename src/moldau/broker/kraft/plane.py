@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.broker.controller.kafkas_controllers import migrates_for_kafka
 from moldau.broker.host import Host, WithPeers
-from moldau.broker.kraft.answers import refusal
-from moldau.broker.kraft.describing import describe
 from moldau.broker.kraft.driver import Driver
 from moldau.broker.kraft.membership import Membership, MembershipNode
-from moldau.broker.kraft.requests import NotForUs, QuorumResponse, to_raft_request
+from moldau.broker.kraft.peers import NotForUs
 from moldau.broker.kraft.retention import Retention
 from moldau.broker.kraft.settings import RaftSettings
 from moldau.client.connection import Connection
@@ -38,11 +37,10 @@ from moldau.quorum.messages import (
     VoterChangeResponse,
 )
 from moldau.storage.checkpoints import MetaProperties
-from moldau.wire.messages.k01_fetch import FetchRequest
-from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
-from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
-from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
 from moldau.wire.schema import Message, Request, ResponseT
+
+if TYPE_CHECKING:
+    from moldau.broker.kraft.requests import QuorumResponse
 
 log = logging.getLogger(__name__)
 
@@ -263,6 +261,14 @@ class QuorumPlane:
         self, request: Message, api_version: int
     ) -> Message | VoterChangeResponse | asyncio.Future[QuorumResponse | VoterChangeResponse]:
         """The response, or a future of it: Vote, Begin- and EndQuorumEpoch, Fetch, FetchSnapshot, DescribeQuorum."""
+        from moldau.broker.kraft.answers import refusal  # here, with what follows: see peers.py
+        from moldau.broker.kraft.describing import describe
+        from moldau.broker.kraft.requests import to_raft_request
+        from moldau.wire.messages.k01_fetch import FetchRequest
+        from moldau.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
+        from moldau.wire.messages.k55_describe_quorum import DescribeQuorumRequest
+        from moldau.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
+
         driver = self._driver
         if driver is None:
             return refusal(request, Code.BROKER_NOT_AVAILABLE)
@@ -297,6 +303,8 @@ class QuorumPlane:
         driver = self._driver
         if driver is None:
             return VoterChangeResponse(Code.NOT_LEADER_OR_FOLLOWER, 0, None, NOT_YET)
+        from moldau.broker.kraft.requests import to_raft_request  # here: see peers.py
+
         try:
             raft_request = to_raft_request(request, request.versions[1], self._cluster_id, self._me)
         except NotForUs as error:

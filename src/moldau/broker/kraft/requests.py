@@ -8,10 +8,9 @@ KIP-630, KIP-853, KIP-996, KIP-1166. The answers are in ``answers.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
+from moldau.broker.kraft.peers import EPOCH_MAX, TOPIC_ID, Endpoints, HasPartitions, NotForUs, P_co, only_partition
 from moldau.model import Code
-from moldau.model.protocol import Protocol
 from moldau.quorum import ReplicaKey, Voter, VoterEndpoint
 from moldau.quorum.log_view import OffsetAndEpoch
 from moldau.quorum.messages import (
@@ -37,29 +36,15 @@ from moldau.wire.messages.k81_remove_raft_voter import RemoveRaftVoterRequest
 from moldau.wire.messages.k82_update_raft_voter import UpdateRaftVoterRequest
 from moldau.wire.schema import Message, Request
 
-TOPIC_ID = bytes(15) + b"\x01"
-"""The fixed id of the metadata topic (KIP-516)."""
 REMOVAL_MS = 30_000
 """How long a removal may take to be committed before its asker hears that it has not been."""
 UNKNOWN_OFFSET = 0x7FFFFFFFFFFFFFFF
-EPOCH_MAX = 0x7FFFFFFF - (1 << 20)
-"""The last epoch that is believed: a million elections before the numbers end, which honest voters never reach."""
 ENDPOINT_BYTES_MAX = 1 << 16
 """What names and hosts of one voter's endpoints may take together: they stand in a record that every voter reads."""
-Endpoints = list[tuple[str, str, int]]
-P_co = TypeVar("P_co", covariant=True)
 QuorumResponse = (
     VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse | FetchSnapshotResponse
 )
 """What replicas of the metadata log answer each other."""
-
-
-class NotForUs(Exception):
-    """A request for another cluster, topic or partition; ``code`` is the whole answer."""
-
-    def __init__(self, code: Code) -> None:
-        super().__init__(code.name)
-        self.code = code
 
 
 def to_request(
@@ -256,18 +241,6 @@ def _fetch_ask(request: FetchRequest, version: int) -> RaftFetchRequest:
         request.max_wait_ms,
         known,
     )
-
-
-class HasPartitions(Protocol[P_co]):
-    """A topic in a request or response of the quorum."""
-
-    @property
-    def partitions(self) -> Sequence[P_co]: ...
-
-
-def only_partition(topics: Sequence[HasPartitions[P_co]]) -> P_co | None:
-    """The partition of a request or response that names exactly one; None when it names others."""
-    return topics[0].partitions[0] if len(topics) == 1 and len(topics[0].partitions) == 1 else None
 
 
 def _only(topics: Sequence[HasPartitions[P_co]]) -> P_co:

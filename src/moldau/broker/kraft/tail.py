@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from moldau.broker.kraft.requests import TOPIC_ID, only_partition
+from moldau.broker.kraft.peers import TOPIC_ID, only_partition
 from moldau.broker.loop import sleep
 from moldau.client.connection import ConnectionOptions, connect
 from moldau.client.lines import UnsupportedApi
