@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moldau.model.value import value
 from moldau.ports.apart import Apart
 from moldau.ports.buggify import Buggify
 from moldau.ports.disk import Disk
 from moldau.ports.net import Net
 from moldau.ports.time import Clock, Random, Tasks
-from moldau.ports.zookeeper import OpenZooKeeper
+
+if TYPE_CHECKING:
+    from moldau.ports.zookeeper import OpenZooKeeper
 
 
 @value(kw_only=True)

@@ -14,14 +14,16 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.ports import Handle, Listener, Pool, Receiver, Transport, World
-from moldau.ports.zookeeper import OpenZooKeeper
 from moldau.runtime import late_clock
 from moldau.runtime.apart import run_apart
 from moldau.runtime.disk import RealDisk
 from moldau.runtime.sending import SendfileProtocol
+
+if TYPE_CHECKING:
+    from moldau.ports.zookeeper import OpenZooKeeper
 
 log = logging.getLogger(__name__)
 

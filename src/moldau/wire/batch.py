@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from moldau.model import Code
 from moldau.model.named import NamedTuple
@@ -177,18 +177,20 @@ def patch(buffer: bytearray | memoryview, pos: int, base_offset: int, leader_epo
     epoch_at.pack_into(buffer, pos + LENGTH_OVERHEAD, leader_epoch)
 
 
-class Fields(TypedDict, total=False):
-    """What a new batch's header says of its records; ``sealed`` has what is said of those that are left out."""
+if TYPE_CHECKING:  # typing compiles each field of such a class when it is made
 
-    codec: int
-    base_offset: int
-    leader_epoch: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    control: bool
-    transactional: bool
-    log_append_time: bool
+    class Fields(TypedDict, total=False):
+        """What a new batch's header says of its records; ``sealed`` has what is said of those that are left out."""
+
+        codec: int
+        base_offset: int
+        leader_epoch: int
+        producer_id: int
+        producer_epoch: int
+        base_sequence: int
+        control: bool
+        transactional: bool
+        log_append_time: bool
 
 
 class Builder:

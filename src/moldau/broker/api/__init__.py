@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from moldau.broker.api.functions import Unbound, control_of, function_of, module_of
@@ -103,7 +104,20 @@ def dispatch(kind: str, broker: Callable[[], BrokerServices], controller: Callab
     return find
 
 
+LATER = (
+    "moldau.broker.kraft.answers",
+    "moldau.broker.kraft.describing",
+    "moldau.broker.groups.coordinator",
+    "moldau.wire.messages.k02_list_offsets",
+    "moldau.wire.messages.k24_add_partitions_to_txn",
+    "moldau.wire.messages.k56_alter_partition",
+    "moldau.wire.messages.k67_allocate_producer_ids",
+    "moldau.wire.messages.k73_assign_replicas_to_dirs",
+)
+"""What a node uses that no start waits for, beside handlers."""
+
+
 def handlers_to_import() -> list[Callable[[], object]]:
     """Each imports what answers one request; for a thread, since a module that is not in memory may take its time."""
     keys = ON_BROKER.keys() | ON_CONTROLLER.keys() | ON_ZOOKEEPER.keys()
-    return [partial(module_of, key) for key in sorted(keys)]
+    return [*(partial(import_module, name) for name in LATER), *(partial(module_of, key) for key in sorted(keys))]

@@ -11,7 +11,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from posixpath import normpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.broker.config.listeners import (
     LOOPBACK,
@@ -31,7 +31,6 @@ from moldau.model.dynamic_config import DYNAMIC_KEYS, ONLY_DYNAMIC
 from moldau.model.properties import read_properties
 from moldau.model.topic_defaults import check_default
 from moldau.model.unserved_config import check_served, unknown, without_effect
-from moldau.ports.zookeeper import Ensemble
 
 _VOTER = re.compile(r"(\d{1,10})@(?:\[(.*)\]|([^:]+)):(\d{1,5})\Z", re.ASCII)
 _ADDRESS = re.compile(r"(?:\[(.*)\]|([^:]+)):(\d{1,5})\Z", re.ASCII)
@@ -147,6 +146,8 @@ class NodeConfig:
 
     def ensemble(self) -> Ensemble:
         """Where ZooKeeper is, for a node in ZooKeeper mode or on the way from it."""
+        from moldau.ports.zookeeper import Ensemble  # here: a node in KRaft mode has no use for it
+
         session_ms = self["zookeeper.session.timeout.ms"]
         return Ensemble(
             connect=self["zookeeper.connect"],
@@ -331,6 +332,10 @@ class NodeConfig:
                 f"Invalid value {self.inter_broker_listener} for configuration {name}{unset}: listeners, and"
                 f" advertised.listeners where it is set, do not name it; one of {', '.join(told)} is expected"
             )
+
+
+if TYPE_CHECKING:
+    from moldau.ports.zookeeper import Ensemble
 
 
 def load(text: str, overrides: Mapping[str, str] | None = None) -> NodeConfig:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.broker.replicas.replica import Key, Replica
@@ -18,7 +19,9 @@ from moldau.image import Image
 from moldau.image.partition import LOST, Partition
 from moldau.model import Code
 from moldau.model.backoff import longer_ms
-from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest
+
+if TYPE_CHECKING:
+    from moldau.wire.messages.k73_assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +109,10 @@ class AssignmentsManager:
         return True
 
     def _request(self, told: Iterable[tuple[Key, bytes]]) -> AssignReplicasToDirsRequest:
+        from moldau.wire.messages.k73_assign_replicas_to_dirs import (
+            AssignReplicasToDirsRequest,  # here: a start sends none
+        )
+
         kind = AssignReplicasToDirsRequest
         places: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, number), directory in told:

@@ -18,10 +18,10 @@ from moldau.model.backoff import longer_ms
 from moldau.ports.buggify import LATE_ISR, UNHEARD_ISR
 from moldau.replication.effects import AlterIsr, Effects
 from moldau.replication.facts import IsrAnswer
-from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest
 
 if TYPE_CHECKING:
     from moldau.broker.replicas.replica import Replica
+    from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest
 
 RETRY_MS = 10
 RETRY_MAX_MS = 500
@@ -106,6 +106,8 @@ class IsrUpdates:
         return answers
 
     def _request(self, pending: PendingUpdates) -> AlterPartitionRequest:
+        from moldau.wire.messages.k56_alter_partition import AlterPartitionRequest  # here: a start sends none
+
         topics: dict[bytes, AlterPartitionRequest.TopicData] = {}
         for replica, effect in pending.values():
             topic_id, number = replica.key

@@ -11,7 +11,6 @@ import logging
 
 from moldau.broker.replicas.deps import ReplicaManagerDeps
 from moldau.model import Code
-from moldau.wire.messages.k67_allocate_producer_ids import AllocateProducerIdsRequest
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +47,10 @@ class ProducerIds:
 
     async def _allocate(self) -> None:
         """Ask until a block is allotted. Who waits for an id waits at most as long as its client does."""
+        from moldau.wire.messages.k67_allocate_producer_ids import (
+            AllocateProducerIdsRequest,  # here: a start sends none
+        )
+
         while True:
             request = AllocateProducerIdsRequest(broker_id=self._deps.me, broker_epoch=self._deps.broker_epoch())
             try:

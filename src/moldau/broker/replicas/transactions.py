@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.broker.loop import sleep
 from moldau.broker.metadata.undecided import Undecided
@@ -22,7 +23,9 @@ from moldau.model.named import NamedTuple
 from moldau.model.protocol import Protocol
 from moldau.wire.batch import BatchHeader
 from moldau.wire.codec import Malformed
-from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+if TYPE_CHECKING:
+    from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
 STATE = "__transaction_state"
 TELLS_SINCE = 12
@@ -214,6 +217,8 @@ class Transactions:
         leader = self._coordinator(who.transactional_id)
         if leader is None:
             return dict.fromkeys(partitions, NO_COORDINATOR)
+        from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest  # here: a start sends none
+
         request = AddPartitionsToTxnRequest(
             transactions=[
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
@@ -289,6 +294,8 @@ def _told(verdict: TransactionVerdict) -> TransactionVerdict:
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic]:
+    from moldau.wire.messages.k24_add_partitions_to_txn import AddPartitionsToTxnRequest  # here: a start sends none
+
     topics: dict[str, list[int]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition.partition)

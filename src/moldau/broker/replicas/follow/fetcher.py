@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from moldau.broker.network.peers import ask_over
 from moldau.broker.replicas.follow.partition import AWAITS_DISK, FollowedPartition, SentFetch, retry_wait_ms
@@ -28,7 +29,9 @@ from moldau.replication.facts import FetchAnswer
 from moldau.replication.follower import Next
 from moldau.storage import LogError
 from moldau.wire.messages.k01_fetch import FetchRequest, FetchResponse
-from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from moldau.wire.messages.k02_list_offsets import ListOffsetsResponse
 
 log = logging.getLogger(__name__)
 
@@ -453,6 +456,8 @@ class Fetcher:
         self._block(following)
 
     async def _list_offset(self, replica: Replica, epoch: int, timestamp: int) -> int:
+        from moldau.wire.messages.k02_list_offsets import ListOffsetsRequest  # here: a start sends none
+
         line = self._line
         if line is None:
             raise ConnectionError("not connected")
